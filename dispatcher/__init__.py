@@ -1,0 +1,1 @@
+"""The dispatcher: due schedules in, work out. Owns shards; decides every fire."""

@@ -1,0 +1,1 @@
+"""The retry router: failed attempts in, verdicts and dead letters out."""

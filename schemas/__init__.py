@@ -1,0 +1,1 @@
+"""The contract with the outside: Avro records and Cassandra tables. No logic."""

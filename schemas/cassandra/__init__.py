@@ -1,0 +1,1 @@
+"""Cassandra tables, one numbered migration each."""

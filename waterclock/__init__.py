@@ -1,0 +1,1 @@
+"""The language every role speaks. Roles import it; it never imports them."""

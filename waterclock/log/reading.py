@@ -1,0 +1,46 @@
+"""Reading a stretch of a partition to its end: state topics, leases, doubtful rounds, dumps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from waterclock.model.errors import BackendDown
+
+from .port import Isolation, Log, Record, TopicPartition
+
+_BATCH = 1_000
+_WAIT_S = 0.1
+
+
+def read_range(
+    log: Log,
+    isolation: Isolation,
+    partition: TopicPartition,
+    start: int,
+    end: int,
+    *,
+    idle_polls: int = 100,
+    headers: bool = False,
+) -> Iterator[Record]:
+    """The records of ``partition`` in [start, end), in order.
+
+    Never waits for ``offset == end - 1``: markers, aborted records and compaction leave gaps, so it reads until the
+    position has reached ``end``. Bounded: after ``idle_polls`` polls of 0.1 s that bring nothing it raises BackendDown
+    (with ``Isolation.COMMITTED`` somebody's open transaction may hold the end back).
+    """
+    if start >= end:
+        return
+    reader = log.reader(isolation, headers=headers)
+    try:
+        reader.assign({partition: start})
+        idle = 0
+        while reader.position(partition) < end:
+            records = reader.poll(_BATCH, _WAIT_S)
+            idle = 0 if records else idle + 1
+            if idle > idle_polls:
+                raise BackendDown("kafka", f"{partition.topic}[{partition.partition}] stopped before offset {end}")
+            for record in records:
+                if record.offset < end:
+                    yield record
+    finally:
+        reader.close()

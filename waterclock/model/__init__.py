@@ -1,0 +1,1 @@
+"""Values and rules. Imports nothing else of ours, reads no clock, touches no network."""

@@ -1,0 +1,102 @@
+"""One tree of errors for the whole system.
+
+Four branches, by who has to act:
+
+* :class:`RequestError`: the caller's mistake. Shown to them with what, where and what to do; exit codes 2-4.
+* :class:`AttemptError`: the job's failure. It becomes an outcome in the log and never a crash of ours.
+* :class:`LostResource`: we no longer own what we worked on (a partition, a transactional id, a lease): stop, re-own.
+* :class:`BackendDown`: Kafka or Cassandra does not answer. Wait, keep trying, and say so.
+
+Anything else that escapes is a bug: let it crash the process; the supervisor restarts it and the log decides.
+Driver exceptions are translated into this tree once, in ``waterclock/log/kafka*.py`` and ``waterclock/store/``.
+"""
+
+from __future__ import annotations
+
+
+class WaterclockError(Exception):
+    """Root of everything that Waterclock raises on purpose."""
+
+
+class RequestError(WaterclockError):
+    """The caller asked for something that cannot be: says what, where (``pointer``) and what to do (``hint``).
+
+    ``pointer`` is an RFC 6901 JSON pointer into the request ("" = the whole request).
+    """
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, pointer: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.pointer = pointer
+        self.hint = hint
+
+    def __str__(self) -> str:
+        where = f" (at {self.pointer})" if self.pointer else ""
+        what_to_do = f". {self.hint}" if self.hint else ""
+        return f"{self.message}{where}{what_to_do}"
+
+
+class NotFound(RequestError):
+    """The job or run named does not exist."""
+
+    exit_code = 3
+
+
+class Conflict(RequestError):
+    """The request contradicts what stands: another revision, a deleted job, a name that is taken."""
+
+    exit_code = 4
+
+
+class UndecodableRecord(RequestError):
+    """Bytes that are not a record of ours: unknown fingerprint, over the size cap, cut short, trailing bytes.
+
+    The role that meets one forwards the bytes with this message to ``rejects`` and moves on.
+    """
+
+
+class AttemptError(WaterclockError):
+    """The handler failed. ``error_class`` groups failures; ``trace`` is short and bounded."""
+
+    def __init__(self, message: str, *, error_class: str = "", trace: str = "") -> None:
+        super().__init__(message)
+        self.error_class = error_class or type(self).__name__
+        self.trace = trace
+
+
+class LostResource(WaterclockError):
+    """What we worked on is no longer ours, or may not be: stop, drop it, own it again from what is committed."""
+
+
+class RoundAborted(LostResource):
+    """The round ended in a clean abort: nothing of it is visible and the producer is still usable."""
+
+
+class RoundInDoubt(LostResource):
+    """The round may or may not have landed. The producer is dirty: a new one with the same id settles it."""
+
+
+class Fenced(LostResource):
+    """A newer producer has our transactional id, or we were slower than ``transaction.timeout.ms``.
+
+    Fatal for the producer object. Who did it is not in the error (KIP-98): a worker asks ``leases``; any other
+    role exits, naming the id and both causes, and never fences back.
+    """
+
+
+class LeaseLost(LostResource):
+    """This incarnation of a worker is dead on ``leases``, or could not commit or beat in time."""
+
+
+class BackendDown(WaterclockError):
+    """A backend does not answer: ``backend`` names it. The caller waits and tries again, within a bound it states."""
+
+    def __init__(self, backend: str, message: str) -> None:
+        super().__init__(f"{backend}: {message}")
+        self.backend = backend
+
+
+class WriteUnknown(BackendDown):
+    """A write timed out: it may have been applied. Repeat it with the same timestamp; never recompute the stamp."""

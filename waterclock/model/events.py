@@ -1,0 +1,276 @@
+"""Values of the run side: run events, work records, and the small records around them.
+
+``run-events`` is the truth (design §4); a run's state is the fold of its events by ``reduce.py``. One flat head for
+every event, and at most one detail, by kind: so the Avro record is short and any reader can skip what it does not need.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+from typing import NamedTuple, TypeAlias
+
+from .ids import Instant
+from .job import Tier
+
+
+class EventKind(StrEnum):
+    """Every fact about a run. UNKNOWN is Avro's default for a symbol of a later release: readers ignore it."""
+
+    UNKNOWN = "UNKNOWN"
+    PENDING = "PENDING"
+    HELD = "HELD"
+    SKIPPED = "SKIPPED"
+    STARTED = "STARTED"
+    ATTEMPT_SUCCEEDED = "ATTEMPT_SUCCEEDED"
+    ATTEMPT_FAILED = "ATTEMPT_FAILED"
+    ATTEMPT_TIMED_OUT = "ATTEMPT_TIMED_OUT"
+    ATTEMPT_CANCELLED = "ATTEMPT_CANCELLED"
+    ATTEMPT_LOST = "ATTEMPT_LOST"
+    RETRYING = "RETRYING"
+    RUN_FAILED = "RUN_FAILED"
+    RUN_EXPIRED = "RUN_EXPIRED"
+    CANCEL_REQUESTED = "CANCEL_REQUESTED"
+    DAG_SUCCEEDED = "DAG_SUCCEEDED"
+    DAG_FAILED = "DAG_FAILED"
+    NODE_SKIPPED = "NODE_SKIPPED"
+    REVISED = "REVISED"
+
+
+class RunStatus(IntEnum):
+    """Status of a run (design §2); the numbers are on-disk format. HELD is shown as PENDING."""
+
+    PENDING = 0
+    RUNNING = 1
+    RETRYING = 2
+    SUCCEEDED = 3
+    FAILED = 4
+    CANCELLED = 5
+    SKIPPED = 6
+
+
+FINAL = frozenset({RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.SKIPPED})
+
+
+class Outcome(IntEnum):
+    """How an attempt ended; the numbers are on-disk format. NONE: it has not."""
+
+    NONE = 0
+    SUCCEEDED = 1
+    FAILED = 2
+    TIMED_OUT = 3
+    LOST = 4
+    CANCELLED = 5
+
+
+class Origin(StrEnum):
+    """What made a run: its schedule, or somebody's trigger. UNKNOWN is Avro's default."""
+
+    UNKNOWN = "UNKNOWN"
+    SCHEDULE = "SCHEDULE"
+    TRIGGER = "TRIGGER"
+
+
+class Pending(NamedTuple):
+    """Detail of PENDING. ``due_at`` and ``entry`` are the due position where the timeline made the run, else None."""
+
+    revision: int
+    fire_at: Instant
+    due_at: Instant | None
+    tier: Tier
+    origin: Origin
+    entry: str = ""
+    pool: str = "default"
+    handler: str = ""
+    zone: str = ""
+    tzdata: str = ""
+
+
+class Skipped(NamedTuple):
+    """Detail of SKIPPED: the fires of ``revision`` from ``from_at`` to ``to_at``, ``fire_count``, both included.
+
+    The event's run id is that of the first. ``due_at`` is the due position of the last one that it decides.
+    ``run_instead`` names the run that stands for them (coalesced), or "".
+    """
+
+    revision: int
+    from_at: Instant
+    to_at: Instant
+    fire_count: int
+    tier: Tier
+    due_at: Instant
+    run_instead: str = ""
+
+
+class Started(NamedTuple):
+    """Detail of STARTED: the work record that was claimed, by its coordinates."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Ended(NamedTuple):
+    """Detail of an attempt's outcome. ``error_*`` are bounded texts; ``result`` is at most 8 KiB, else None."""
+
+    started_at: Instant
+    error_class: str = ""
+    error_message: str = ""
+    error_trace: str = ""
+    result: bytes | None = None
+
+
+class Revised(NamedTuple):
+    """Detail of REVISED: ``revision`` counts for fires after ``stamp_at`` that lie beyond ``edge_at`` (design §6).
+
+    Every fire of this job due at or before ``edge_at`` was decided when the command was applied.
+    ``gaps`` are (from, to) pairs still to be caught up (none before the issue on time).
+    """
+
+    revision: int
+    stamp_at: Instant
+    edge_at: Instant
+    action: str
+    gaps: tuple[tuple[Instant, Instant], ...] = ()
+
+
+Detail: TypeAlias = Pending | Skipped | Started | Ended | Revised
+
+
+class RunEvent(NamedTuple):
+    """One fact. ``at`` is the writer's clock (display only: no reducer reads it).
+
+    ``attempt`` counts from 1, 0 where there is none. ``worker``, ``incarnation`` and ``token`` name whose attempt an
+    outcome speaks of (a STARTED cannot know its own token: it is the offset that it gets). REVISED has run id "".
+    """
+
+    kind: EventKind
+    job_id: str
+    run_id: str
+    at: Instant
+    attempt: int = 0
+    worker: str = ""
+    incarnation: int = 0
+    token: int = 0
+    reason: str = ""
+    detail: Detail | None = None
+
+
+class WorkRecord(NamedTuple):
+    """What a tier topic carries: everything that a worker needs to run one attempt."""
+
+    run_id: str
+    fire_at: Instant
+    due_at: Instant
+    attempt: int
+    job_id: str
+    revision: int
+    tier: Tier
+    pool: str
+    handler: str
+    payload: bytes
+
+
+class LeaseKind(StrEnum):
+    """Records on ``leases``. UNKNOWN is Avro's default."""
+
+    UNKNOWN = "UNKNOWN"
+    HELLO = "HELLO"
+    FENCED = "FENCED"
+
+
+class Lease(NamedTuple):
+    """HELLO begins an incarnation (its offset is the incarnation's number); FENCED kills all before it."""
+
+    kind: LeaseKind
+    worker: str
+    at: Instant
+    by: str = ""
+
+
+class Heartbeat(NamedTuple):
+    """A plain beat. ``held_count`` and ``held_xor`` are count and XOR of the fencing tokens held (design §7)."""
+
+    worker: str
+    incarnation: int
+    at: Instant
+    transactional_id: str
+    held_count: int
+    held_xor: int
+    slots: int
+    version: str = ""
+    tzdata: str = ""
+
+
+class ControlKind(StrEnum):
+    """Records on ``control``; nobody writes them before the failure path exists. UNKNOWN is Avro's default."""
+
+    UNKNOWN = "UNKNOWN"
+    CANCEL_REQUESTED = "CANCEL_REQUESTED"
+    RUN_EXPIRED = "RUN_EXPIRED"
+
+
+class Control(NamedTuple):
+    """A cancel or an expiry, told to every worker before it is told to run-events (design §7)."""
+
+    kind: ControlKind
+    job_id: str
+    run_id: str
+    at: Instant
+
+
+class SourceRecord(NamedTuple):
+    """A Kafka record as received, kept whole: in rejects and in dead letters."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+class Reject(NamedTuple):
+    """Bytes that a role could not decode or had to refuse: the reason, and the record itself."""
+
+    role: str
+    reason: str
+    pointer: str
+    hint: str
+    at: Instant
+    source: SourceRecord
+
+
+class DeadLetter(NamedTuple):
+    """A run given up: why, after how many attempts, and its work record as it was."""
+
+    run_id: str
+    job_id: str
+    reason: str
+    error_class: str
+    error_message: str
+    fingerprint: str
+    attempts: int
+    first_failure_at: Instant
+    last_failure_at: Instant
+    at: Instant
+    work: SourceRecord | None
+
+
+class ShardState(NamedTuple):
+    """A record of ``state.dispatcher`` under the key ``cursor``: a copy of what rides in the offset metadata.
+
+    ``commands_offset`` is the position that was committed with it; ``events_offset`` the run-events offset from which
+    PENDING and SKIPPED positions must be read on, should the metadata be lost.
+    """
+
+    cursor: str
+    commands_offset: int
+    events_offset: int
+    at: Instant
+
+
+class JobState(NamedTuple):
+    """A record of ``state.dispatcher`` under a job id: every fire of the job at or before ``decided_at`` is decided."""
+
+    job_id: str
+    decided_at: Instant

@@ -1,0 +1,139 @@
+"""Values of the job side: what a tenant defines, and the commands that change it. No rule lives here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import NamedTuple, TypeAlias
+
+from .ids import Instant
+
+
+class Tier(IntEnum):
+    """A lane with topics of its own. The number is on-disk format and orders the timeline: HIGH first."""
+
+    HIGH = 0
+    MEDIUM = 1
+    LOW = 2
+
+    @property
+    def word(self) -> str:
+        """The tier as topics, tables and people spell it: ``high``, ``medium``, ``low``."""
+        return self.name.lower()
+
+
+class Gap(StrEnum):
+    """What happens to a nominal local time that does not exist (spring). ``auto``: by kind of expression."""
+
+    AUTO = "auto"
+    SHIFT = "shift"
+    SKIP = "skip"
+
+
+class Fold(StrEnum):
+    """What happens to a nominal local time that comes twice (autumn)."""
+
+    AUTO = "auto"
+    FIRST = "first"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """A cron schedule: five fields, or six (seconds first) when ``seconds`` is set; ``zone`` is an IANA name."""
+
+    text: str
+    zone: str = "UTC"
+    seconds: bool = False
+    gap: Gap = Gap.AUTO
+    fold: Fold = Fold.AUTO
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """Fixed rate: ``anchor + k * every_us``. ``start_at`` is the anchor; None: the bringing command's stamp.
+
+    With a ``start_at`` the first fire is ``start_at`` itself (k = 0), without one it is one interval after the stamp.
+    """
+
+    every_us: int
+    start_at: Instant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """One fire, at ``at``."""
+
+    at: Instant
+
+
+Schedule: TypeAlias = Cron | Every | Once
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """What a job is, apart from its identity. Immutable: every change makes a new version.
+
+    ``handler`` names the Python function that a worker registered; ``payload`` is handed to it as bytes.
+    """
+
+    handler: str
+    schedule: Schedule
+    tier: Tier = Tier.MEDIUM
+    pool: str = "default"
+    payload: bytes = b""
+
+
+class JobStatus(IntEnum):
+    """Status of a job; the numbers are on-disk format."""
+
+    ACTIVE = 0
+    PAUSED = 1
+    DELETED = 2
+
+
+class CommandKind(StrEnum):
+    """The verbs that change a job, or fire it. UNKNOWN is Avro's default for a symbol of a later release."""
+
+    UNKNOWN = "UNKNOWN"
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    PAUSE = "PAUSE"
+    RESUME = "RESUME"
+    DELETE = "DELETE"
+    TRIGGER = "TRIGGER"
+
+
+class Command(NamedTuple):
+    """One order to a shard owner. ``at`` is the sender's clock and decides nothing: the broker's append time does.
+
+    ``expected_revision``: 0 = whatever stands; else the command is refused when another revision stands.
+    ``spec`` is set on CREATE and UPDATE; ``payload`` may replace the job's on TRIGGER.
+    """
+
+    kind: CommandKind
+    job_id: str
+    command_id: str
+    actor: str
+    at: Instant
+    expected_revision: int = 0
+    spec: JobSpec | None = None
+    payload: bytes | None = None
+    note: str = ""
+
+
+class JobVersion(NamedTuple):
+    """One immutable version of a job: what a command made of it. ``stamp_at`` is wts(C), design §5.
+
+    ``anchor_at`` is the resolved anchor of an interval (0 for the other kinds). ``spec_revision`` is the revision
+    that brought the spec (a pause or resume keeps it).
+    """
+
+    job_id: str
+    revision: int
+    spec: JobSpec
+    status: JobStatus
+    actor: str
+    stamp_at: Instant
+    anchor_at: Instant = 0
+    spec_revision: int = 0

@@ -1,0 +1,1 @@
+"""The recorder: run-events and commands in, history out."""

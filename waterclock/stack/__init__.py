@@ -1,0 +1,1 @@
+"""The local stack: real Kafka, real Cassandra and all roles, supervised."""

@@ -1,0 +1,250 @@
+"""The Store port: what Waterclock needs of Cassandra, in the words of the domain and never in CQL.
+
+Two implementations, held together by one conformance suite: ``cassandra.py`` and ``memory.py``. Rules for both:
+
+* Every mutation carries a write timestamp (``wts``, microseconds) that the single writer computed once. A replay
+  repeats it, a zombie carries an older one; the greater one wins per cell (last write wins).
+* A write that times out is UNKNOWN: the store repeats it with the same stamp, a bounded number of times, and then
+  raises WriteUnknown. Whoever gets that repeats the whole step with the same stamps.
+* All methods block within a stated bound and raise BackendDown when no answer comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from waterclock.model.events import Outcome, RunStatus
+from waterclock.model.ids import Instant
+from waterclock.model.job import JobSpec, JobStatus, JobVersion, Tier
+
+
+class DueRow(NamedTuple):
+    """A row of the time index: the first fire of a job in that minute (or, with an ``entry``, one deferred run).
+
+    ``env`` is the ready envelope: what is needed to fire without a read (never empty). ``wts``: on writing, the
+    stamp to write with; on reading, the stamp that the row was written with (WRITETIME of ``env``).
+    """
+
+    slot: int
+    minute: int
+    due_at: Instant
+    job_id: str
+    revision: int
+    entry: str
+    fire_at: Instant
+    attempt: int
+    tier: Tier
+    tenant: str
+    env: bytes
+    wts: int
+
+
+class DueDelete(NamedTuple):
+    """Deletes exactly one ``due`` row. ``wts``: the command's stamp plus one hour (cassandra.md 4)."""
+
+    slot: int
+    minute: int
+    due_at: Instant
+    job_id: str
+    revision: int
+    entry: str
+    wts: int
+
+
+class JobRow(NamedTuple):
+    """The authoritative row of a job, as of the command at (``src_partition``, ``src_offset``)."""
+
+    job_id: str
+    spec: JobSpec
+    status: JobStatus
+    revision: int
+    anchor_at: Instant
+    spec_revision: int
+    created_at: Instant
+    updated_at: Instant
+    src_partition: int
+    src_offset: int
+    wts: int
+
+
+class JobChange(NamedTuple):
+    """Everything that one applied command writes. ``version`` is None where it makes none (trigger, no change).
+
+    Written in the order versions, due deletes and writes, look-ups, ``jobs`` last; all with the command's stamp, save
+    the deletes, which carry their own.
+    """
+
+    job: JobRow
+    version: JobVersion | None
+    due_writes: tuple[DueRow, ...] = ()
+    due_deletes: tuple[DueDelete, ...] = ()
+
+
+class RunRow(NamedTuple):
+    """History of one run: the projection of its events. Absent instants are 0, absent texts "".
+
+    ``dispatched_at`` is the record time of PENDING (or SKIPPED); ``wts`` is ``dispatched_at + attempt * 64 + rank``
+    with rank 0 PENDING, 8 RUNNING, 16 RETRYING, 32 final (cassandra.md 4). ``skipped_*``: for SKIPPED rows.
+    """
+
+    job_id: str
+    fire_at: Instant
+    series: int
+    revision: int
+    tier: Tier
+    origin: str
+    status: RunStatus
+    outcome: Outcome
+    attempt: int
+    dispatched_at: Instant
+    started_at: Instant
+    ended_at: Instant
+    worker: str
+    fence: int
+    error: str
+    result: bytes | None
+    reason: str
+    zone: str
+    tzdata: str
+    skipped_count: int
+    skipped_to: Instant
+    wts: int
+
+
+class AttemptRow(NamedTuple):
+    """One ended attempt that was followed by another (the last one is in the run's row)."""
+
+    job_id: str
+    fire_at: Instant
+    series: int
+    node: str
+    attempt: int
+    outcome: Outcome
+    started_at: Instant
+    ended_at: Instant
+    worker: str
+    fence: int
+    error: str
+    wts: int
+
+
+class FailureRow(NamedTuple):
+    """One failed run, in the list that people look at first. ``hour`` = hours since the epoch of ``ended_at``."""
+
+    job_id: str
+    fire_at: Instant
+    series: int
+    node: str
+    ended_at: Instant
+    reason: str
+    fingerprint: str
+    wts: int
+
+
+class AuditRow(NamedTuple):
+    """One command as received: who asked for what."""
+
+    job_id: str
+    at: Instant
+    partition: int
+    offset: int
+    actor: str
+    action: str
+    detail: str
+
+
+class JobListing(NamedTuple):
+    """One line of a tenant's job list. (``created_at``, ``job_id``) is the page token."""
+
+    job_id: str
+    created_at: Instant
+    kind: str
+    status: JobStatus
+
+
+class History(NamedTuple):
+    """What one batch of the recorder writes."""
+
+    runs: Sequence[RunRow] = ()
+    attempts: Sequence[AttemptRow] = ()
+    failures: Sequence[FailureRow] = ()
+    audit: Sequence[AuditRow] = ()
+
+
+class Writing(Protocol):
+    """Writes under way."""
+
+    def wait(self, timeout_s: float) -> None:
+        """Until all are acknowledged. Raises WriteUnknown or BackendDown."""
+        ...
+
+
+class TimeIndex(Protocol):
+    """What the dispatcher needs: the only writer of jobs, versions, look-ups and ``due`` of its slots."""
+
+    def versions_below(self, wanted: Sequence[tuple[str, int]]) -> list[JobVersion | None]:
+        """For each (job id, revision): the newest version with a smaller revision, or None. Many at once."""
+        ...
+
+    def versions(self, job_ids: Sequence[str]) -> dict[str, list[JobVersion]]:
+        """The newest versions of each job, newest first, at most 100 a job; jobs without any are left out."""
+        ...
+
+    def apply(self, changes: Sequence[JobChange]) -> None:
+        """Write what commands decided, in the order of JobChange, each stage acknowledged before the next."""
+        ...
+
+    def load_due(self, slots: Sequence[int], minute: int) -> list[DueRow]:
+        """All rows of these buckets, unordered across slots, ordered by key within one. Never without a minute."""
+        ...
+
+    def write_due(self, rows: Sequence[DueRow]) -> None:
+        """Write rows ahead; acknowledged when it returns. Rows whose expiry has passed are left out."""
+        ...
+
+    def dispose_due(self, slots: Sequence[int], minute: int) -> None:
+        """Delete whole consumed buckets, with the stamp end of bucket + 1 h (never above the clock)."""
+        ...
+
+
+class Histories(Protocol):
+    """What the recorder writes: the only writer of runs, attempts, failures and audit."""
+
+    def record(self, history: History) -> Writing:
+        """Begin to write one batch; several may be under way."""
+        ...
+
+
+class Reading(Protocol):
+    """What people read: CLI, API."""
+
+    def job(self, job_id: str) -> JobRow | None: ...
+
+    def jobs(self, tenant: str, limit: int, after: tuple[Instant, str] | None = None) -> list[JobListing]:
+        """Newest first; ``after``: the (created_at, job_id) of the last line of the page before."""
+        ...
+
+    def run(self, job_id: str, fire_at: Instant, series: int) -> RunRow | None: ...
+
+    def runs(self, job_id: str, limit: int, before: Instant | None = None) -> list[RunRow]:
+        """Newest fire first, back to at most 31 days before ``before`` (default: the newest there are)."""
+        ...
+
+    def attempts(self, job_id: str, fire_at: Instant, series: int) -> list[AttemptRow]: ...
+
+    def failures(self, tenant: str, limit: int) -> list[FailureRow]:
+        """The newest failures of the last 24 hours."""
+        ...
+
+    def version(self, job_id: str, revision: int) -> JobVersion | None: ...
+
+
+class Store(TimeIndex, Histories, Reading, Protocol):
+    """All of it, and the connection."""
+
+    def release(self) -> str:
+        """Version of the server, for banners and checks."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""Bytes in and out: Avro single objects, text headers, names of topics and groups."""

@@ -1,0 +1,1 @@
+"""The worker: work in, outcomes out. Claims, executes, completes."""

@@ -1,0 +1,1 @@
+"""How an attempt reaches its work."""
