@@ -126,7 +126,7 @@ class JobVersion(NamedTuple):
     """One immutable version of a job: what a command made of it. ``stamp_at`` is wts(C), design §5.
 
     ``anchor_at`` is the resolved anchor of an interval (0 for the other kinds). ``spec_revision`` is the revision
-    that brought the spec (a pause or resume keeps it).
+    that brought the spec (a pause or resume keeps it). ``created_at``: the stamp of the job's first version.
     """
 
     job_id: str
@@ -137,3 +137,4 @@ class JobVersion(NamedTuple):
     stamp_at: Instant
     anchor_at: Instant = 0
     spec_revision: int = 0
+    created_at: Instant = 0

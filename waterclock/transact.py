@@ -1,0 +1,229 @@
+"""The one round: consume, decide, produce, commit (design §5). Nobody else calls a producer's transaction methods.
+
+A round is drafted first, with plain values, and only then sent: begin, append all, send offsets, commit, with no user
+code, no other network call and no wait in between. What this module holds for every role:
+
+1. one round is one transaction: records out, consumed offsets and state;
+2. the transactional id is stable, so a restart fences and aborts its predecessor;
+3. zombies are fenced by the group generation: the membership is taken when the records are polled, a generation
+   below 0 is refused, offsets of partitions no longer owned are refused, and a membership that changed since the
+   draft was begun aborts it (the broker checks membership, never ownership);
+4. after anything in doubt the producer is dirty: it is closed, a new one with the same id is initialised, and the
+   role settles (``positions()``, or ``landed()``) before anything is sent again. Reason: without KIP-890 part 2 a
+   delayed EndTxn could end the next transaction of the same producer.
+
+How it fails: RoundAborted (clean; nothing visible), RoundInDoubt (settle first), Fenced (fatal for this object).
+After any of them the role drops what it holds for its partitions and starts again from ``positions()``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from waterclock.log.port import (
+    Committed,
+    Consumer,
+    GroupMetadata,
+    Isolation,
+    Log,
+    Outgoing,
+    Polled,
+    Producer,
+    Ticket,
+    TopicPartition,
+)
+from waterclock.log.reading import read_range
+from waterclock.model.errors import BackendDown, Fenced, RoundAborted, RoundInDoubt
+
+_INIT_TIMEOUT_S = 30.0
+_COMMIT_TIMEOUT_S = 10.0
+_COMMITTED_TIMEOUT_S = 10.0
+
+
+class Round:
+    """The draft of one transaction. Made by ``Rounds.draft()``, thrown away after its commit, landed or not."""
+
+    __slots__ = ("epoch", "messages", "offsets", "tickets")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.messages: list[Outgoing] = []
+        self.tickets: dict[int, Ticket] = {}
+        self.offsets: dict[Consumer, dict[TopicPartition, Committed]] = {}
+
+    def append(self, message: Outgoing) -> None:
+        """Add a record."""
+        self.messages.append(message)
+
+    def extend(self, messages: Iterable[Outgoing]) -> None:
+        """Add records, in order."""
+        self.messages.extend(messages)
+
+    def append_tracked(self, message: Outgoing) -> Ticket:
+        """Add a record whose offset is wanted: the ticket carries it once the round has landed."""
+        ticket = Ticket()
+        self.tickets[len(self.messages)] = ticket
+        self.messages.append(message)
+        return ticket
+
+    def advance(self, consumer: Consumer, partition: TopicPartition, offset: int, metadata: str = "") -> None:
+        """Commit ``offset`` (the next one to read) for ``partition``; a commit without metadata erases the old one."""
+        self.offsets.setdefault(consumer, {})[partition] = Committed(offset, metadata)
+
+    @property
+    def empty(self) -> bool:
+        """Nothing to send and nothing to commit."""
+        return not self.messages and not self.offsets
+
+
+class Rounds:
+    """Owns the producer of one transactional id, and the memberships of the consumers polled through it."""
+
+    def __init__(self, log: Log, transactional_id: str, *, commit_timeout_s: float = _COMMIT_TIMEOUT_S) -> None:
+        self._log = log
+        self.transactional_id = transactional_id
+        self._commit_timeout_s = commit_timeout_s
+        self._producer: Producer | None = None
+        self._members: dict[Consumer, GroupMetadata] = {}
+        self._epoch = 0
+        self.init_count = 0
+        """How often the id was initialised. A worker reads ``leases`` after each (design §7)."""
+
+    def open(self) -> None:
+        """Make sure that an initialised producer stands; does nothing when it does. Raises BackendDown, Fenced."""
+        if self._producer is not None:
+            return
+        producer = self._log.producer(self.transactional_id)
+        try:
+            producer.init(_INIT_TIMEOUT_S)
+        except BaseException:
+            producer.close()
+            raise
+        self._producer = producer
+        self.init_count += 1
+
+    def poll(self, consumer: Consumer, max_records: int, timeout_s: float) -> Polled:
+        """Poll, and take the membership as it is at this moment: what these records will be committed under."""
+        polled = consumer.poll(max_records, timeout_s)
+        if polled.assigned or polled.revoked:
+            self._epoch += 1
+            self._members.pop(consumer, None)
+        if consumer not in self._members and consumer.owned():
+            self._members[consumer] = consumer.metadata()
+        return polled
+
+    def draft(self) -> Round:
+        """A new round, valid until the next change of any membership."""
+        return Round(self._epoch)
+
+    def positions(
+        self, consumer: Consumer, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Committed | None]:
+        """The one way to start, at assignment and after every trouble: the producer stands, then what is committed.
+
+        In this order: only after the init is an earlier round settled, landed or aborted. Raises BackendDown, Fenced.
+        """
+        self.open()
+        return consumer.committed(list(partitions), _COMMITTED_TIMEOUT_S)
+
+    def commit(self, draft: Round) -> None:
+        """Send the round. Returns when it has landed. Raises RoundAborted, RoundInDoubt, Fenced, BackendDown."""
+        if draft.empty:
+            return
+        self.open()
+        self._check(draft)
+        producer = self._producer
+        assert producer is not None
+        if producer.dirty:
+            self._renew()
+            raise RoundInDoubt(f"{self.transactional_id}: the producer lost its broker before the round began")
+        try:
+            self._send(producer, draft)
+        except RoundAborted:
+            self._abort(producer)
+            raise
+        except RoundInDoubt:
+            self._renew()
+            raise
+        except Fenced:
+            self._forget(producer)
+            raise
+
+    def landed(self, draft: Round) -> bool:
+        """After RoundInDoubt: whether this round is in the log. Reads one of its tracked records back.
+
+        A record without a delivery report means that the round cannot have been committed. The high watermark is
+        taken after the new producer's init, so nothing of the old one can land any more. Raises BackendDown.
+        """
+        self.open()
+        for index, ticket in draft.tickets.items():
+            if ticket.offset is None:
+                return False
+            partition = TopicPartition(draft.messages[index].topic, ticket.partition)
+            end = min(ticket.offset + 1, self._log.high_watermark(partition))
+            found = read_range(self._log, Isolation.COMMITTED, partition, ticket.offset, end)
+            return any(record.offset == ticket.offset for record in found)
+        return False
+
+    def close(self) -> None:
+        """Give the producer up. An open transaction of ours is aborted by the next init of the id."""
+        if self._producer is not None:
+            self._forget(self._producer)
+
+    def _check(self, draft: Round) -> None:
+        if draft.offsets and draft.epoch != self._epoch:
+            raise RoundAborted("the membership changed after the round was begun")
+        for consumer, offsets in draft.offsets.items():
+            member = self._members.get(consumer)
+            if member is None or member.generation < 0 or not member.member_id:
+                raise RoundAborted(f"not a member of {consumer.group}: its metadata would fence nothing")
+            lost = offsets.keys() - consumer.owned()
+            if lost:
+                raise RoundAborted(f"{sorted(lost)} are not ours any more")
+
+    def _send(self, producer: Producer, draft: Round) -> None:
+        producer.begin()
+        # Records before offsets: the other order pays one more wait for the coordinator (kafka.md 3.1).
+        sent: list[tuple[Ticket, Ticket]] = []
+        try:
+            if draft.tickets:
+                tickets = draft.tickets
+                for index, message in enumerate(draft.messages):
+                    ticket = tickets.get(index)
+                    if ticket is None:
+                        producer.append(message)
+                    else:
+                        sent.append((ticket, producer.append_tracked(message)))
+            else:
+                append = producer.append
+                for message in draft.messages:
+                    append(message)
+            for consumer, offsets in draft.offsets.items():
+                producer.send_offsets(offsets, self._members[consumer])
+            producer.commit(self._commit_timeout_s)
+        finally:
+            # Also after a failure: landed() needs to know which records were reported.
+            for ticket, report in sent:
+                ticket.offset, ticket.partition = report.offset, report.partition
+
+    def _abort(self, producer: Producer) -> None:
+        try:
+            producer.abort(self._commit_timeout_s)
+        except (RoundAborted, RoundInDoubt):
+            self._renew()
+        except Fenced:
+            self._forget(producer)
+            raise
+
+    def _renew(self) -> None:
+        """Drop the dirty producer and try for a new one; where no broker answers, the next call tries again."""
+        if self._producer is not None:
+            self._forget(self._producer)
+        try:
+            self.open()
+        except BackendDown:
+            return
+
+    def _forget(self, producer: Producer) -> None:
+        producer.close()
+        self._producer = None
