@@ -1,0 +1,127 @@
+"""Cassandra as a child process: one node, one token, ready in about seven seconds.
+
+Small on purpose. ``unsafe_system`` (tests only) skips the flushes of schema changes: a table is made in 50 ms.
+Killing it is safe: the commit log is synced every second and the page cache survives the process.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from .child import Child
+from .cql_probe import release_version
+from .datafolder import claim_folder
+from .jars import CASSANDRA, jars_of
+from .java import Java
+from .memory import Heaps
+from .ports import pick_port
+from .server import Server
+
+DEFAULT_PORT = 9042
+_STORAGE_PORT = 7000
+
+_EXPORTS = """
+    java.base/jdk.internal.misc java.base/java.lang.ref java.management.rmi/com.sun.jmx.remote.internal.rmi
+    java.rmi/sun.rmi.registry java.rmi/sun.rmi.server java.sql/java.sql jdk.unsupported/sun.misc
+    jdk.compiler/com.sun.tools.javac.file jdk.attach/sun.tools.attach
+""".split()  # noqa: SIM905 - a column of forty quoted names is harder to compare with the manual
+
+_OPENS = """
+    java.base/java.lang.module java.base/jdk.internal.loader java.base/jdk.internal.ref java.base/jdk.internal.reflect
+    java.base/jdk.internal.math java.base/jdk.internal.module java.base/jdk.internal.util.jar java.base/sun.nio.ch
+    java.base/java.io java.base/java.lang java.base/java.lang.reflect java.base/java.util java.base/java.nio
+    java.base/java.util.concurrent java.base/java.util.concurrent.atomic
+    jdk.management/com.sun.management.internal jdk.compiler/com.sun.tools.javac
+""".split()  # noqa: SIM905 - the same
+
+_LOGBACK = """\
+<configuration>
+  <appender name="OUT" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %-5level [%thread] %logger{0}: %msg%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="OUT"/></root>
+</configuration>
+"""
+
+
+def launch_cassandra(
+    data_dir: Path, *, java: Java, heaps: Heaps, port: int, unsafe_system: bool, log_path: Path
+) -> Server:
+    """Write the configuration and start the node; returns before it is ready. Raises StackTrouble."""
+    claim_folder(data_dir, CASSANDRA)
+    lib = jars_of(CASSANDRA)
+    picked = pick_port(port)
+    storage_port = pick_port(picked.port - DEFAULT_PORT + _STORAGE_PORT if picked.port > DEFAULT_PORT else 7000).port
+    conf = data_dir / "conf"
+    conf.mkdir(exist_ok=True)
+    (data_dir / "tmp").mkdir(exist_ok=True)
+    # JSON is YAML; Cassandra's reader wants one document.
+    (conf / "cassandra.yaml").write_text(json.dumps(_settings(picked.port, storage_port, heaps), indent=1) + "\n")
+    (conf / "logback.xml").write_text(_LOGBACK)
+    child = Child("cassandra", _command(java, lib, heaps, data_dir, unsafe_system=unsafe_system), log_path)
+    return Server(CASSANDRA, child, picked, lambda: release_version(picked.port))
+
+
+def _settings(port: int, storage_port: int, heaps: Heaps) -> dict[str, object]:
+    seeds = [{"seeds": f"127.0.0.1:{storage_port}"}]
+    return {
+        "cluster_name": "waterclock",
+        "partitioner": "org.apache.cassandra.dht.Murmur3Partitioner",
+        "num_tokens": 1,
+        "initial_token": "0",
+        "endpoint_snitch": "SimpleSnitch",
+        "commitlog_sync": "periodic",
+        "commitlog_sync_period": "1000ms",
+        "commitlog_segment_size": "16MiB",
+        "commitlog_total_space": "256MiB",
+        "storage_compatibility_mode": "NONE",
+        "listen_address": "127.0.0.1",
+        "rpc_address": "127.0.0.1",
+        "storage_port": storage_port,
+        "native_transport_port": port,
+        "start_native_transport": True,
+        "auto_snapshot": False,
+        "auto_bootstrap": False,
+        "concurrent_reads": 8,
+        "concurrent_writes": 8,
+        "concurrent_counter_writes": 2,
+        "disk_access_mode": "mmap_index_only",
+        "memtable_heap_space": f"{heaps.memtable_mb}MiB",
+        "memtable_offheap_space": f"{heaps.memtable_mb}MiB",
+        "cas_contention_timeout": "3000ms",
+        "paxos_variant": "v2",
+        "sai_options": {"segment_write_buffer_size": "64MiB"},
+        "seed_provider": [{"class_name": "org.apache.cassandra.locator.SimpleSeedProvider", "parameters": seeds}],
+    }
+
+
+def _command(java: Java, lib: Path, heaps: Heaps, data_dir: Path, *, unsafe_system: bool) -> list[str]:
+    conf = data_dir / "conf"
+    scratch = data_dir / "tmp"
+    return [
+        str(java.program),
+        f"-Xms{heaps.cassandra_mb}m",
+        f"-Xmx{heaps.cassandra_mb}m",
+        "-XX:+UseSerialGC",
+        "-XX:+ExitOnOutOfMemoryError",
+        *(f"--add-exports={module}=ALL-UNNAMED" for module in _EXPORTS),
+        *(f"--add-opens={module}=ALL-UNNAMED" for module in _OPENS),
+        *(f"-javaagent:{jar}" for jar in lib.glob("jamm-*.jar")),
+        *java.security_manager_options,
+        "-Djdk.attach.allowAttachSelf=true",
+        "-Dio.netty.tryReflectionSetAccessible=true",
+        "-Dio.netty.allocator.maxOrder=11",
+        f"-Dcassandra.config=file:{conf}/cassandra.yaml",
+        f"-Dcassandra.storagedir={data_dir}/data",
+        "-Dcassandra-foreground=yes",
+        "-Dcassandra.ring_delay_ms=1",
+        "-Dcassandra.skip_wait_for_gossip_to_settle=0",
+        "-Dcassandra.superuser_setup_delay_ms=0",
+        *(["-Dcassandra.unsafesystem=true"] if unsafe_system else []),
+        f"-Djava.io.tmpdir={scratch}",
+        f"-Dlogback.configurationFile={conf}/logback.xml",
+        "-cp",
+        f"{conf}:{lib}/*",
+        "org.apache.cassandra.service.CassandraDaemon",
+    ]

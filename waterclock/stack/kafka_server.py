@@ -1,0 +1,155 @@
+"""Kafka as a child process: one KRaft node, broker and controller in one JVM, ready in about three seconds.
+
+Small and fast on purpose: four partitions for offsets and transactions (their number cannot change later), no delay
+before the first rebalance. Topics are never made by accident (``auto.create.topics.enable=false``).
+"""
+
+from __future__ import annotations
+
+import base64
+import socket
+import subprocess
+import uuid
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from .child import Child
+from .datafolder import claim_folder
+from .jars import KAFKA, jars_of
+from .java import Java
+from .memory import Heaps
+from .ports import PickedPort, pick_port
+from .server import Server
+from .trouble import StackTrouble
+
+DEFAULT_PORT = 9092
+_FORMAT_TIMEOUT_S = 60
+
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{advertised_port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name={inter_broker}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT
+log.dirs={data}
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+offsets.topic.num.partitions=4
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.num.partitions=1
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
+group.consumer.min.session.timeout.ms=1000
+group.consumer.min.heartbeat.interval.ms=300
+transaction.abort.timed.out.transaction.cleanup.interval.ms=500
+log.segment.bytes=67108864
+log.cleaner.dedupe.buffer.size=16777216
+"""
+
+
+def launch_kafka(
+    data_dir: Path, *, java: Java, heaps: Heaps, port: int, advertised_port: int | None, log_path: Path
+) -> Server:
+    """Format the storage once, then start the broker; returns before it is ready. Raises StackTrouble."""
+    claim_folder(data_dir, KAFKA)
+    lib = jars_of(KAFKA)
+    picked = pick_port(port)
+    properties = _write_properties(data_dir, picked, advertised_port)
+    _format(java, lib, data_dir, properties)
+    child = Child("kafka", _command(java, lib, heaps, properties), log_path)
+    return Server(KAFKA, child, picked, lambda: cluster_id(picked.port))
+
+
+def cluster_id(port: int, timeout_s: float = 2.0) -> str | None:
+    """The cluster id, if a broker answers a metadata request on 127.0.0.1:``port``; None if not."""
+    if not _listens(port):
+        return None  # spares librdkafka's back-off and its complaints
+    quiet: dict[str, Any] = {"error_cb": lambda _: None, "log_level": 0, "client.id": "waterclock.ready"}
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", **quiet})
+    try:
+        found = admin.list_topics(timeout=timeout_s)
+    except KafkaException:
+        return None
+    return str(found.cluster_id) if found.brokers and found.controller_id >= 0 else None
+
+
+def _write_properties(data_dir: Path, picked: PickedPort, advertised_port: int | None) -> Path:
+    """``advertised_port``: what clients are sent to (a proxy in front); the broker's own traffic never goes there."""
+    properties = data_dir / "server.properties"
+    controller = pick_port(picked.port + 1, taken=(picked.port, advertised_port or 0)).port
+    text = _PROPERTIES.format(
+        port=picked.port,
+        controller_port=controller,
+        advertised_port=advertised_port or picked.port,
+        inter_broker="PLAINTEXT",
+        data=data_dir / "logs",
+    )
+    if advertised_port is not None and advertised_port != picked.port:
+        internal = pick_port(picked.port + 2, taken=(picked.port, controller, advertised_port)).port
+        text = text.replace("inter.broker.listener.name=PLAINTEXT", "inter.broker.listener.name=INTERNAL")
+        text = text.replace(",CONTROLLER://", f",INTERNAL://127.0.0.1:{internal},CONTROLLER://")
+        text = text.replace(
+            f"PLAINTEXT://127.0.0.1:{advertised_port}\n",
+            f"PLAINTEXT://127.0.0.1:{advertised_port},INTERNAL://127.0.0.1:{internal}\n",
+        )
+    properties.write_text(text)
+    return properties
+
+
+def _format(java: Java, lib: Path, data_dir: Path, properties: Path) -> None:
+    """``StorageTool format`` (0.9 s), once for a data folder."""
+    if (data_dir / "logs" / "meta.properties").exists():
+        return
+    new_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    # A cluster id that begins with a dash would be read as an option.
+    new_id = f"w{new_id[1:]}"
+    tool = ["kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", new_id, "-c", str(properties)]
+    quick = ["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    done = subprocess.run(  # noqa: S603 - a program of ours with words of ours
+        [str(java.program), *quick, "-cp", f"{lib}/*", *tool],
+        capture_output=True,
+        text=True,
+        timeout=_FORMAT_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode:
+        said = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
+        raise StackTrouble(
+            f"Kafka could not format its storage in {data_dir}:\n{said}", hint="Use another --data-dir, or free space"
+        )
+
+
+def _command(java: Java, lib: Path, heaps: Heaps, properties: Path) -> list[str]:
+    return [
+        str(java.program),
+        f"-Xms{heaps.kafka_mb * 3 // 4}m",
+        f"-Xmx{heaps.kafka_mb}m",
+        "-XX:+UseSerialGC",
+        "-XX:+ExitOnOutOfMemoryError",
+        "-Djava.awt.headless=true",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        "-Dorg.slf4j.simpleLogger.showDateTime=true",
+        "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
+        "-cp",
+        f"{lib}/*",
+        "kafka.Kafka",
+        str(properties),
+    ]
+
+
+def _listens(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=0.5):
+            return True
+    except OSError:
+        return False

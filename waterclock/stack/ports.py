@@ -1,0 +1,97 @@
+"""Free ports on 127.0.0.1: the usual ones first, others when somebody has them, and who that is.
+
+A port that is free now may be taken a moment later; the server that then cannot bind ends, and its start tells.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Collection
+from pathlib import Path
+from typing import NamedTuple
+
+_LISTEN = "0A"
+
+
+class Holder(NamedTuple):
+    """The process that listens on a port; pid 0 where the system does not say (another user's process)."""
+
+    pid: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} (pid {self.pid})" if self.pid else self.name
+
+
+class PickedPort(NamedTuple):
+    """``port`` to use. ``holder`` is set when the wanted port was taken, and names who has it."""
+
+    port: int
+    wanted: int
+    holder: Holder | None
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on this port of 127.0.0.1 now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: only a listener is in the way
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def pick_port(wanted: int, taken: Collection[int] = ()) -> PickedPort:
+    """``wanted`` if it is free, else the same plus 10,000, 20,000 ... (9092 -> 19092), else any free one.
+
+    ``taken``: ports given out a moment ago, on which nobody listens yet.
+    """
+    if wanted not in taken and is_free(wanted):
+        return PickedPort(wanted, wanted, None)
+    holder = holder_of(wanted)
+    for candidate in range(wanted + 10_000, 60_000, 10_000):
+        if candidate not in taken and is_free(candidate):
+            return PickedPort(candidate, wanted, holder)
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return PickedPort(port, wanted, holder)
+
+
+def holder_of(port: int) -> Holder:
+    """Who listens on ``port``, from /proc; a Holder with pid 0 where that cannot be known."""
+    inodes = _listening_inodes(port)
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            sockets = {str(fd.readlink()) for fd in (process / "fd").iterdir()}
+        except OSError:  # gone meanwhile, or another user's
+            continue
+        if sockets & inodes:
+            return Holder(int(process.name), _command_of(process))
+    return Holder(0, "a process of another user" if inodes else "another process")
+
+
+def _command_of(process: Path) -> str:
+    """A name that a person recognises: the program, and for a JVM its main class."""
+    try:
+        words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return "a process that just ended"
+    program = Path(words[0]).name or "unknown"
+    mains = [word for word in words if word.endswith((".Kafka", ".CassandraDaemon"))]
+    return f"{program} {mains[0]}" if mains else program
+
+
+def _listening_inodes(port: int) -> set[str]:
+    found = set()
+    for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
+        try:
+            lines = table.read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
+                found.add(f"socket:[{fields[9]}]")
+    return found

@@ -1,0 +1,75 @@
+"""Start a real Kafka or Cassandra in one call, for tests, demo and supervisor.
+
+``start_*`` returns when the server answers; ``launch_*`` returns at once, so that both can start side by side (launch
+both, then ``wait_ready`` of each). Call them from a thread that lives as long as the server should (``leash.py``).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from . import cassandra_server, kafka_server
+from .java import Java, find_java
+from .memory import Heaps, choose_heaps
+from .server import Server
+
+__all__ = ["Server", "launch_cassandra", "launch_kafka", "start_cassandra", "start_kafka"]
+
+
+def launch_kafka(
+    data_dir: Path,
+    *,
+    port: int | None = None,
+    advertised_port: int | None = None,
+    java: Java | None = None,
+    heaps: Heaps | None = None,
+    log_path: Path | None = None,
+) -> Server:
+    """A Kafka on its way. ``port``: wanted (9092); another one where it is taken, see ``Server.picked``.
+
+    ``advertised_port``: where clients are sent instead, for a proxy in front. Raises StackTrouble.
+    """
+    data_dir = data_dir.resolve()
+    return kafka_server.launch_kafka(
+        data_dir,
+        java=java or find_java(),
+        heaps=heaps or choose_heaps(),
+        port=port or kafka_server.DEFAULT_PORT,
+        advertised_port=advertised_port,
+        log_path=log_path or data_dir / "kafka.log",
+    )
+
+
+def launch_cassandra(
+    data_dir: Path,
+    *,
+    port: int | None = None,
+    unsafe_system: bool = False,
+    java: Java | None = None,
+    heaps: Heaps | None = None,
+    log_path: Path | None = None,
+) -> Server:
+    """A Cassandra on its way. ``port``: wanted (9042). ``unsafe_system``: quick schema changes, for tests only."""
+    data_dir = data_dir.resolve()
+    return cassandra_server.launch_cassandra(
+        data_dir,
+        java=java or find_java(),
+        heaps=heaps or choose_heaps(),
+        port=port or cassandra_server.DEFAULT_PORT,
+        unsafe_system=unsafe_system,
+        log_path=log_path or data_dir / "cassandra.log",
+    )
+
+
+def start_kafka(data_dir: Path, *, port: int | None = None, advertised_port: int | None = None) -> Server:
+    """A Kafka that answers metadata requests. Raises StackTrouble."""
+    server = launch_kafka(data_dir, port=port, advertised_port=advertised_port)
+    server.wait_ready()
+    return server
+
+
+def start_cassandra(data_dir: Path, *, port: int | None = None, unsafe_system: bool = False) -> Server:
+    """A Cassandra that answers queries. Raises StackTrouble."""
+    server = launch_cassandra(data_dir, port=port, unsafe_system=unsafe_system)
+    server.wait_ready()
+    return server
