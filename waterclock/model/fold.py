@@ -1,0 +1,191 @@
+"""The fold of one run-events partition: what a role knows of its runs while it reads the log in order.
+
+Open runs are kept with a note of the role's own; finished ones are remembered for at least ``window`` offsets, so
+that a late duplicate finds its run final instead of unknown. What must hold: events are applied once, in offset
+order, by one thread; and :meth:`Fold.fold_from` names the offset from which a successor must re-read to know the same
+of every open run. A role lets it ride in the metadata of its offset commits (:func:`fold_from_text`).
+
+Limits. A duplicate that comes more than ``window`` offsets after its run's end is taken for a new run. Open runs are
+bounded: at ``open_max`` :class:`FoldFull` is raised, before anything is forgotten; the log keeps everything until the
+backlog shrinks or the bound is raised.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, NamedTuple, TypeVar
+
+from .errors import WaterclockError
+from .events import FINAL, EventKind, Pending, RunEvent, RunStatus, Skipped
+from .ids import RunId, ordinal, parse_run_id
+from .reduce import Ignored, RunState, Verdict, covers, reduce
+
+WINDOW = 20_000
+"""Offsets for which finished runs are remembered at least."""
+
+OPEN_MAX = 1_000_000
+"""Open runs in one partition, about 300 bytes each while they wait."""
+
+_FOLD_FROM = "fold-from="
+
+Note = TypeVar("Note")
+
+
+class FoldFull(WaterclockError):
+    """More open runs in one partition than the fold may hold."""
+
+
+class OpenRun(Generic[Note]):
+    """A run that is not final. ``first_offset`` is that of its first accepted event; ``note`` is the role's own.
+
+    The object outlives the end of its run for whoever holds it: ``state`` is the final one then.
+    """
+
+    __slots__ = ("first_offset", "note", "state")
+
+    def __init__(self, state: RunState, first_offset: int) -> None:
+        self.state = state
+        self.first_offset = first_offset
+        self.note: Note | None = None
+
+
+class _Range(NamedTuple):
+    """A remembered SKIPPED of several fires."""
+
+    skipped: Skipped
+    job_id: str
+
+
+class _Memory:
+    """What finished within one window."""
+
+    __slots__ = ("ranges", "runs")
+
+    def __init__(self) -> None:
+        self.runs: dict[str, RunState] = {}
+        self.ranges: dict[str, list[_Range]] = {}
+
+    def skips(self, run: RunId, revision: int) -> bool:
+        return any(covers(known.job_id, known.skipped, run, revision) for known in self.ranges.get(run.job_id, ()))
+
+
+class Fold(Generic[Note]):
+    """Folds one partition. ``generation`` is the topic's, for the fencing tokens."""
+
+    def __init__(self, *, generation: int = 0, window: int = WINDOW, open_max: int = OPEN_MAX) -> None:
+        self.open: dict[str, OpenRun[Note]] = {}
+        """Open runs by run id, oldest first. Read it, and set notes; only the fold adds and removes."""
+        self.position = 0
+        """One past the last offset applied."""
+        self._high_bits = ordinal(generation, 0)
+        self._window = window
+        self._open_max = open_max
+        self._held: dict[str, dict[str, RunId]] = {}
+        # Two halves: what finished in this window, and in the one before. Together never under one window.
+        self._recent = _Memory()
+        self._older = _Memory()
+        self._turn_at = -1
+
+    def apply(self, event: RunEvent, offset: int) -> Verdict:
+        """Apply the event at ``offset``; raises FoldFull at the bound, ValueError when offsets run backwards.
+
+        A SKIPPED of several fires is judged by its first one; it also ends the HELD runs that it covers.
+        """
+        if offset < self.position:
+            raise ValueError(f"offset {offset} comes after {self.position - 1}: a fold never goes back")
+        if offset >= self._turn_at:
+            self._turn(offset)
+        run = self.open.get(event.run_id)
+        if run is None:
+            verdict = self._apply_to_closed(event, offset)
+        else:
+            verdict = reduce(run.state, event, self._high_bits | offset)
+            if verdict.accepted:
+                self._move(event.run_id, run, verdict.state)
+        if event.kind is EventKind.SKIPPED:
+            self._skip_range(event, offset)
+        self.position = offset + 1
+        return verdict
+
+    def state(self, run_id: str) -> RunState | None:
+        """What is known of a run: open, or finished within the memory."""
+        run = self.open.get(run_id)
+        return run.state if run is not None else self._finished(run_id)
+
+    def fold_from(self) -> int:
+        """From where a successor re-reads: the oldest open run's first event, and the window at least."""
+        floor = max(self.position - self._window, 0)
+        oldest = next(iter(self.open.values()), None)
+        return floor if oldest is None else min(oldest.first_offset, floor)
+
+    def _turn(self, offset: int) -> None:
+        self._older, self._recent = self._recent, _Memory()
+        self._turn_at = offset + self._window
+
+    def _finished(self, run_id: str) -> RunState | None:
+        return self._recent.runs.get(run_id) or self._older.runs.get(run_id)
+
+    def _apply_to_closed(self, event: RunEvent, offset: int) -> Verdict:
+        finished = self._finished(event.run_id)
+        verdict = reduce(finished, event, self._high_bits | offset)
+        if not verdict.accepted or verdict.state is None:
+            return verdict
+        if verdict.state.status in FINAL:
+            self._recent.runs[event.run_id] = verdict.state
+            return verdict
+        if self._in_skipped_range(event):
+            return Verdict(RunState(RunStatus.SKIPPED), False, Ignored.FINAL)
+        if len(self.open) >= self._open_max:
+            raise FoldFull(
+                f"{len(self.open)} runs are open in one run-events partition, the most that is held: "
+                "the workers are far behind. Add workers, or raise the bound"
+            )
+        self.open[event.run_id] = OpenRun(verdict.state, offset)
+        if verdict.state.held:
+            self._held.setdefault(event.job_id, {})[event.run_id] = parse_run_id(event.run_id)
+        return verdict
+
+    def _move(self, run_id: str, run: OpenRun[Note], state: RunState | None) -> None:
+        assert state is not None  # the reducer never makes a known run unknown
+        if run.state.held and not state.held:
+            self._release(run_id)
+        run.state = state
+        if state.status in FINAL:
+            del self.open[run_id]
+            self._recent.runs[run_id] = state
+
+    def _release(self, run_id: str) -> None:
+        job_id = run_id.partition("@")[0]
+        held = self._held[job_id]
+        del held[run_id]
+        if not held:
+            del self._held[job_id]
+
+    def _in_skipped_range(self, event: RunEvent) -> bool:
+        """Whether a remembered range already decided this fire (the ranges' first fires are known by run id)."""
+        if event.job_id not in self._recent.ranges and event.job_id not in self._older.ranges:
+            return False
+        if not isinstance(event.detail, Pending):
+            return False
+        run, revision = parse_run_id(event.run_id), event.detail.revision
+        return self._recent.skips(run, revision) or self._older.skips(run, revision)
+
+    def _skip_range(self, event: RunEvent, offset: int) -> None:
+        skipped = event.detail
+        if not isinstance(skipped, Skipped) or skipped.from_at == skipped.to_at:
+            return
+        self._recent.ranges.setdefault(event.job_id, []).append(_Range(skipped, event.job_id))
+        for run_id, parts in list(self._held.get(event.job_id, {}).items()):
+            if covers(event.job_id, skipped, parts):
+                run = self.open[run_id]
+                self._move(run_id, run, reduce(run.state, event, self._high_bits | offset).state)
+
+
+def fold_from_text(offset: int) -> str:
+    """The text that rides with a committed position."""
+    return f"{_FOLD_FROM}{offset}"
+
+
+def parse_fold_from(metadata: str) -> int | None:
+    """The offset in that text; None where a commit without it has erased it: then everything kept is re-read."""
+    text = metadata.removeprefix(_FOLD_FROM)
+    return int(text) if text != metadata and text.isdecimal() else None
