@@ -1,0 +1,135 @@
+"""The cluster in memory that several Logs share: topics, groups, the transaction coordinator, the planned faults.
+
+Why: roles are processes, each with a Log of its own, on one Kafka; so are they in a test. Must hold: one thread, no
+time but the Clock's, no order but that of the calls, so that one seed gives one history. Every port call enters
+through ``enter``: there clients die, planned faults strike, and time-outs that have come are acted upon.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from waterclock.clock import Clock
+from waterclock.model.errors import NotFound
+from waterclock.model.ids import murmur2
+
+from .memory_faults import Faults, Killed
+from .memory_groups import Group
+from .memory_partition import Partition
+from .memory_transactions import Coordinator
+from .port import Outgoing, TopicPartition
+
+
+class Topic(NamedTuple):
+    """One topic. ``append_time``: LogAppendTime; in memory both kinds of time are the cluster clock's."""
+
+    partitions: tuple[Partition, ...]
+    append_time: bool
+    compact: bool
+
+
+class Client:
+    """One life of one process on the cluster. ``alive`` ends with ``MemoryCluster.kill``."""
+
+    __slots__ = ("alive", "client_id")
+
+    def __init__(self, client_id: str) -> None:
+        self.client_id = client_id
+        self.alive = True
+
+
+class MemoryCluster:
+    """The brokers."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.faults = Faults()
+        self.coordinator = Coordinator(clock)
+        self._topics: dict[str, Topic] = {}
+        self._groups: dict[str, Group] = {}
+        self._clients: list[Client] = []
+        self._ticked_s = -1.0
+
+    def create_topic(self, name: str, partitions: int, *, append_time: bool = False, compact: bool = False) -> None:
+        """A new topic; one that exists stays as it is."""
+        made = tuple(Partition() for _ in range(partitions))
+        self._topics.setdefault(name, Topic(made, append_time, compact))
+
+    def topic_names(self) -> tuple[str, ...]:
+        """Every topic, in order of creation (dumps)."""
+        return tuple(self._topics)
+
+    def topic(self, name: str) -> Topic:
+        """Raises NotFound."""
+        found = self._topics.get(name)
+        if found is None:
+            raise NotFound(f"topic {name!r} does not exist")
+        return found
+
+    def partition(self, place: TopicPartition) -> Partition:
+        """Raises NotFound."""
+        partitions = self.topic(place.topic).partitions
+        if not 0 <= place.partition < len(partitions):
+            raise NotFound(f"{place.topic} has {len(partitions)} partitions, there is no {place.partition}")
+        return partitions[place.partition]
+
+    def place_of(self, message: Outgoing) -> TopicPartition:
+        """The partition that a record goes to: the one it names, or murmur2 of its key. Raises NotFound."""
+        if message.partition is not None:
+            return TopicPartition(message.topic, message.partition)
+        return TopicPartition(message.topic, _hash(message.key) % len(self.topic(message.topic).partitions))
+
+    def group(self, name: str) -> Group:
+        """The group, made at its first use."""
+        if name not in self._groups:
+            self._groups[name] = Group(name, lambda topic: len(self.topic(topic).partitions))
+        return self._groups[name]
+
+    def join(self, client_id: str) -> Client:
+        """A process connects."""
+        client = Client(client_id)
+        self._clients.append(client)
+        return client
+
+    def enter(self, client: Client, operation: str) -> None:
+        """Every port call begins here. Raises Killed, and whatever ``faults.on_call`` raises."""
+        if not client.alive:
+            raise Killed(f"{client.client_id} was killed and calls {operation}")
+        if self.faults.on_call is not None:
+            self.faults.on_call(client.client_id, operation)
+        self.tick()
+
+    def tick(self) -> None:
+        """Act on the time-outs that have come: transactions and sessions."""
+        now_s = self.clock.monotonic_s()
+        if now_s == self._ticked_s:
+            return
+        self._ticked_s = now_s
+        self.coordinator.expire()
+        for group in self._groups.values():
+            group.expire(now_s)
+
+    def kill(self, client_id: str) -> None:
+        """A process dies (SIGKILL): nothing is closed, its transaction stays open, its members hold what they own.
+
+        What it still calls raises Killed; a new Log of the same client id is its restart.
+        """
+        for client in self._clients:
+            if client.client_id == client_id:
+                client.alive = False
+        self._clients = [client for client in self._clients if client.alive]
+
+    def compact(self, topic: str) -> None:
+        """The log cleaner comes by: of each key the newest committed version stays."""
+        for partition in self.topic(topic).partitions:
+            partition.compact()
+
+    def delete_records(self, place: TopicPartition, before: int) -> None:
+        """Retention takes what lies below ``before``."""
+        self.partition(place).delete_before(before)
+
+
+@lru_cache(maxsize=65_536)
+def _hash(key: bytes) -> int:
+    return murmur2(key) & 0x7FFFFFFF
