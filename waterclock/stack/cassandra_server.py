@@ -13,7 +13,7 @@ from .child import Child
 from .cql_probe import release_version
 from .datafolder import claim_folder
 from .jars import CASSANDRA, jars_of
-from .java import Java
+from .kit import Kit
 from .memory import Heaps
 from .ports import pick_port
 from .server import Server
@@ -45,21 +45,19 @@ _LOGBACK = """\
 """
 
 
-def launch_cassandra(
-    data_dir: Path, *, java: Java, heaps: Heaps, port: int, unsafe_system: bool, log_path: Path
-) -> Server:
+def launch_cassandra(data_dir: Path, kit: Kit, *, port: int, unsafe_system: bool, log_path: Path) -> Server:
     """Write the configuration and start the node; returns before it is ready. Raises StackTrouble."""
     claim_folder(data_dir, CASSANDRA)
-    lib = jars_of(CASSANDRA)
+    lib = jars_of(CASSANDRA, kit.jars)
     picked = pick_port(port)
     storage_port = pick_port(picked.port - DEFAULT_PORT + _STORAGE_PORT if picked.port > DEFAULT_PORT else 7000).port
     conf = data_dir / "conf"
     conf.mkdir(exist_ok=True)
     (data_dir / "tmp").mkdir(exist_ok=True)
     # JSON is YAML; Cassandra's reader wants one document.
-    (conf / "cassandra.yaml").write_text(json.dumps(_settings(picked.port, storage_port, heaps), indent=1) + "\n")
+    (conf / "cassandra.yaml").write_text(json.dumps(_settings(picked.port, storage_port, kit.heaps), indent=1) + "\n")
     (conf / "logback.xml").write_text(_LOGBACK)
-    child = Child("cassandra", _command(java, lib, heaps, data_dir, unsafe_system=unsafe_system), log_path)
+    child = Child("cassandra", _command(kit, lib, data_dir, unsafe_system=unsafe_system), log_path)
     return Server(CASSANDRA, child, picked, lambda: release_version(picked.port))
 
 
@@ -96,19 +94,19 @@ def _settings(port: int, storage_port: int, heaps: Heaps) -> dict[str, object]:
     }
 
 
-def _command(java: Java, lib: Path, heaps: Heaps, data_dir: Path, *, unsafe_system: bool) -> list[str]:
+def _command(kit: Kit, lib: Path, data_dir: Path, *, unsafe_system: bool) -> list[str]:
     conf = data_dir / "conf"
     scratch = data_dir / "tmp"
     return [
-        str(java.program),
-        f"-Xms{heaps.cassandra_mb}m",
-        f"-Xmx{heaps.cassandra_mb}m",
+        str(kit.java.program),
+        f"-Xms{kit.heaps.cassandra_mb}m",
+        f"-Xmx{kit.heaps.cassandra_mb}m",
         "-XX:+UseSerialGC",
         "-XX:+ExitOnOutOfMemoryError",
         *(f"--add-exports={module}=ALL-UNNAMED" for module in _EXPORTS),
         *(f"--add-opens={module}=ALL-UNNAMED" for module in _OPENS),
         *(f"-javaagent:{jar}" for jar in lib.glob("jamm-*.jar")),
-        *java.security_manager_options,
+        *kit.java.security_manager_options,
         "-Djdk.attach.allowAttachSelf=true",
         "-Dio.netty.tryReflectionSetAccessible=true",
         "-Dio.netty.allocator.maxOrder=11",

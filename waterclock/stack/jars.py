@@ -33,62 +33,68 @@ KAFKA = Distribution("kafka", "4.3.1", "kafka_2.13-4.3.1.jar")
 CASSANDRA = Distribution("cassandra", "5.0.9", "cassandra-all-5.0.9.jar")
 
 
-def jars_of(distribution: Distribution) -> Path:
+class JarSource(NamedTuple):
+    """Where jars come from. ``folder``: the only place to look, nothing is fetched; ``maven_url``: a mirror."""
+
+    folder: Path | None = None
+    maven_url: str = ""
+
+    def folders(self, distribution: Distribution) -> list[Path]:
+        """The places to look in, in order; the first is where fetched jars go."""
+        if self.folder is not None:
+            return [self.folder / distribution.name]
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "waterclock" / "jars"
+        return [_CHECKOUT / "compose" / distribution.name / "target" / "lib", cache / distribution.name]
+
+
+def jars_of(distribution: Distribution, source: JarSource) -> Path:
     """The folder with the jars of ``distribution``, fetched through Maven when it is missing. Raises StackTrouble."""
-    for folder in _folders(distribution):
+    for folder in source.folders(distribution):
         if (folder / distribution.main_jar).exists():
             return folder
-    return _fetch(distribution)
+    return _fetch(distribution, source)
 
 
-def have_jars(distribution: Distribution) -> bool:
+def have_jars(distribution: Distribution, source: JarSource) -> bool:
     """Whether the jars are here already."""
-    return any((folder / distribution.main_jar).exists() for folder in _folders(distribution))
+    return any((folder / distribution.main_jar).exists() for folder in source.folders(distribution))
 
 
-def _folders(distribution: Distribution) -> list[Path]:
-    by_hand = os.environ.get("WATERCLOCK_STACK__JARS_DIR")
-    if by_hand:
-        return [Path(by_hand) / distribution.name]
-    return [_CHECKOUT / "compose" / distribution.name / "target" / "lib", _cache() / distribution.name]
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "waterclock" / "jars"
-
-
-def _fetch(distribution: Distribution) -> Path:
+def _fetch(distribution: Distribution, source: JarSource) -> Path:
     """Let Maven copy the jars beside their place, then give the folder its name in one step."""
     pom = _CHECKOUT / "compose" / distribution.name / "pom.xml"
     mvn = shutil.which("mvn")
-    if os.environ.get("WATERCLOCK_STACK__JARS_DIR") or mvn is None or not pom.exists():
-        raise _cannot_fetch(distribution, "Maven (mvn) is not installed" if mvn is None else "they are not where told")
-    place = _folders(distribution)[0]
+    if source.folder is not None or not pom.exists():
+        raise _cannot_fetch(distribution, source, f"they are not in {source.folders(distribution)[-1]}")
+    if mvn is None:
+        raise _cannot_fetch(distribution, source, "Maven (mvn) is not installed")
+    place = source.folders(distribution)[0]
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix="fetching-") as partial:
-        _run_maven(distribution, [mvn, *_mirror(Path(partial)), "-f", str(pom)], Path(partial) / "lib")
+        output = Path(partial) / "lib"
+        why_not = _run_maven([mvn, *_mirror(source.maven_url, Path(partial)), "-f", str(pom)], output)
+        if why_not or not (output / distribution.main_jar).exists():
+            raise _cannot_fetch(distribution, source, why_not or "Maven brought something else")
         shutil.rmtree(place, ignore_errors=True)  # jars of another version
-        (Path(partial) / "lib").rename(place)
+        output.rename(place)
     return place
 
 
-def _run_maven(distribution: Distribution, maven: list[str], output: Path) -> None:
-    """``dependency:copy-dependencies`` into ``output``, within 15 minutes."""
+def _run_maven(maven: list[str], output: Path) -> str:
+    """``dependency:copy-dependencies`` into ``output``, within 15 minutes. Returns why it failed, or ""."""
     goal = ["-B", "-q", "dependency:copy-dependencies", f"-DoutputDirectory={output}"]
     try:
         done = subprocess.run(  # noqa: S603 - our own pom
             [*maven, *goal], capture_output=True, text=True, timeout=_FETCH_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        raise _cannot_fetch(distribution, f"Maven did not finish within {_FETCH_TIMEOUT_S} s") from None
-    if done.returncode or not (output / distribution.main_jar).exists():
-        said = "\n".join((done.stdout + done.stderr).splitlines()[:8])
-        raise _cannot_fetch(distribution, f"Maven ended with {done.returncode}:\n{said}\n")
+        return f"Maven did not finish within {_FETCH_TIMEOUT_S} s"
+    said = "\n".join((done.stdout + done.stderr).splitlines()[:8])
+    return f"Maven ended with {done.returncode}:\n{said}\n" if done.returncode else ""
 
 
-def _mirror(scratch: Path) -> list[str]:
-    """Maven's options for the mirror that ``WATERCLOCK_STACK__MAVEN_URL`` names; none where it is not set."""
-    url = os.environ.get("WATERCLOCK_STACK__MAVEN_URL")
+def _mirror(url: str, scratch: Path) -> list[str]:
+    """Maven's options for a mirror of everything at ``url``; none where it is ""."""
     if not url:
         return []
     settings = scratch / "settings.xml"
@@ -99,14 +105,13 @@ def _mirror(scratch: Path) -> list[str]:
     return ["-s", str(settings)]
 
 
-def _cannot_fetch(distribution: Distribution, why: str) -> StackTrouble:
-    by_hand = os.environ.get("WATERCLOCK_STACK__JARS_DIR")
-    folder = Path(by_hand) / distribution.name if by_hand else _cache() / distribution.name
+def _cannot_fetch(distribution: Distribution, source: JarSource, why: str) -> StackTrouble:
     return StackTrouble(
         f"The jars of {distribution.name} {distribution.version} are missing and could not be fetched: {why}",
         hint=(
             "Set WATERCLOCK_STACK__MAVEN_URL to a Maven repository that you can reach and run the command again; "
-            f"or copy {distribution.main_jar} with all its dependencies by hand into {folder} (the list: "
-            f"mvn -f compose/{distribution.name}/pom.xml dependency:list, on a machine with a network)"
+            f"or copy {distribution.main_jar} with all its dependencies by hand into "
+            f"{source.folders(distribution)[-1]} (the list: mvn -f compose/{distribution.name}/pom.xml "
+            "dependency:list, on a machine with a network)"
         ),
     )

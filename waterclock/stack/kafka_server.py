@@ -19,8 +19,7 @@ from confluent_kafka.admin import AdminClient
 from .child import Child
 from .datafolder import claim_folder
 from .jars import KAFKA, jars_of
-from .java import Java
-from .memory import Heaps
+from .kit import Kit
 from .ports import PickedPort, pick_port
 from .server import Server
 from .trouble import StackTrouble
@@ -57,16 +56,14 @@ log.cleaner.dedupe.buffer.size=16777216
 """
 
 
-def launch_kafka(
-    data_dir: Path, *, java: Java, heaps: Heaps, port: int, advertised_port: int | None, log_path: Path
-) -> Server:
+def launch_kafka(data_dir: Path, kit: Kit, *, port: int, advertised_port: int | None, log_path: Path) -> Server:
     """Format the storage once, then start the broker; returns before it is ready. Raises StackTrouble."""
     claim_folder(data_dir, KAFKA)
-    lib = jars_of(KAFKA)
+    lib = jars_of(KAFKA, kit.jars)
     picked = pick_port(port)
     properties = _write_properties(data_dir, picked, advertised_port)
-    _format(java, lib, data_dir, properties)
-    child = Child("kafka", _command(java, lib, heaps, properties), log_path)
+    _format(kit, lib, data_dir, properties)
+    child = Child("kafka", _command(kit, lib, properties), log_path)
     return Server(KAFKA, child, picked, lambda: cluster_id(picked.port))
 
 
@@ -106,7 +103,7 @@ def _write_properties(data_dir: Path, picked: PickedPort, advertised_port: int |
     return properties
 
 
-def _format(java: Java, lib: Path, data_dir: Path, properties: Path) -> None:
+def _format(kit: Kit, lib: Path, data_dir: Path, properties: Path) -> None:
     """``StorageTool format`` (0.9 s), once for a data folder."""
     if (data_dir / "logs" / "meta.properties").exists():
         return
@@ -116,7 +113,7 @@ def _format(java: Java, lib: Path, data_dir: Path, properties: Path) -> None:
     tool = ["kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", new_id, "-c", str(properties)]
     quick = ["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     done = subprocess.run(  # noqa: S603 - a program of ours with words of ours
-        [str(java.program), *quick, "-cp", f"{lib}/*", *tool],
+        [str(kit.java.program), *quick, "-cp", f"{lib}/*", *tool],
         capture_output=True,
         text=True,
         timeout=_FORMAT_TIMEOUT_S,
@@ -129,11 +126,11 @@ def _format(java: Java, lib: Path, data_dir: Path, properties: Path) -> None:
         )
 
 
-def _command(java: Java, lib: Path, heaps: Heaps, properties: Path) -> list[str]:
+def _command(kit: Kit, lib: Path, properties: Path) -> list[str]:
     return [
-        str(java.program),
-        f"-Xms{heaps.kafka_mb * 3 // 4}m",
-        f"-Xmx{heaps.kafka_mb}m",
+        str(kit.java.program),
+        f"-Xms{kit.heaps.kafka_mb * 3 // 4}m",
+        f"-Xmx{kit.heaps.kafka_mb}m",
         "-XX:+UseSerialGC",
         "-XX:+ExitOnOutOfMemoryError",
         "-Djava.awt.headless=true",

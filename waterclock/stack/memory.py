@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,12 +30,11 @@ NORMAL = Heaps(kafka_mb=512, cassandra_mb=512, memtable_mb=96, small=False)
 SMALL = Heaps(kafka_mb=256, cassandra_mb=256, memtable_mb=48, small=True)
 
 
-def choose_heaps(free_mb: int | None = None) -> Heaps:
-    """The heaps for ``free_mb`` of free memory (default: what this machine has); ``WATERCLOCK_STACK__HEAP_MB`` wins."""
-    by_hand = os.environ.get("WATERCLOCK_STACK__HEAP_MB")
-    if by_hand and by_hand.isdigit():
-        heap = int(by_hand)
-        return Heaps(heap, heap, max(48, heap * NORMAL.memtable_mb // NORMAL.cassandra_mb), small=False)
+def choose_heaps(free_mb: int | None = None, *, heap_mb: int | None = None) -> Heaps:
+    """The heaps for ``free_mb`` of free memory (default: what this machine has); ``heap_mb`` wins where it is set."""
+    if heap_mb is not None:
+        memtable_mb = max(SMALL.memtable_mb, heap_mb * NORMAL.memtable_mb // NORMAL.cassandra_mb)
+        return Heaps(heap_mb, heap_mb, memtable_mb, small=False)
     return SMALL if (available_mb() if free_mb is None else free_mb) < ROOMY_MB else NORMAL
 
 

@@ -9,11 +9,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from . import cassandra_server, kafka_server
-from .java import Java, find_java
-from .memory import Heaps, choose_heaps
+from .jars import JarSource
+from .java import find_java
+from .kit import Kit
+from .memory import choose_heaps
 from .server import Server
 
-__all__ = ["Server", "launch_cassandra", "launch_kafka", "start_cassandra", "start_kafka"]
+__all__ = ["Kit", "Server", "find_kit", "launch_cassandra", "launch_kafka", "start_cassandra", "start_kafka"]
+
+
+def find_kit() -> Kit:
+    """Java from the path, the jars of the checkout, heaps that fit this machine. Raises StackTrouble."""
+    return Kit(find_java(), choose_heaps(), JarSource())
 
 
 def launch_kafka(
@@ -21,8 +28,7 @@ def launch_kafka(
     *,
     port: int | None = None,
     advertised_port: int | None = None,
-    java: Java | None = None,
-    heaps: Heaps | None = None,
+    kit: Kit | None = None,
     log_path: Path | None = None,
 ) -> Server:
     """A Kafka on its way. ``port``: wanted (9092); another one where it is taken, see ``Server.picked``.
@@ -32,8 +38,7 @@ def launch_kafka(
     data_dir = data_dir.resolve()
     return kafka_server.launch_kafka(
         data_dir,
-        java=java or find_java(),
-        heaps=heaps or choose_heaps(),
+        kit or find_kit(),
         port=port or kafka_server.DEFAULT_PORT,
         advertised_port=advertised_port,
         log_path=log_path or data_dir / "kafka.log",
@@ -45,16 +50,14 @@ def launch_cassandra(
     *,
     port: int | None = None,
     unsafe_system: bool = False,
-    java: Java | None = None,
-    heaps: Heaps | None = None,
+    kit: Kit | None = None,
     log_path: Path | None = None,
 ) -> Server:
     """A Cassandra on its way. ``port``: wanted (9042). ``unsafe_system``: quick schema changes, for tests only."""
     data_dir = data_dir.resolve()
     return cassandra_server.launch_cassandra(
         data_dir,
-        java=java or find_java(),
-        heaps=heaps or choose_heaps(),
+        kit or find_kit(),
         port=port or cassandra_server.DEFAULT_PORT,
         unsafe_system=unsafe_system,
         log_path=log_path or data_dir / "cassandra.log",

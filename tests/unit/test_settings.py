@@ -1,0 +1,112 @@
+"""Where a setting comes from, and what happens to a misspelt one."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from waterclock.model.errors import RequestError
+from waterclock.settings import load_settings
+from waterclock.telemetry import announce_ready, configure_logging
+
+
+@pytest.fixture(autouse=True)
+def own_surroundings(tmp_path, monkeypatch):
+    for name in os.environ:
+        if name.startswith("WATERCLOCK_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+
+def write_user_file(text: str) -> None:
+    folder = Path("~/.config/waterclock").expanduser()
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text(text)
+
+
+def test_flags_win_over_environment_over_folder_over_user_over_default(monkeypatch):
+    assert load_settings().worker.slots == 32
+    write_user_file("partitions = 8\n[worker]\nslots = 1\nlease_ttl_s = 30\npool = 'user'\n")
+    assert load_settings().worker.slots == 1
+    Path("waterclock.toml").write_text("[worker]\nslots = 2\npool = 'folder'\n")
+    assert load_settings().worker.slots == 2
+    monkeypatch.setenv("WATERCLOCK_WORKER__SLOTS", "3")
+    assert load_settings().worker.slots == 3
+    settings = load_settings({"worker": {"slots": 4}})
+    assert settings.worker.slots == 4
+    assert settings.worker.pool == "folder"
+    assert settings.worker.lease_ttl_s == 30
+    assert settings.partitions == 8
+
+
+def test_contact_points_are_a_list_or_words_with_commas(monkeypatch):
+    Path("waterclock.toml").write_text("[cassandra]\ncontact_points = ['a', 'b']\n")
+    assert load_settings().cassandra.contact_points == ("a", "b")
+    monkeypatch.setenv("WATERCLOCK_CASSANDRA__CONTACT_POINTS", "c, d")
+    assert load_settings().cassandra.contact_points == ("c", "d")
+
+
+def test_client_properties_pass_untouched(monkeypatch):
+    Path("waterclock.toml").write_text("[kafka.client]\n'security.protocol' = 'SASL_SSL'\n")
+    assert load_settings().kafka.client == {"security.protocol": "SASL_SSL"}
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong", "meant"),
+    [
+        ("partition = 8\n", "partition", "partitions"),
+        ("[worker]\nslot = 8\n", "worker.slot", "slots"),
+        ("[kafka]\nbootstrap_servers = 'x'\n", "kafka.bootstrap_servers", "bootstrap"),
+    ],
+)
+def test_an_unknown_key_names_its_file_and_what_was_meant(text, wrong, meant):
+    Path("waterclock.toml").write_text(text)
+    with pytest.raises(RequestError) as told:
+        load_settings()
+    assert f"'{wrong}' (waterclock.toml)" in told.value.message
+    assert told.value.hint == f"Did you mean '{meant}'?"
+
+
+def test_an_unknown_nested_variable_is_an_error(monkeypatch):
+    monkeypatch.setenv("WATERCLOCK_WORKER__SLOT", "3")
+    with pytest.raises(RequestError, match="Did you mean 'slots'"):
+        load_settings()
+
+
+@pytest.mark.parametrize("partitions", [0, 3, 512])
+def test_partitions_divide_the_256_slots(partitions):
+    with pytest.raises(RequestError, match="power of two"):
+        load_settings({"partitions": partitions})
+
+
+def test_settings_cannot_be_changed():
+    settings = load_settings()
+    with pytest.raises(ValueError, match="frozen"):
+        settings.partitions = 8  # type: ignore[misc]
+
+
+def test_a_file_that_is_not_toml_is_named():
+    Path("waterclock.toml").write_text("slots: 3\n")
+    with pytest.raises(RequestError, match=r"waterclock\.toml is not TOML"):
+        load_settings()
+
+
+def test_a_log_line_is_json_with_a_constant_event_and_hides_secrets(capsys):
+    configure_logging("worker", "worker-1", pretty=False).info("claimed", run_count=3, callback_authorization="x")
+    line = json.loads(capsys.readouterr().out)
+    assert list(line)[:5] == ["ts", "level", "event", "role", "instance"]
+    assert line["event"] == "claimed"
+    assert line["callback_authorization"] == "[hidden]"
+
+
+def test_a_process_says_ready_only_where_it_was_asked(tmp_path, monkeypatch):
+    announce_ready()
+    place = tmp_path / "worker-1.ready"
+    monkeypatch.setenv("WATERCLOCK_READY_FILE", str(place))
+    announce_ready()
+    assert place.read_text() == f"READY {os.getpid()}\n"

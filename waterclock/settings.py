@@ -1,0 +1,219 @@
+"""One frozen Settings for every process, checked once at start.
+
+Precedence: what the caller passes (flags) > ``WATERCLOCK_*`` of the environment (``__`` nests:
+``WATERCLOCK_KAFKA__BOOTSTRAP``) > ``./waterclock.toml`` > ``~/.config/waterclock/config.toml`` > the defaults here.
+An unknown key in a file is an error with a suggestion, never ignored: a misspelt limit is no limit. The environment is
+looked at only for what exists here, below the first level with the same strictness.
+
+Importing this module costs about 0.1 s (pydantic-settings): commands that need no settings do not import it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+from pydantic_settings.exceptions import SettingsError
+
+from waterclock.model.errors import RequestError
+
+_GROUP = ConfigDict(frozen=True, extra="forbid")
+_NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
+
+
+class KafkaSettings(BaseModel):
+    """Where the log is. ``client`` goes to librdkafka untouched (TLS, SASL)."""
+
+    model_config = _GROUP
+    bootstrap: str = "127.0.0.1:9092"
+    prefix: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,100}$")] = "waterclock"
+    """Begins every topic, group and transactional id."""
+    client: dict[str, str | int | float | bool] = {}
+
+
+class CassandraSettings(BaseModel):
+    """Where the store is. ``replication``: used once, when the keyspace is made."""
+
+    model_config = _GROUP
+    contact_points: Annotated[tuple[str, ...], NoDecode] = ("127.0.0.1",)
+    port: Annotated[int, Field(ge=1, le=65_535)] = 9042
+    keyspace: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,47}$")] = "waterclock"
+    local_dc: str = "datacenter1"
+    replication: dict[str, str | int] = {"class": "SimpleStrategy", "replication_factor": 1}
+
+    @field_validator("contact_points", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        """``a,b`` as well as a list."""
+        return tuple(point.strip() for point in value.split(",")) if isinstance(value, str) else value
+
+
+class DispatcherSettings(BaseModel):
+    """The dispatcher's bounds."""
+
+    model_config = _GROUP
+    look_ahead_s: Annotated[int, Field(ge=60, le=600)] = 90
+    """How far ahead of the cursor due rows are loaded."""
+    grace_s: Annotated[int, Field(ge=1)] = 60
+    """A fire that is later than this is a misfire."""
+    round_records: Annotated[int, Field(ge=1, le=10_000)] = 1_000
+    """At most this many records in one round."""
+
+
+class WorkerSettings(BaseModel):
+    """The worker's bounds. ``app``: ``module:attribute`` of the user's handlers."""
+
+    model_config = _GROUP
+    slots: Annotated[int, Field(ge=1, le=10_000)] = 32
+    lease_ttl_s: Annotated[float, Field(ge=3.0)] = 15.0
+    pool: Annotated[str, Field(pattern=_NAME)] = "default"
+    drain_grace_s: Annotated[float, Field(ge=0.0)] = 10.0
+    round_records: Annotated[int, Field(ge=1, le=10_000)] = 1_000
+    app: str = "waterclock.stack.demo_app:app"
+
+
+class RecorderSettings(BaseModel):
+    """The recorder's bounds."""
+
+    model_config = _GROUP
+    batch_records: Annotated[int, Field(ge=1, le=10_000)] = 1_000
+    writes_in_flight: Annotated[int, Field(ge=1, le=64)] = 4
+
+
+class RetryRouterSettings(BaseModel):
+    """The retry router's bounds."""
+
+    model_config = _GROUP
+    round_records: Annotated[int, Field(ge=1, le=10_000)] = 1_000
+
+
+class StackSettings(BaseModel):
+    """The local stack. ``jars_dir`` and ``heap_mb`` are for machines without Maven, or with little memory."""
+
+    model_config = _GROUP
+    data_dir: Path = Path(".waterclock")
+    java_home: Path | None = None
+    jars_dir: Path | None = None
+    maven_url: str = ""
+    heap_mb: Annotated[int | None, Field(ge=200)] = None
+    dispatchers: Annotated[int, Field(ge=1, le=16)] = 2
+    workers: Annotated[int, Field(ge=1, le=64)] = 2
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. ``instance`` is the process slot's stable name, such as ``dispatcher-1``."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix="WATERCLOCK_", env_nested_delimiter="__")
+    kafka: KafkaSettings = KafkaSettings()
+    cassandra: CassandraSettings = CassandraSettings()
+    dispatcher: DispatcherSettings = DispatcherSettings()
+    worker: WorkerSettings = WorkerSettings()
+    recorder: RecorderSettings = RecorderSettings()
+    retry_router: RetryRouterSettings = RetryRouterSettings()
+    stack: StackSettings = StackSettings()
+    partitions: int = 4
+    """Of every keyed topic: a power of two that divides 256."""
+    generation: Annotated[int, Field(ge=1, lt=2**15)] = 1
+    """Rises when ``partitions`` changes; the high bits of revisions and fencing tokens."""
+    tenant: Annotated[str, Field(pattern=_NAME)] = "default"
+    instance: Annotated[str, Field(pattern=r"^([a-z0-9][a-z0-9._-]{0,62})?$")] = ""
+    log_level: Annotated[str, Field(pattern=r"^(debug|info|warning|error)$")] = "info"
+
+    @field_validator("partitions")
+    @classmethod
+    def _divides_the_slots(cls, value: int) -> int:
+        if value < 1 or 256 % value:
+            raise ValueError("use a power of two from 1 to 256: each partition carries an equal share of 256 slots")
+        return value
+
+    def instance_of(self, role: str) -> str:
+        """``instance``, or ``<role>-1`` where none is set."""
+        return self.instance or f"{role}-1"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - not used: one file less to wonder about
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the same
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The first source wins, value by value."""
+        files = (TomlConfigSettingsSource(settings_cls, toml_file=path) for path in config_files())
+        return init_settings, env_settings, *files
+
+
+def config_files() -> tuple[Path, Path]:
+    """The files that are looked for, the one that wins first."""
+    return Path("waterclock.toml"), Path("~/.config/waterclock/config.toml").expanduser()
+
+
+def load_settings(flags: Mapping[str, Any] | None = None) -> Settings:
+    """The settings of this process; ``flags`` are nested as in the file and win over everything.
+
+    Raises RequestError that names the key, where it stands, and what was probably meant.
+    """
+    try:
+        return Settings(**(flags or {}))
+    except ValidationError as error:
+        raise _told(error) from None
+    except tomllib.TOMLDecodeError as error:
+        places = " or ".join(str(path) for path in config_files() if path.exists())
+        raise RequestError(f"{places} is not TOML: {error}", hint="Correct the file") from None
+    except SettingsError as error:
+        raise RequestError(f"A setting in the environment cannot be read: {error}", hint="Write JSON") from None
+
+
+def _told(error: ValidationError) -> RequestError:
+    """The first thing that is wrong, for a person."""
+    first = error.errors()[0]
+    path = tuple(str(part) for part in first["loc"])
+    dotted, pointer = ".".join(path), "/" + "/".join(path)
+    if first["type"] == "extra_forbidden":
+        meant = difflib.get_close_matches(path[-1], _keys_beside(path), n=1)
+        hint = f"Did you mean {meant[0]!r}?" if meant else f"Known here: {', '.join(_keys_beside(path))}"
+        return RequestError(f"Unknown setting {dotted!r} ({_origin(path)})", pointer=pointer, hint=hint)
+    return RequestError(
+        f"Setting {dotted!r} ({_origin(path)}): {first['msg']}, not {first['input']!r}",
+        pointer=pointer,
+        hint="Correct it there",
+    )
+
+
+def _keys_beside(path: tuple[str, ...]) -> list[str]:
+    """The keys that are allowed where ``path`` ends."""
+    model: type[BaseModel] = Settings
+    for part in path[:-1]:
+        default = model.model_fields[part].default
+        if not isinstance(default, BaseModel):
+            return []
+        model = type(default)
+    return sorted(model.model_fields)
+
+
+def _origin(path: tuple[str, ...]) -> str:
+    """The file that has this key, or the environment variable that would."""
+    for file in config_files():
+        if file.exists() and _has(tomllib.loads(file.read_text()), path):
+            return str(file)
+    return f"flag, or WATERCLOCK_{'__'.join(path).upper()}"
+
+
+def _has(tree: Any, path: tuple[str, ...]) -> bool:
+    for part in path:
+        if not isinstance(tree, dict) or part not in tree:
+            return False
+        tree = tree[part]
+    return True

@@ -1,0 +1,75 @@
+"""Log lines, and the sign that a process is ready.
+
+A line is JSON on stdout with ``ts, level, event, role, instance`` first; on a terminal it is coloured key=value.
+``event`` is a constant and variables are fields, so that lines can be counted. Payloads are never logged; values under
+keys that look like secrets are replaced.
+
+Readiness: the supervisor names a file in ``WATERCLOCK_READY_FILE``; the process writes READY into it once it owns its
+inputs. Without the variable nothing happens.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, MutableMapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+import structlog
+
+READY_FILE_VARIABLE = "WATERCLOCK_READY_FILE"
+
+_SECRET_WORDS = ("password", "secret", "token_value", "authorization", "credential", "sasl")
+_FIRST_KEYS = ("ts", "level", "event", "role", "instance")
+
+Fields = MutableMapping[str, Any]
+Logger = structlog.typing.FilteringBoundLogger
+
+
+def configure_logging(role: str, instance: str = "", *, level: str = "info", pretty: bool | None = None) -> Logger:
+    """Set the process's logging up, once, and return its logger. ``pretty``: default, whether stdout is a terminal."""
+    if sys.stdout.isatty() if pretty is None else pretty:
+        renderers: list[structlog.typing.Processor] = [structlog.dev.ConsoleRenderer()]
+    else:
+        renderers = [structlog.processors.format_exc_info, _in_order, structlog.processors.JSONRenderer(_to_json)]
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+            _without_secrets,
+            *renderers,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+        # stdout is looked up now: what replaces it later (a test) configures anew
+        logger_factory=structlog.PrintLoggerFactory(sys.stdout),
+        cache_logger_on_first_use=True,
+    )
+    logger: Logger = structlog.get_logger(role=role, **({"instance": instance} if instance else {}))
+    return logger
+
+
+def announce_ready() -> None:
+    """Tell the supervisor that this process owns its inputs. Safe to call again; does nothing without a supervisor."""
+    place = os.environ.get(READY_FILE_VARIABLE)
+    if place:
+        Path(place).write_text(f"READY {os.getpid()}\n")
+
+
+def _without_secrets(_: object, __: str, fields: Fields) -> Fields:
+    for key in fields:
+        if any(word in key.lower() for word in _SECRET_WORDS):
+            fields[key] = "[hidden]"
+    return fields
+
+
+def _in_order(_: object, __: str, fields: Fields) -> Fields:
+    ordered = {key: fields.pop(key) for key in _FIRST_KEYS if key in fields}
+    return ordered | dict(fields)
+
+
+def _to_json(fields: Fields, default: Callable[[Any], Any], **_: object) -> str:
+    return orjson.dumps(fields, default=default, option=orjson.OPT_NON_STR_KEYS).decode()
