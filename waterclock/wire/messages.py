@@ -1,0 +1,209 @@
+"""Values as messages ready to append: topic, key, Avro value, text headers.
+
+The one place that knows which kind goes to which topic under which key. Event ids, idempotency keys and record keys
+are on-disk format. Run events and work records of the dispatcher have a faster way: ``template.py``.
+"""
+
+from __future__ import annotations
+
+from waterclock.log.port import Headers, Outgoing
+from waterclock.model.events import (
+    Control,
+    DeadLetter,
+    EventKind,
+    Heartbeat,
+    JobState,
+    Lease,
+    Reject,
+    Revised,
+    RunEvent,
+    ShardState,
+    SourceRecord,
+    WorkRecord,
+)
+from waterclock.model.ids import event_id, format_instant
+from waterclock.model.job import Command
+
+from . import codec, headers
+from .names import Names
+
+CURSOR_KEY = "cursor"
+"""Key of the ShardState in a state topic; a job id, which has a colon, can never be the same."""
+
+_CARRIED_MAX = 512 * 1024
+_CARRIED_HEADERS_MAX = 64 * 1024
+
+
+def event_message(names: Names, event: RunEvent) -> Outgoing:
+    """A fact, for run-events, keyed by job id."""
+    return Outgoing(
+        names.run_events, event.job_id.encode(), codec.encode_event(event), _event_headers(names.prefix, event)
+    )
+
+
+def id_of_event(event: RunEvent) -> str:
+    """The event's ``ce_id``: ``<run id>/<attempt>/<word>``; of REVISED ``<job id>/<revision>/revised``."""
+    if isinstance(event.detail, Revised):
+        return event_id(event.job_id, event.detail.revision, "revised")
+    return event_id(event.run_id, event.attempt, headers.WORDS[event.kind])
+
+
+def _event_headers(prefix: str, event: RunEvent) -> Headers:
+    kind = event.kind
+    subject = event.job_id if kind is EventKind.REVISED else event.run_id
+    story = (
+        headers.EVENT_TYPE[kind],
+        ("ce_subject", subject.encode()),
+        headers.attempt(event.attempt),
+        headers.time(event.at),
+        ("ce_id", id_of_event(event).encode()),
+        headers.event_source(prefix, kind, event.worker),
+        headers.tenant(event.job_id),
+        *headers.TAIL,
+    )
+    return (*story, ("waterclock-fence", str(event.token).encode())) if event.token else story
+
+
+def work_message(names: Names, work: WorkRecord) -> Outgoing:
+    """Work, for the tier's topic, keyed by job id."""
+    run_id = work.run_id.encode()
+    story = (
+        ("ce_type", b"io.waterclock.run.work"),
+        ("ce_subject", run_id),
+        headers.attempt(work.attempt),
+        headers.time(work.due_at),
+        ("ce_id", event_id(work.run_id, work.attempt, "work").encode()),
+        ("idempotency-key", run_id),
+        headers.source(names.prefix, "dispatcher"),
+        headers.tenant(work.job_id),
+        *headers.TAIL,
+    )
+    return Outgoing(names.runs(work.tier, work.pool), work.job_id.encode(), codec.encode_work(work), story)
+
+
+def command_message(names: Names, command: Command) -> Outgoing:
+    """An order, for commands, keyed by job id."""
+    story = (
+        ("ce_type", f"io.waterclock.command.{command.kind.value.lower()}".encode()),
+        ("ce_subject", command.job_id.encode()),
+        headers.time(command.at),
+        ("ce_id", command.command_id.encode()),
+        headers.source(names.prefix, "commands"),
+        headers.tenant(command.job_id),
+        *headers.TAIL,
+    )
+    return Outgoing(names.commands, command.job_id.encode(), codec.encode_command(command), story)
+
+
+def lease_message(names: Names, lease: Lease) -> Outgoing:
+    """HELLO or FENCED, for leases, keyed by worker."""
+    story = (
+        ("ce_type", f"io.waterclock.lease.{lease.kind.value.lower()}".encode()),
+        ("ce_subject", lease.worker.encode()),
+        headers.time(lease.at),
+        ("ce_id", f"{lease.worker}/{format_instant(lease.at)}/{lease.kind.value.lower()}".encode()),
+        headers.source(names.prefix, "workers", lease.worker),
+        *headers.TAIL,
+    )
+    return Outgoing(names.leases, lease.worker.encode(), codec.encode_lease(lease), story)
+
+
+def heartbeat_message(names: Names, heartbeat: Heartbeat) -> Outgoing:
+    """A beat, for heartbeats, keyed by worker."""
+    story = (
+        ("ce_type", b"io.waterclock.worker.beat"),
+        ("ce_subject", heartbeat.worker.encode()),
+        headers.time(heartbeat.at),
+        ("ce_id", f"{heartbeat.worker}/{heartbeat.incarnation}/{format_instant(heartbeat.at)}".encode()),
+        headers.source(names.prefix, "workers", heartbeat.worker),
+        *headers.TAIL,
+    )
+    return Outgoing(names.heartbeats, heartbeat.worker.encode(), codec.encode_heartbeat(heartbeat), story)
+
+
+def control_message(names: Names, control: Control) -> Outgoing:
+    """A cancel or an expiry, for control, keyed by job id."""
+    word = control.kind.value.lower().replace("_", "-")
+    story = (
+        ("ce_type", f"io.waterclock.control.{word}".encode()),
+        ("ce_subject", control.run_id.encode()),
+        headers.time(control.at),
+        ("ce_id", f"{control.run_id}/{word}".encode()),
+        headers.source(names.prefix, "control"),
+        headers.tenant(control.job_id),
+        *headers.TAIL,
+    )
+    return Outgoing(names.control, control.job_id.encode(), codec.encode_control(control), story)
+
+
+def reject_message(names: Names, reject: Reject) -> Outgoing:
+    """Refused bytes, for rejects, under the key they had (those without one: under their coordinates).
+
+    What is too long to be carried is cut, and the header ``waterclock-cut`` gives the full length; the rest is found at
+    ``waterclock-origin`` for as long as that topic keeps it.
+    """
+    where = headers.origin(reject.source)
+    source, cut = _carried(reject.source)
+    story = (
+        ("ce_type", b"io.waterclock.reject"),
+        where,
+        headers.error(reject.reason),
+        headers.time(reject.at),
+        ("ce_id", where[1] + b"/reject"),
+        headers.source(names.prefix, reject.role),
+        *headers.TAIL,
+        *cut,
+    )
+    value = codec.encode_reject(reject._replace(source=source))
+    return Outgoing(names.rejects, source.key or where[1], value, story)
+
+
+def dead_letter_message(names: Names, letter: DeadLetter) -> Outgoing:
+    """A run given up, for the DLQ, keyed by job id."""
+    work, cut = (None, ()) if letter.work is None else _carried(letter.work)
+    story = (
+        ("ce_type", b"io.waterclock.run.dead"),
+        ("ce_subject", letter.run_id.encode()),
+        headers.attempt(letter.attempts),
+        headers.error(f"{letter.reason}: {letter.error_class}: {letter.error_message}"),
+        headers.time(letter.at),
+        ("ce_id", event_id(letter.run_id, letter.attempts, "dead").encode()),
+        ("waterclock-first-failure", headers.time(letter.first_failure_at)[1]),
+        headers.source(names.prefix, "retry-router"),
+        headers.tenant(letter.job_id),
+        *headers.TAIL,
+        *(() if letter.work is None else (headers.origin(letter.work),)),
+        *cut,
+    )
+    value = codec.encode_dead_letter(letter._replace(work=work))
+    return Outgoing(names.dlq, letter.job_id.encode(), value, story)
+
+
+def shard_state_message(names: Names, role: str, partition: int, state: ShardState) -> Outgoing:
+    """The copy of a shard's position, in the shard's own partition."""
+    return Outgoing(
+        names.state(role), CURSOR_KEY.encode(), codec.encode_shard_state(state), headers.TAIL, partition=partition
+    )
+
+
+def job_state_message(names: Names, role: str, partition: int, state: JobState) -> Outgoing:
+    """How far a job was caught up, in the job's partition."""
+    return Outgoing(
+        names.state(role), state.job_id.encode(), codec.encode_job_state(state), headers.TAIL, partition=partition
+    )
+
+
+def state_tombstone(names: Names, role: str, partition: int, key: str) -> Outgoing:
+    """Forget what a state topic holds under ``key``."""
+    return Outgoing(names.state(role), key.encode(), None, (), partition=partition)
+
+
+def _carried(source: SourceRecord) -> tuple[SourceRecord, Headers]:
+    """A record small enough to be carried in another, and the header that says so if it was cut."""
+    value, key = source.value or b"", source.key or b""
+    size = sum(len(name) + len(text) for name, text in source.headers)
+    if len(value) + len(key) <= _CARRIED_MAX and size <= _CARRIED_HEADERS_MAX:
+        return source, ()
+    kept = source.headers if size <= _CARRIED_HEADERS_MAX else ()
+    small = source._replace(key=key[:_CARRIED_HEADERS_MAX], value=value[: _CARRIED_MAX - len(key)], headers=kept)
+    return small, (("waterclock-cut", str(len(value)).encode()),)

@@ -1,0 +1,119 @@
+"""Names of topics, groups, transactional ids and clients, and how the topics are made.
+
+One prefix covers all of them, so one prefixed ACL of each kind covers a role. Lower case, dots between the parts,
+hyphens inside, never an underscore (``.`` and ``_`` collide in Kafka's metric names). Names are on-disk format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from waterclock.model.errors import RequestError
+from waterclock.model.ids import SLOT_COUNT
+from waterclock.model.job import Tier
+
+_WORD = re.compile(r"[a-z0-9][a-z0-9.-]*\Z")
+_PREFIX_MAX = 64
+_DAY_MS = 86_400_000
+_MESSAGE_MAX = 1_048_576
+
+ROLES_WITH_STATE = ("dispatcher",)
+"""Roles that keep a state topic today."""
+
+
+class Names:
+    """Every name under one prefix. Raises RequestError for a prefix that cannot be one."""
+
+    def __init__(self, prefix: str = "waterclock") -> None:
+        if len(prefix) > _PREFIX_MAX or not _WORD.match(prefix):
+            raise RequestError(
+                f"{prefix[:100]!r} cannot be a prefix",
+                pointer="/prefix",
+                hint=f"Use 1 to {_PREFIX_MAX} of a-z, 0-9, '.' and '-'",
+            )
+        self.prefix = prefix
+        self.job_events = f"{prefix}.job-events"
+        self.commands = f"{prefix}.commands"
+        self.run_events = f"{prefix}.run-events"
+        self.control = f"{prefix}.control"
+        self.leases = f"{prefix}.leases"
+        self.heartbeats = f"{prefix}.heartbeats"
+        self.dlq = f"{prefix}.dlq"
+        self.rejects = f"{prefix}.rejects"
+
+    def runs(self, tier: Tier, pool: str = "default") -> str:
+        """The topic of a tier's work: ``<prefix>.runs.high``, with ``.<pool>`` for a named pool."""
+        return f"{self.prefix}.runs.{_lane(tier, pool)}"
+
+    def state(self, role: str) -> str:
+        """The compacted topic of a role's open state."""
+        return f"{self.prefix}.state.{_word(role)}"
+
+    def group(self, role: str) -> str:
+        """The consumer group of a role (not a worker's: see ``worker_group``)."""
+        return f"{self.prefix}.{_word(role)}"
+
+    def worker_group(self, tier: Tier, pool: str = "default") -> str:
+        """The consumer group of one tier's workers. One group per run topic, never two."""
+        return f"{self.prefix}.workers.{_lane(tier, pool)}"
+
+    def transactional_id(self, role: str, instance: str) -> str:
+        """Stable for a process slot, so that a restart fences its predecessor."""
+        return f"{self.prefix}.{_word(role)}.{instance}"
+
+    def client_id(self, role: str, instance: str) -> str:
+        """What the broker's logs and metrics call a client."""
+        return f"{self.prefix}-{_word(role)}-{instance}"
+
+
+class TopicSpec(NamedTuple):
+    """A topic as it must be: ``config`` holds what differs from the broker's defaults."""
+
+    name: str
+    partitions: int
+    config: dict[str, str]
+
+
+def topic_specs(names: Names, partitions: int, pools: Sequence[str] = ("default",)) -> list[TopicSpec]:
+    """The topics that the roles of this release use. ``job-events`` and the ladder come with their readers.
+
+    Raises RequestError where ``partitions`` is no power of two that divides 256.
+    """
+    if partitions < 1 or SLOT_COUNT % partitions:
+        raise RequestError(
+            f"{partitions} partitions are not possible",
+            pointer="/partitions",
+            hint="Choose a power of two from 1 to 256: 4 on one box, 32 to begin with in production",
+        )
+    work = [names.runs(tier, pool) for pool in pools for tier in Tier]
+    configs = {
+        names.commands: _kept(30) | {"message.timestamp.type": "LogAppendTime"},
+        names.run_events: _kept(30),
+        **{topic: _kept(7) for topic in work},
+        names.control: _kept(7),
+        names.leases: _COMPACTED,
+        names.heartbeats: _kept(1),
+        names.dlq: _kept(30),
+        names.rejects: _kept(30),
+        **{names.state(role): _COMPACTED for role in ROLES_WITH_STATE},
+    }
+    size = {"max.message.bytes": str(_MESSAGE_MAX)}
+    return [TopicSpec(name, partitions, config | size) for name, config in configs.items()]
+
+
+def _kept(days: int) -> dict[str, str]:
+    return {"cleanup.policy": "delete", "retention.ms": str(days * _DAY_MS)}
+
+
+# Small segments: the active one is never compacted, and every start reads the whole topic.
+_COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "16777216", "min.cleanable.dirty.ratio": "0.2"}
+
+
+def _lane(tier: Tier, pool: str) -> str:
+    return tier.word if pool == "default" else f"{tier.word}.{_word(pool)}"
+
+
+def _word(name: str) -> str:
+    return name.replace("_", "-")

@@ -1,0 +1,176 @@
+"""Our values as the dicts that fastavro writes and reads, and back: a shape for each record kind, at the end.
+
+No bytes here, and no rule: only which part of a value is which field of a record. ``from_record`` raises KeyError,
+TypeError or ValueError where a record of a released schema holds what no value of ours can hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+from waterclock.model.events import (
+    Control,
+    ControlKind,
+    DeadLetter,
+    Detail,
+    Ended,
+    EventKind,
+    Heartbeat,
+    JobState,
+    Lease,
+    LeaseKind,
+    Origin,
+    Pending,
+    Reject,
+    Revised,
+    RunEvent,
+    ShardState,
+    Skipped,
+    SourceRecord,
+    Started,
+    WorkRecord,
+)
+from waterclock.model.job import Command, CommandKind, Cron, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
+
+Dict: TypeAlias = dict[str, Any]
+_Value = TypeVar("_Value")
+
+
+class Shape(NamedTuple, Generic[_Value]):
+    """How values of one kind become records, and records values."""
+
+    to_record: Callable[[_Value], Dict]
+    from_record: Callable[[Dict], _Value]
+
+
+_DETAILS = {"pending": Pending, "skipped": Skipped, "started": Started, "ended": Ended, "revised": Revised}
+
+
+def _event_to_record(event: RunEvent) -> Dict:
+    record = event._asdict() | dict.fromkeys(_DETAILS)
+    detail: Detail | None = record.pop("detail")
+    if detail is not None:
+        record[type(detail).__name__.lower()] = _detail_to_record(detail)
+    return record
+
+
+def _event_from_record(record: Dict) -> RunEvent:
+    details = {name: record.pop(name) for name in _DETAILS}
+    found = [_detail_from_record(name, detail) for name, detail in details.items() if detail is not None]
+    if len(found) > 1:
+        raise ValueError("an event with two details")
+    return RunEvent(**record | {"kind": EventKind(record["kind"])}, detail=found[0] if found else None)
+
+
+def _detail_to_record(detail: Detail) -> Dict:
+    record = detail._asdict()
+    if "tier" in record:
+        record["tier"] = record["tier"].name
+    if "gaps" in record:
+        record["gaps"] = [{"from_at": from_at, "to_at": to_at} for from_at, to_at in record["gaps"]]
+    return record
+
+
+def _detail_from_record(name: str, record: Dict) -> Detail:
+    if "tier" in record:
+        record["tier"] = Tier[record["tier"]]
+    if "origin" in record:
+        record["origin"] = Origin(record["origin"])
+    if "gaps" in record:
+        record["gaps"] = tuple((gap["from_at"], gap["to_at"]) for gap in record["gaps"])
+    detail: Detail = _DETAILS[name](**record)
+    return detail
+
+
+def _work_to_record(work: WorkRecord) -> Dict:
+    return work._asdict() | {"tier": work.tier.name}
+
+
+def _work_from_record(record: Dict) -> WorkRecord:
+    return WorkRecord(**record | {"tier": Tier[record["tier"]]})
+
+
+def _command_to_record(command: Command) -> Dict:
+    return command._asdict() | {"spec": None if command.spec is None else _spec_to_record(command.spec)}
+
+
+def _command_from_record(record: Dict) -> Command:
+    spec = None if record["spec"] is None else _spec_from_record(record["spec"])
+    return Command(**record | {"kind": CommandKind(record["kind"]), "spec": spec})
+
+
+def _spec_to_record(spec: JobSpec) -> Dict:
+    record = {"handler": spec.handler, "tier": spec.tier.name, "pool": spec.pool, "payload": spec.payload}
+    return record | {"cron": None, "every": None, "once": None} | _schedule_to_record(spec.schedule)
+
+
+def _schedule_to_record(schedule: Schedule) -> Dict:
+    if isinstance(schedule, Every):
+        return {"every": {"every_us": schedule.every_us, "start_at": schedule.start_at}}
+    if isinstance(schedule, Once):
+        return {"once": {"once_at": schedule.at}}
+    rules = {"gap": schedule.gap.name, "fold": schedule.fold.name}
+    return {"cron": {"text": schedule.text, "zone": schedule.zone, "seconds": schedule.seconds} | rules}
+
+
+def _spec_from_record(record: Dict) -> JobSpec:
+    schedule = _schedule_from_record(record["cron"], record["every"], record["once"])
+    return JobSpec(record["handler"], schedule, Tier[record["tier"]], record["pool"], record["payload"])
+
+
+def _schedule_from_record(cron: Dict | None, every: Dict | None, once: Dict | None) -> Schedule:
+    if sum(schedule is not None for schedule in (cron, every, once)) != 1:
+        raise ValueError("a spec has exactly one of cron, every and once")
+    if every is not None:
+        return Every(every["every_us"], every["start_at"])
+    if once is not None:
+        return Once(once["once_at"])
+    assert cron is not None
+    return Cron(cron["text"], cron["zone"], cron["seconds"], Gap[cron["gap"]], Fold[cron["fold"]])
+
+
+def _lease_from_record(record: Dict) -> Lease:
+    return Lease(**record | {"kind": LeaseKind(record["kind"])})
+
+
+def _control_from_record(record: Dict) -> Control:
+    return Control(**record | {"kind": ControlKind(record["kind"])})
+
+
+def _dead_letter_to_record(letter: DeadLetter) -> Dict:
+    return letter._asdict() | {"work": None if letter.work is None else _source_to_record(letter.work)}
+
+
+def _dead_letter_from_record(record: Dict) -> DeadLetter:
+    work = None if record["work"] is None else _source_from_record(record["work"])
+    return DeadLetter(**record | {"work": work})
+
+
+def _reject_to_record(reject: Reject) -> Dict:
+    return reject._asdict() | {"source": _source_to_record(reject.source)}
+
+
+def _reject_from_record(record: Dict) -> Reject:
+    return Reject(**record | {"source": _source_from_record(record["source"])})
+
+
+def _source_to_record(source: SourceRecord) -> Dict:
+    return source._asdict() | {"headers": [{"name": name, "value": value} for name, value in source.headers]}
+
+
+def _source_from_record(record: Dict) -> SourceRecord:
+    headers = tuple((header["name"], header["value"]) for header in record["headers"])
+    return SourceRecord(**record | {"headers": headers})
+
+
+EVENT = Shape(_event_to_record, _event_from_record)
+WORK = Shape(_work_to_record, _work_from_record)
+COMMAND = Shape(_command_to_record, _command_from_record)
+LEASE = Shape(Lease._asdict, _lease_from_record)
+HEARTBEAT = Shape(Heartbeat._asdict, lambda record: Heartbeat(**record))
+CONTROL = Shape(Control._asdict, _control_from_record)
+DEAD_LETTER = Shape(_dead_letter_to_record, _dead_letter_from_record)
+REJECT = Shape(_reject_to_record, _reject_from_record)
+SHARD_STATE = Shape(ShardState._asdict, lambda record: ShardState(**record))
+JOB_STATE = Shape(JobState._asdict, lambda record: JobState(**record))
