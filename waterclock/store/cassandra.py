@@ -1,0 +1,260 @@
+"""The Store on Cassandra: prepared statements, batches, and a window of requests under way.
+
+What must hold: one request for one partition where many rows share it (a row then costs a quarter), small unlogged
+batches for the rest, never a LOGGED one; at most ``WINDOW`` requests under way, then the caller waits, never longer
+than ``ADMISSION_S``. A request ends by itself within the driver's time-out. Callbacks run in the driver's thread and
+only count. A batch may be applied in part: whoever sees WriteUnknown repeats it with the same stamps.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from threading import BoundedSemaphore, Condition
+from typing import TypeAlias
+
+from cassandra import ConsistencyLevel
+from cassandra.cluster import ResponseFuture, ResultSet, Session
+from cassandra.query import BatchStatement, BatchType, BoundStatement, PreparedStatement
+
+from waterclock.clock import Clock
+from waterclock.model.errors import BackendDown, WriteUnknown
+
+from .cells import Mutation, Put, Select, Value, Values
+from .migrate import wait_for_schema
+from .session import CONNECTION_ERRORS, REQUEST_TIMEOUT_S, connect, translated
+from .statements import Packed, Packer, key_packers, packer_key, select_text
+from .tabular import TabularStore
+
+WINDOW = 64
+"""Write requests under way per process; each is a batch."""
+
+ADMISSION_S = 3 * REQUEST_TIMEOUT_S
+"""Longest wait for a place in the window: each request in it ends within one time-out."""
+
+OWN_BATCH_ROWS = 8
+"""From here on the rows of one partition get a batch of their own."""
+
+PARTITION_ROWS_MAX = 100
+PARTITION_BYTES_MAX = 512 * 1024
+"""Bounds of a single-partition batch (the server's: half a commit-log segment, which is 8 MiB in our stack)."""
+
+MIXED_ROWS_MAX = 30
+MIXED_BYTES_MAX = 40 * 1024
+"""Bounds of a batch over several partitions: the server refuses 50 KiB."""
+
+
+class CassandraWriting:
+    """Requests under way: counted down by the driver's thread, awaited by the caller's."""
+
+    def __init__(self, operation: str) -> None:
+        self._operation = operation
+        self._changed = Condition()
+        self._open = 0
+        self._error: BaseException | None = None
+
+    def begin(self) -> None:
+        """One more request is under way."""
+        with self._changed:
+            self._open += 1
+
+    def end(self, error: BaseException | None) -> None:
+        """One request has ended; the first error is kept."""
+        with self._changed:
+            self._open -= 1
+            if error is not None and self._error is None:
+                self._error = error
+            if not self._open:
+                self._changed.notify_all()
+
+    def wait(self, timeout_s: float) -> None:
+        with self._changed:
+            if not self._changed.wait_for(lambda: not self._open, timeout_s):
+                raise WriteUnknown("cassandra", f"{self._operation}: not acknowledged within {timeout_s:g} s")
+            if self._error is not None:
+                raise translated(self._operation, self._error, writing=True)
+
+
+class _Sized:
+    """A mutation ready to be sent, and about how large the server takes it to be."""
+
+    __slots__ = ("size", "statement")
+
+    def __init__(self, statement: BoundStatement, size: int) -> None:
+        self.statement = statement
+        self.size = size
+
+
+_Batch: TypeAlias = list[_Sized]
+
+
+def batches(groups: Sequence[_Batch]) -> Iterator[_Batch]:
+    """Cut what goes to each partition into requests: large groups alone, small ones together."""
+    mixed: _Batch = []
+    size = 0
+    for group in groups:
+        if len(group) >= OWN_BATCH_ROWS:
+            yield from _cut(group)
+            continue
+        for each in group:
+            if mixed and (len(mixed) >= MIXED_ROWS_MAX or size + each.size > MIXED_BYTES_MAX):
+                yield mixed
+                mixed, size = [], 0
+            mixed.append(each)
+            size += each.size
+    if mixed:
+        yield mixed
+
+
+def _cut(group: _Batch) -> Iterator[_Batch]:
+    part: _Batch = []
+    size = 0
+    for each in group:
+        if part and (len(part) >= PARTITION_ROWS_MAX or size + each.size > PARTITION_BYTES_MAX):
+            yield part
+            part, size = [], 0
+        part.append(each)
+        size += each.size
+    yield part
+
+
+class CassandraCells:
+    """Sends mutations and selections over one session. Belongs to one thread; the driver has its own."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._room = BoundedSemaphore(WINDOW)
+        self._packers: dict[tuple[str, int], tuple[Packer, PreparedStatement]] = {}
+        self._selects: dict[Select, tuple[PreparedStatement, tuple[Callable[[Value], Packed], ...]]] = {}
+
+    def write(self, operation: str, mutations: Sequence[Mutation]) -> CassandraWriting:
+        writing = CassandraWriting(operation)
+        for batch in batches(self._by_partition(operation, mutations)):
+            self._send(writing, operation, batch)
+        return writing
+
+    def select(self, operation: str, query: Select, keys: Sequence[Values]) -> list[list[Values]]:
+        prepared, packers = self._select(operation, query)
+        found: list[list[Values]] = []
+        waiting: deque[ResponseFuture] = deque()
+        try:
+            for key in keys:
+                bound = BoundStatement(prepared)
+                bound.values = [pack(value) for pack, value in zip(packers, key, strict=True)]
+                waiting.append(self._session.execute_async(bound))
+                if len(waiting) >= query.in_flight:
+                    found.append(_all_pages(waiting.popleft().result()))
+            while waiting:
+                found.append(_all_pages(waiting.popleft().result()))
+        except CONNECTION_ERRORS as error:
+            raise translated(operation, error, writing=False) from error
+        return found
+
+    def release(self) -> str:
+        try:
+            row = self._session.execute("SELECT release_version FROM system.local").one()
+        except CONNECTION_ERRORS as error:
+            raise translated("release", error, writing=False) from error
+        return str(row[0])
+
+    def close(self) -> None:
+        self._session.cluster.shutdown()
+
+    def _by_partition(self, operation: str, mutations: Sequence[Mutation]) -> list[_Batch]:
+        groups: dict[tuple[str, Values], _Batch] = {}
+        for mutation in mutations:
+            packer, prepared = self._packer(operation, mutation)
+            bound = BoundStatement(prepared)
+            if isinstance(mutation, Put):
+                bound.values = packed = packer.put(mutation)
+                place = mutation.table.name, mutation.values[: packer.partition_width]
+            else:
+                bound.values = packed = packer.remove(mutation)
+                place = mutation.table.name, mutation.key[: packer.partition_width]
+            groups.setdefault(place, []).append(_Sized(bound, packer.size(packed)))
+        return list(groups.values())
+
+    def _send(self, writing: CassandraWriting, operation: str, batch: _Batch) -> None:
+        if not self._room.acquire(timeout=ADMISSION_S):
+            raise BackendDown("cassandra", f"{operation}: {WINDOW} requests under way, none ended in {ADMISSION_S:g} s")
+        writing.begin()
+        try:
+            future = self._session.execute_async(_statement(batch))
+        except CONNECTION_ERRORS as error:
+            self._ended(error, writing)
+            return
+        future.add_callbacks(self._landed, self._ended, callback_args=(writing,), errback_args=(writing,))
+
+    def _landed(self, _rows: object, writing: CassandraWriting) -> None:
+        self._room.release()
+        writing.end(None)
+
+    def _ended(self, error: BaseException, writing: CassandraWriting) -> None:
+        self._room.release()
+        writing.end(error)
+
+    def _packer(self, operation: str, mutation: Mutation) -> tuple[Packer, PreparedStatement]:
+        key = packer_key(mutation)
+        known = self._packers.get(key)
+        if known is None:
+            packer = Packer(mutation)
+            known = self._packers[key] = packer, self._prepare(operation, packer.text)
+        return known
+
+    def _select(self, operation: str, query: Select) -> tuple[PreparedStatement, tuple[Callable[[Value], Packed], ...]]:
+        known = self._selects.get(query)
+        if known is None:
+            prepared = self._prepare(operation, select_text(query))
+            if query.relaxed:
+                prepared.consistency_level = ConsistencyLevel.LOCAL_ONE
+            known = self._selects[query] = prepared, key_packers(query)
+        return known
+
+    def _prepare(self, operation: str, text: str) -> PreparedStatement:
+        try:
+            return self._session.prepare(text)
+        except CONNECTION_ERRORS as error:
+            raise translated(operation, error, writing=False) from error
+
+
+def _statement(batch: _Batch) -> BoundStatement | BatchStatement:
+    if len(batch) == 1:
+        return batch[0].statement
+    statement = BatchStatement(BatchType.UNLOGGED)
+    for each in batch:
+        statement.add(each.statement)
+    return statement
+
+
+def _all_pages(result: ResultSet) -> list[Values]:
+    found: list[Values] = list(result.current_rows)
+    while result.has_more_pages:  # ends: every page is later in the partition
+        result.fetch_next_page()
+        found += result.current_rows
+    return found
+
+
+class CassandraStore(TabularStore):
+    """The Store port on a real cluster. Raises BackendDown when none answers within ``deadline_s``.
+
+    Refuses a keyspace whose schema is not exactly the one of this release: Conflict. Make it with ``migrate``.
+    """
+
+    def __init__(
+        self,
+        contact_points: Sequence[str],
+        port: int,
+        keyspace: str,
+        clock: Clock,
+        *,
+        local_dc: str = "datacenter1",
+        deadline_s: float = 60.0,
+    ) -> None:
+        until = clock.monotonic_s() + deadline_s
+        session = connect(contact_points, port, clock, keyspace=keyspace, local_dc=local_dc, deadline_s=deadline_s)
+        try:
+            wait_for_schema(session, clock, until)
+        except Exception:
+            session.cluster.shutdown()
+            raise
+        super().__init__(clock, CassandraCells(session))

@@ -1,0 +1,256 @@
+"""The Store in memory: Cassandra's cell rules, as far as the port can show them, under a clock that tests move.
+
+Last write wins for each cell (expiring beats plain, later expiry beats earlier, then the larger bytes); a delete hides
+everything not younger than itself, also what arrives later; TTL in whole seconds. ``MemoryTables`` is the cluster,
+each ``MemoryStore`` a client of it. Deterministic: same calls, same clock, same rows in the same order.
+``MemoryTables.on_call`` lets the simulation fail any call; see :class:`WriteFault`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+from waterclock.clock import Clock
+from waterclock.model.errors import BackendDown, WriteUnknown
+from waterclock.model.ids import US_PER_S
+
+from .cells import Mutation, Put, Select, Value, Values
+from .tables import Table
+from .tabular import TabularStore
+
+
+class WriteFault(Enum):
+    """What an unknown write did. The caller sees WriteUnknown in every case (a read: BackendDown).
+
+    HALF: half of the partitions, in the order of the call, got their rows. LATER: the rows land when
+    ``MemoryTables.land()`` is called, as those of a zombie do.
+    """
+
+    APPLIED = "applied"
+    LOST = "lost"
+    HALF = "half"
+    LATER = "later"
+
+
+Faults: TypeAlias = Callable[[str, str], WriteFault | None]
+"""(client, operation) -> what goes wrong, if anything; may raise instead, and then nothing is done.
+
+Operations are the port's method names; ``apply`` has one for each stage: ``apply:versions``, ``apply:due``,
+``apply:listing``, ``apply:jobs``.
+"""
+
+_WIDTHS = {"bigint": 8, "int": 4, "smallint": 2, "tinyint": 1}
+
+
+class _Cell(NamedTuple):
+    """``expires_s`` is 0 for a plain cell: plain loses to expiring, and earlier to later, by the number alone."""
+
+    wts: int
+    expires_s: int
+    value: Value
+
+
+class _Row:
+    __slots__ = ("cells", "removed_at")
+
+    def __init__(self) -> None:
+        self.removed_at = 0
+        self.cells: dict[int, _Cell] = {}
+
+
+class _Partition:
+    __slots__ = ("removed_at", "rows")
+
+    def __init__(self) -> None:
+        self.removed_at = 0
+        self.rows: dict[Values, _Row] = {}
+
+
+_MARKER = -1
+"""Number of the row marker among a row's cells: an INSERT makes the row exist apart from its columns."""
+
+
+class MemoryTables:
+    """The rows themselves. Several clients share one; ``clock`` is the server's."""
+
+    def __init__(self, clock: Clock, on_call: Faults | None = None) -> None:
+        self.on_call = on_call
+        self._clock = clock
+        self._tables: dict[str, dict[Values, _Partition]] = {}
+        self._late: list[Sequence[Mutation]] = []
+
+    def apply(self, mutations: Sequence[Mutation]) -> None:
+        """Merge ``mutations`` into the cells; their order is of no importance."""
+        now_s = self._clock.now() // US_PER_S
+        for mutation in mutations:
+            if isinstance(mutation, Put):
+                self._put(mutation, now_s)
+            else:
+                self._remove(mutation.table, mutation.key, mutation.wts)
+
+    def postpone(self, mutations: Sequence[Mutation]) -> None:
+        """Keep ``mutations`` under way until :meth:`land`."""
+        self._late.append(mutations)
+
+    def land(self) -> None:
+        """What was postponed arrives now."""
+        late, self._late = self._late, []
+        for mutations in late:
+            self.apply(mutations)
+
+    def read(self, query: Select, key: Values) -> list[Values]:
+        """The live rows of one partition that ``query`` asks for."""
+        table = query.table
+        width = len(table.partition)
+        partition = self._tables.get(table.name, {}).get(key[:width])
+        if partition is None:
+            return []
+        equal = key[width : width + query.equal]
+        below = key[width + query.equal : width + query.equal + query.below]
+        chosen = [
+            each
+            for each in partition.rows
+            if each[: query.equal] == equal and (not below or each[: query.below] < below)
+        ]
+        for column in range(len(table.clustering) - 1, -1, -1):
+            chosen.sort(key=lambda each: each[column], reverse=table.descending[column])
+        now_s = self._clock.now() // US_PER_S
+        found = [
+            values
+            for each in chosen
+            if (values := _visible(table, each, partition.rows[each], partition.removed_at, now_s)) is not None
+        ]
+        return found[: key[-1]] if query.limited else found
+
+    def _put(self, put: Put, now_s: int) -> None:
+        table = put.table
+        width = len(table.partition)
+        first = width + len(table.clustering)
+        partition = self._partition(table, put.values[:width])
+        row = partition.rows.get(put.values[width:first])
+        if row is None:
+            row = partition.rows[put.values[width:first]] = _Row()
+        ttl_s = table.ttl_s if put.ttl_s is None else put.ttl_s
+        expires_s = now_s + ttl_s if ttl_s else 0
+        cells = row.cells
+        _merge(cells, _MARKER, _Cell(put.wts, expires_s, None), "blob")
+        for number, value in enumerate(put.values[first:]):
+            if value is not None:
+                _merge(cells, number, _Cell(put.wts, expires_s, value), table.regular[number].type)
+
+    def _remove(self, table: Table, key: Values, wts: int) -> None:
+        width = len(table.partition)
+        partition = self._partition(table, key[:width])
+        if len(key) == width:
+            partition.removed_at = max(partition.removed_at, wts)
+        else:
+            row = partition.rows.setdefault(key[width:], _Row())
+            row.removed_at = max(row.removed_at, wts)
+
+    def _partition(self, table: Table, key: Values) -> _Partition:
+        partitions = self._tables.setdefault(table.name, {})
+        partition = partitions.get(key)
+        if partition is None:
+            partition = partitions[key] = _Partition()
+        return partition
+
+
+def _merge(cells: dict[int, _Cell], number: int, new: _Cell, cql_type: str) -> None:
+    old = cells.get(number)
+    if old is None or new.wts > old.wts:
+        cells[number] = new
+    elif new.wts == old.wts:
+        cells[number] = max(old, new, key=lambda cell: (cell.expires_s, _as_bytes(cell.value, cql_type)))
+
+
+def _as_bytes(value: Value, cql_type: str) -> bytes:
+    """The bytes on disk, which decide a tie (so -1 beats 1)."""
+    if isinstance(value, int):
+        return value.to_bytes(_WIDTHS[cql_type], "big", signed=True)
+    return value.encode() if isinstance(value, str) else bytes(value or b"")
+
+
+def _visible(table: Table, clustering: Values, row: _Row, removed_at: int, now_s: int) -> Values | None:
+    hidden = max(removed_at, row.removed_at)
+    live = {
+        number: cell
+        for number, cell in row.cells.items()
+        if cell.wts > hidden and (not cell.expires_s or cell.expires_s > now_s)
+    }
+    if not live:
+        return None
+    values = [live[number].value if number in live else None for number in range(len(table.regular))]
+    if table.stamped:
+        stamp = next(number for number, column in enumerate(table.regular) if column.name == table.stamped)
+        values.append(live[stamp].wts if stamp in live else None)
+    return (*clustering, *values)
+
+
+class MemoryWriting:
+    """A write that is over before anybody waits for it; what went wrong is told at the wait."""
+
+    def __init__(self, trouble: WriteUnknown | None = None) -> None:
+        self._trouble = trouble
+
+    def wait(self, timeout_s: float) -> None:  # noqa: ARG002 (nothing is ever under way)
+        if self._trouble is not None:
+            raise self._trouble
+
+
+class MemoryCells:
+    """One client's way to the tables, with its faults."""
+
+    def __init__(self, tables: MemoryTables, client: str) -> None:
+        self._tables = tables
+        self._client = client
+
+    def write(self, operation: str, mutations: Sequence[Mutation]) -> MemoryWriting:
+        fault = self._fault(operation)
+        if fault is None:
+            self._tables.apply(mutations)
+            return MemoryWriting()
+        if fault is WriteFault.APPLIED:
+            self._tables.apply(mutations)
+        elif fault is WriteFault.HALF:
+            self._tables.apply(_half(mutations))
+        elif fault is WriteFault.LATER:
+            self._tables.postpone(tuple(mutations))
+        return MemoryWriting(WriteUnknown("cassandra", f"{operation}: no acknowledgement"))
+
+    def select(self, operation: str, query: Select, keys: Sequence[Values]) -> list[list[Values]]:
+        if self._fault(operation) is not None:
+            raise BackendDown("cassandra", f"{operation}: no answer")
+        return [self._tables.read(query, key) for key in keys]
+
+    def release(self) -> str:
+        return "memory"
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _fault(self, operation: str) -> WriteFault | None:
+        on_call = self._tables.on_call
+        return on_call(self._client, operation) if on_call is not None else None
+
+
+def _half(mutations: Sequence[Mutation]) -> list[Mutation]:
+    """All mutations of half of the partitions (rounded down): a partition's part of a batch is one mutation."""
+    order: dict[tuple[str, Values], int] = {}
+    for mutation in mutations:
+        order.setdefault(_place(mutation), len(order))
+    return [mutation for mutation in mutations if order[_place(mutation)] < len(order) // 2]
+
+
+def _place(mutation: Mutation) -> tuple[str, Values]:
+    values = mutation.values if isinstance(mutation, Put) else mutation.key
+    return mutation.table.name, values[: len(mutation.table.partition)]
+
+
+class MemoryStore(TabularStore):
+    """The Store port in memory. Without ``tables`` it has a cluster of its own."""
+
+    def __init__(self, clock: Clock, tables: MemoryTables | None = None, client: str = "client") -> None:
+        self.tables = tables or MemoryTables(clock)
+        super().__init__(clock, MemoryCells(self.tables, client))

@@ -1,0 +1,190 @@
+"""The port's values as rows of the tables, and back: what is derived (day, hour, pshard, tenant) is derived here alone.
+
+What must hold: values in the order of ``tables.py``; a value written and read back is equal, but for empty ones of a
+cell that was never written. Enum numbers and word lists are on-disk format: append only.
+"""
+
+from __future__ import annotations
+
+from waterclock.model.document import spec_from_json, spec_to_json
+from waterclock.model.events import Outcome, RunStatus
+from waterclock.model.ids import US_PER_S, Instant, slot_of
+from waterclock.model.job import Cron, Every, JobSpec, JobStatus, JobVersion, Tier
+
+from .cells import Values
+from .port import AttemptRow, AuditRow, DueDelete, DueRow, FailureRow, JobListing, JobRow, RunRow
+from .tables import PSHARDS
+
+US_PER_HOUR = 3_600 * US_PER_S
+US_PER_DAY = 24 * US_PER_HOUR
+
+KINDS = ("cron", "every", "once")
+ORIGINS = ("", "SCHEDULE", "TRIGGER", "UNKNOWN")
+
+_ORIGIN_NUMBER = {word: number for number, word in enumerate(ORIGINS)}
+_TIERS = tuple(Tier)
+_RUN_STATUSES = tuple(RunStatus)
+_OUTCOMES = tuple(Outcome)
+_JOB_STATUSES = tuple(JobStatus)
+
+
+def tenant_of(job_id: str) -> str:
+    """The tenant inside a job id (no check: for ids that we made ourselves)."""
+    return job_id.partition(":")[0]
+
+
+def day_of(at: Instant) -> int:
+    """UTC days since the epoch; floors, so that instants before 1970 have a day too."""
+    return at // US_PER_DAY
+
+
+def pshard_of(job_id: str) -> int:
+    """The part of its tenant's lists in which a job stands."""
+    return slot_of(job_id) % PSHARDS
+
+
+def due_values(row: DueRow) -> Values:
+    """A row of ``due``: the port's value without its stamp."""
+    return row[:-1]
+
+
+def due_key(delete: DueDelete) -> Values:
+    """The whole key of one row of ``due``."""
+    return delete[:-1]
+
+
+def due_row(slot: int, minute: int, values: Values) -> DueRow:
+    """A row of ``due`` as read; its stamp is the WRITETIME of ``env``."""
+    due_at, job_id, revision, entry, fire_at, attempt, tier, tenant, env, wts = values
+    return DueRow(slot, minute, due_at, job_id, revision, entry, fire_at, attempt, _TIERS[tier], tenant, env, wts)
+
+
+def _kind_number(spec: JobSpec) -> int:
+    if isinstance(spec.schedule, Cron):
+        return 0
+    return 1 if isinstance(spec.schedule, Every) else 2
+
+
+def job_values(job: JobRow) -> Values:
+    """A row of ``jobs``."""
+    tenant, _, name = job.job_id.partition(":")
+    zone = job.spec.schedule.zone if isinstance(job.spec.schedule, Cron) else ""
+    return (
+        job.job_id,
+        spec_to_json(job.spec).decode(),
+        *job[2:],
+        tenant,
+        name,
+        _kind_number(job.spec),
+        zone,
+        job.spec.tier,
+    )
+
+
+def job_row(job_id: str, values: Values) -> JobRow:
+    """A row of ``jobs`` as read."""
+    spec, status, *rest = values[:10]
+    return JobRow(job_id, spec_from_json(spec.encode()), _JOB_STATUSES[status], *rest)
+
+
+def version_values(version: JobVersion) -> Values:
+    """A row of ``job_versions``."""
+    return (version.job_id, version.revision, spec_to_json(version.spec).decode(), *version[3:])
+
+
+def version_of(job_id: str, values: Values) -> JobVersion:
+    """A row of ``job_versions`` as read."""
+    revision, spec, status, *rest = values
+    return JobVersion(job_id, revision, spec_from_json(spec.encode()), _JOB_STATUSES[status], *rest)
+
+
+def listing_values(job: JobRow) -> Values:
+    """A row of ``jobs_by_tenant``."""
+    tenant, _, name = job.job_id.partition(":")
+    return (tenant, pshard_of(job.job_id), job.created_at, job.job_id, name, _kind_number(job.spec), job.status)
+
+
+def listing_of(values: Values) -> JobListing:
+    """A row of ``jobs_by_tenant`` as read."""
+    created_at, job_id, _name, kind, status = values
+    return JobListing(job_id, created_at, KINDS[kind], _JOB_STATUSES[status])
+
+
+def run_values(run: RunRow) -> Values:
+    """A row of ``runs``. Hot: one for every run."""
+    job_id, fire_at = run[:2]
+    return (
+        job_id,
+        fire_at // US_PER_DAY,
+        fire_at,
+        run.series,
+        run.revision,
+        run.tier,
+        _ORIGIN_NUMBER[run.origin],
+        *run[6:],
+        job_id.partition(":")[0],
+    )
+
+
+def run_row(job_id: str, values: Values) -> RunRow:
+    """A row of ``runs`` as read."""
+    fire_at, series, revision, tier, origin, status, outcome = values[:7]
+    return RunRow(
+        job_id,
+        fire_at,
+        series,
+        revision,
+        _TIERS[tier],
+        ORIGINS[origin],
+        _RUN_STATUSES[status],
+        _OUTCOMES[outcome],
+        *values[7:-1],
+    )
+
+
+def attempt_values(row: AttemptRow) -> Values:
+    """A row of ``attempts``."""
+    return (row.job_id, day_of(row.fire_at), *row[1:-1])
+
+
+def attempt_row(job_id: str, values: Values) -> AttemptRow:
+    """A row of ``attempts`` as read; its stamp is a WRITETIME."""
+    fire_at, series, node, attempt, outcome, *rest = values
+    return AttemptRow(job_id, fire_at, series, node, attempt, _OUTCOMES[outcome], *rest)
+
+
+def failure_values(row: FailureRow) -> Values:
+    """A row of ``failures``."""
+    return (
+        tenant_of(row.job_id),
+        row.ended_at // US_PER_HOUR,
+        pshard_of(row.job_id),
+        row.ended_at,
+        row.job_id,
+        row.fire_at,
+        row.series,
+        row.node,
+        row.reason,
+        row.fingerprint,
+    )
+
+
+def failure_row(values: Values) -> FailureRow:
+    """A row of ``failures`` as read; its stamp is a WRITETIME."""
+    ended_at, job_id, fire_at, series, node, reason, fingerprint, wts = values
+    return FailureRow(job_id, fire_at, series, node, ended_at, reason, fingerprint, wts)
+
+
+def audit_values(row: AuditRow) -> Values:
+    """A row of ``audit``."""
+    return (
+        tenant_of(row.job_id),
+        day_of(row.at),
+        row.partition,
+        row.at,
+        row.offset,
+        row.actor,
+        row.action,
+        row.job_id,
+        row.detail,
+    )

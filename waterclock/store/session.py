@@ -1,0 +1,135 @@
+"""The connection to Cassandra: every setting of the driver in one place, and its errors turned into ours.
+
+What must hold: LOCAL_QUORUM, libev, TCP_NODELAY (without it a request above 4 KB stalls for 44 ms), tuples, no client
+timestamps (each statement has its own), retries bounded and with the same stamps. How it fails: at start it tries until
+a deadline and then raises BackendDown; later the driver reconnects by itself, at most 10 s apart.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from threading import Event
+
+from cassandra import (
+    ConsistencyLevel,
+    DriverException,
+    OperationTimedOut,
+    RequestValidationException,
+    WriteFailure,
+    WriteTimeout,
+)
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, Session
+from cassandra.connection import ConnectionException
+from cassandra.io.libevreactor import LibevConnection
+from cassandra.policies import (
+    DCAwareRoundRobinPolicy,
+    ExponentialReconnectionPolicy,
+    RetryPolicy,
+    TokenAwarePolicy,
+)
+from cassandra.query import tuple_factory
+
+from waterclock.clock import Clock
+from waterclock.model.errors import BackendDown, WriteUnknown
+
+REQUEST_TIMEOUT_S = 6.0
+"""Above the server's own limits (write 2 s, read 5 s), so that its answer comes first."""
+
+_PAUSE_S = 0.25
+_TRIES_MAX = 2
+
+CONNECTION_ERRORS = (DriverException, NoHostAvailable, ConnectionException, OSError)
+"""All that the driver raises; NoHostAvailable and ConnectionException are no DriverExceptions."""
+
+
+class _Bounded(RetryPolicy):  # type: ignore[misc]  # the driver ships no types
+    """Two more tries with the same consistency and the same stamps, then the caller is told."""
+
+    def _again(self, how: int, consistency: int, tried: int) -> tuple[int, int | None]:
+        return (self.RETHROW, None) if tried >= _TRIES_MAX else (how, consistency)
+
+    def on_read_timeout(
+        self, _query: object, consistency: int, _required: int, _received: int, _data: object, retry_num: int
+    ) -> tuple[int, int | None]:
+        return self._again(self.RETRY, consistency, retry_num)
+
+    def on_write_timeout(
+        self, _query: object, consistency: int, _kind: object, _required: int, _received: int, retry_num: int
+    ) -> tuple[int, int | None]:
+        return self._again(self.RETRY, consistency, retry_num)
+
+    def on_unavailable(
+        self, _query: object, consistency: int, _required: int, _alive: int, retry_num: int
+    ) -> tuple[int, int | None]:
+        return self._again(self.RETRY_NEXT_HOST, consistency, retry_num)
+
+    def on_request_error(
+        self, _query: object, consistency: int, _error: object, retry_num: int
+    ) -> tuple[int, int | None]:
+        return self._again(self.RETRY_NEXT_HOST, consistency, retry_num)
+
+
+def connect(
+    contact_points: Sequence[str],
+    port: int,
+    clock: Clock,
+    *,
+    keyspace: str | None = None,
+    local_dc: str = "datacenter1",
+    deadline_s: float = 60.0,
+) -> Session:
+    """A session, as soon as the server answers (and the keyspace exists). Raises BackendDown after ``deadline_s``.
+
+    Call it after any fork: the driver's threads do not survive one.
+    """
+    until = clock.monotonic_s() + deadline_s
+    while True:
+        cluster = _cluster(contact_points, port, local_dc)
+        try:
+            session = cluster.connect(keyspace)
+        except CONNECTION_ERRORS as error:
+            cluster.shutdown()
+            if clock.monotonic_s() >= until:
+                where = f"{', '.join(contact_points)} port {port}" + (f", keyspace {keyspace}" if keyspace else "")
+                raise BackendDown("cassandra", f"no answer from {where} in {deadline_s:g} s: {error}") from error
+            Event().wait(_PAUSE_S)
+        else:
+            session.use_client_timestamp = False
+            return session
+
+
+def _cluster(contact_points: Sequence[str], port: int, local_dc: str) -> Cluster:
+    profile = ExecutionProfile(
+        load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy(local_dc=local_dc)),
+        retry_policy=_Bounded(),
+        consistency_level=ConsistencyLevel.LOCAL_QUORUM,
+        row_factory=tuple_factory,
+        request_timeout=REQUEST_TIMEOUT_S,
+    )
+    return Cluster(
+        list(contact_points),
+        port=port,
+        protocol_version=4,
+        compression=False,
+        connection_class=LibevConnection,
+        execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+        reconnection_policy=ExponentialReconnectionPolicy(0.5, 10.0, max_attempts=None),
+        sockopts=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
+        monitor_reporting_enabled=False,
+    )
+
+
+def translated(operation: str, error: BaseException, *, writing: bool) -> BaseException:
+    """``error`` as one of ours; a refusal by the server (a bug of ours) is left as it is, to crash.
+
+    A write without an answer in time is WriteUnknown. BackendDown on a write may have been applied as well (the
+    connection may have gone after the request): the cure is the same, the same write with the same stamps.
+    """
+    if isinstance(error, (BackendDown, RequestValidationException)):
+        return error
+    if writing and isinstance(error, (WriteTimeout, WriteFailure, OperationTimedOut)):
+        return WriteUnknown("cassandra", f"{operation}: not acknowledged: {error}")
+    if isinstance(error, CONNECTION_ERRORS):
+        return BackendDown("cassandra", f"{operation}: {error}")
+    return error

@@ -1,0 +1,222 @@
+"""The Store over any ``Cells``: which rows a decision writes, in which order, with which stamp and life.
+
+What must hold: rows of a command go out in the stages of JobChange, each acknowledged before the next; a row whose
+expiry has passed is not written; a stamp is never 0 and never two hours ahead (it would win for ever). A stamp or a
+bucket that breaks this is a bug of the caller: ValueError, nothing written. Failures are the port's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from waterclock.clock import Clock
+from waterclock.model.ids import SLOT_COUNT, US_PER_MINUTE, US_PER_S, Instant
+from waterclock.model.job import JobStatus, JobVersion
+
+from . import rows
+from .cells import Cells, Mutation, Put, Remove, Select
+from .port import AttemptRow, DueRow, FailureRow, History, JobChange, JobListing, JobRow, RunRow, Writing
+from .tables import (
+    ATTEMPTS,
+    AUDIT,
+    DUE,
+    FAILURES,
+    JOB_VERSIONS,
+    JOBS,
+    JOBS_BY_TENANT,
+    PSHARDS,
+    RUNS,
+)
+
+WAIT_S = 30.0
+"""Bound of a blocking write: several times what the client and server spend on their own retries."""
+
+DUE_KEPT_US = 3 * rows.US_PER_DAY
+"""A ``due`` row lives this long after its time: the catch-up limit."""
+
+TTL_CEILING_S = 365 * 86_400
+"""From here on a ``due`` row gets no TTL: an expiry that far is nobody's, and past 2106 refused."""
+
+DELETED_KEPT_US = 35 * rows.US_PER_DAY
+"""The rows of a deleted job outlive its history (30 days), so that a listing can still name it."""
+
+STAMP_AHEAD_US = 2 * rows.US_PER_HOUR
+"""Greatest lead of a stamp over the clock: deletes of ``due`` rows carry their command's stamp plus one hour."""
+
+VERSIONS_MAX = 100
+RUN_DAYS = 32
+"""Day partitions that a list of runs looks into: 31 days and the one in progress."""
+
+FAILURE_HOURS = 24
+
+_DUE_BUCKET = Select(DUE, in_flight=8)
+_VERSION = Select(JOB_VERSIONS, equal=1)
+_VERSIONS_BELOW = Select(JOB_VERSIONS, below=1, limited=True)
+_VERSIONS = Select(JOB_VERSIONS, limited=True)
+_JOB = Select(JOBS)
+_JOBS_FIRST = Select(JOBS_BY_TENANT, limited=True, relaxed=True)
+_JOBS_NEXT = Select(JOBS_BY_TENANT, below=2, limited=True, relaxed=True)
+_RUN = Select(RUNS, equal=2)
+_RUNS_BEFORE = Select(RUNS, below=1, limited=True, relaxed=True)
+_ATTEMPTS = Select(ATTEMPTS, equal=2)
+_FAILURES = Select(FAILURES, limited=True, relaxed=True)
+
+
+class TabularStore:
+    """Every method of the Store port. One thread calls it; the back-end may have threads of its own."""
+
+    def __init__(self, clock: Clock, cells: Cells) -> None:
+        self._clock = clock
+        self._cells = cells
+
+    # -- the time index
+
+    def versions_below(self, wanted: Sequence[tuple[str, int]]) -> list[JobVersion | None]:
+        found = self._cells.select("versions_below", _VERSIONS_BELOW, [(job, below, 1) for job, below in wanted])
+        return [
+            rows.version_of(job, versions[0]) if versions else None
+            for (job, _), versions in zip(wanted, found, strict=True)
+        ]
+
+    def versions(self, job_ids: Sequence[str]) -> dict[str, list[JobVersion]]:
+        found = self._cells.select("versions", _VERSIONS, [(job, VERSIONS_MAX) for job in job_ids])
+        return {
+            job: [rows.version_of(job, values) for values in versions]
+            for job, versions in zip(job_ids, found, strict=True)
+            if versions
+        }
+
+    def apply(self, changes: Sequence[JobChange]) -> None:
+        for operation, mutations in self._stages(changes):
+            if mutations:
+                self._write(operation, mutations).wait(WAIT_S)
+
+    def load_due(self, slots: Sequence[int], minute: int) -> list[DueRow]:
+        found = self._cells.select("load_due", _DUE_BUCKET, [(slot, minute) for slot in slots])
+        row = rows.due_row
+        return [row(slot, minute, values) for slot, bucket in zip(slots, found, strict=True) for values in bucket]
+
+    def write_due(self, due: Sequence[DueRow]) -> None:
+        mutations = list(self._due_puts(due))
+        if mutations:
+            self._write("write_due", mutations).wait(WAIT_S)
+
+    def dispose_due(self, slots: Sequence[int], minute: int) -> None:
+        wts = (minute + 1) * US_PER_MINUTE + rows.US_PER_HOUR
+        if wts > self._clock.now():
+            raise ValueError(f"bucket {minute} is disposed of too early: one hour after its end, not before")
+        if slots:
+            self._write("dispose_due", [Remove(DUE, (slot, minute), wts) for slot in slots]).wait(WAIT_S)
+
+    # -- histories
+
+    def record(self, history: History) -> Writing:
+        mutations: list[Mutation] = [Put(RUNS, rows.run_values(run), run.wts) for run in history.runs]
+        mutations += [Put(ATTEMPTS, rows.attempt_values(row), row.wts) for row in history.attempts]
+        mutations += [Put(FAILURES, rows.failure_values(row), row.wts) for row in history.failures]
+        mutations += [Put(AUDIT, rows.audit_values(row), row.at) for row in history.audit]
+        return self._write("record", mutations)
+
+    # -- reading
+
+    def job(self, job_id: str) -> JobRow | None:
+        (found,) = self._cells.select("job", _JOB, [(job_id,)])
+        return rows.job_row(job_id, found[0]) if found else None
+
+    def jobs(self, tenant: str, limit: int, after: tuple[Instant, str] | None = None) -> list[JobListing]:
+        query = _JOBS_NEXT if after else _JOBS_FIRST
+        keys = [(tenant, pshard, *(after or ()), limit) for pshard in range(PSHARDS)]
+        parts = self._cells.select("jobs", query, keys)
+        lines = [rows.listing_of(values) for part in parts for values in part]
+        lines.sort(key=lambda line: (line.created_at, line.job_id), reverse=True)
+        return lines[:limit]
+
+    def run(self, job_id: str, fire_at: Instant, series: int) -> RunRow | None:
+        (found,) = self._cells.select("run", _RUN, [(job_id, rows.day_of(fire_at), fire_at, series)])
+        return rows.run_row(job_id, found[0]) if found else None
+
+    def runs(self, job_id: str, limit: int, before: Instant | None = None) -> list[RunRow]:
+        edge = self._clock.now() + rows.US_PER_DAY if before is None else before
+        newest = rows.day_of(edge)
+        found: list[RunRow] = []
+        for days in _waves(range(newest, newest - RUN_DAYS, -1)):
+            keys = [(job_id, day, edge, limit - len(found)) for day in days]
+            for part in self._cells.select("runs", _RUNS_BEFORE, keys):
+                found += [rows.run_row(job_id, values) for values in part]
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    def attempts(self, job_id: str, fire_at: Instant, series: int) -> list[AttemptRow]:
+        (found,) = self._cells.select("attempts", _ATTEMPTS, [(job_id, rows.day_of(fire_at), fire_at, series)])
+        return [rows.attempt_row(job_id, values) for values in found]
+
+    def failures(self, tenant: str, limit: int) -> list[FailureRow]:
+        now = self._clock.now()
+        hour = now // rows.US_PER_HOUR
+        found: list[FailureRow] = []
+        for hours in _waves(range(hour + 1, hour - FAILURE_HOURS - 1, -1)):
+            keys = [(tenant, each, pshard, limit) for each in hours for pshard in range(PSHARDS)]
+            for part in self._cells.select("failures", _FAILURES, keys):
+                found += [rows.failure_row(values) for values in part]
+            if len(found) >= limit:
+                break
+        recent = [row for row in found if row.ended_at > now - FAILURE_HOURS * rows.US_PER_HOUR]
+        recent.sort(key=lambda row: (-row.ended_at, row.job_id, row.fire_at, row.series, row.node))
+        return recent[:limit]
+
+    def version(self, job_id: str, revision: int) -> JobVersion | None:
+        (found,) = self._cells.select("version", _VERSION, [(job_id, revision)])
+        return rows.version_of(job_id, found[0]) if found else None
+
+    # -- the connection
+
+    def release(self) -> str:
+        return self._cells.release()
+
+    def close(self) -> None:
+        self._cells.close()
+
+    # -- how rows go out
+
+    def _stages(self, changes: Sequence[JobChange]) -> Iterator[tuple[str, list[Mutation]]]:
+        """A replay repeats the whole: so a crash between two stages leaves nothing that it would not mend."""
+        versions = [change.version for change in changes if change.version is not None]
+        yield "apply:versions", [Put(JOB_VERSIONS, rows.version_values(each), each.stamp_at) for each in versions]
+        due: list[Mutation] = [
+            Remove(DUE, rows.due_key(delete), delete.wts) for change in changes for delete in change.due_deletes
+        ]
+        due += self._due_puts([row for change in changes for row in change.due_writes])
+        yield "apply:due", due
+        jobs = [(change.job, self._deleted_ttl_s(change.job)) for change in changes]
+        yield "apply:listing", [Put(JOBS_BY_TENANT, rows.listing_values(job), job.wts, ttl) for job, ttl in jobs]
+        yield "apply:jobs", [Put(JOBS, rows.job_values(job), job.wts, ttl) for job, ttl in jobs]
+
+    def _deleted_ttl_s(self, job: JobRow) -> int | None:
+        """At least one second, also long after: to leave the row out would leave the job as it was before."""
+        if job.status is not JobStatus.DELETED:
+            return None
+        return max(1, (job.wts + DELETED_KEPT_US - self._clock.now()) // US_PER_S)
+
+    def _due_puts(self, due: Sequence[DueRow]) -> Iterator[Put]:
+        now = self._clock.now()
+        for row in due:
+            if row.minute != row.due_at // US_PER_MINUTE or not 0 <= row.slot < SLOT_COUNT or not row.env:
+                raise ValueError(f"not a row of the time index: {row!r}")
+            ttl_s = (row.due_at + DUE_KEPT_US - now) // US_PER_S
+            if row.entry or ttl_s >= TTL_CEILING_S:
+                yield Put(DUE, rows.due_values(row), row.wts)
+            elif ttl_s > 0:
+                yield Put(DUE, rows.due_values(row), row.wts, ttl_s)
+
+    def _write(self, operation: str, mutations: Sequence[Mutation]) -> Writing:
+        ceiling = self._clock.now() + STAMP_AHEAD_US
+        for mutation in mutations:
+            if not 0 < mutation.wts <= ceiling:
+                raise ValueError(f"{operation}: a stamp of {mutation.wts} is none, or would win for ever")
+        return self._cells.write(operation, mutations)
+
+
+def _waves(keys: range) -> Iterator[range]:
+    """The keys in growing portions, for a search that mostly ends early: 2, 6 and the rest."""
+    yield from (keys[:2], keys[2:8], keys[8:])
