@@ -1,0 +1,215 @@
+"""The JSON form of a job: what people and programs write, and what is kept in tables and envelopes.
+
+Two forms. The *document* is for people: durations as ``5m``, instants as RFC 3339, the payload as any JSON value; it is
+checked key by key. The *stored* form is for ourselves: short, fast, and trusted, because only a checked spec is stored.
+
+What must hold: ``spec_from_document(spec_to_document(spec)) == spec`` and the same for the stored form, payload bytes
+included. The stored form is on-disk format (``jobs.spec``, ``due.env``): keys may be added, none may change meaning.
+How it fails: every refusal of a document is a RequestError with pointer and hint; a stored form that we did not
+write raises whatever it raises.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any, NoReturn, TypeVar
+
+import orjson
+
+from .errors import RequestError
+from .job import Cron, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
+from .schedule import check_schedule
+from .time_text import format_duration, format_rfc3339, parse_duration, parse_rfc3339
+
+PAYLOAD_MAX = 65_536
+"""Bytes of payload: 64 KiB."""
+
+HANDLER_MAX = 128
+
+_KINDS = ("cron", "every", "at")
+_CRON_KEYS = ("zone", "seconds", "gap", "fold")
+_KEYS = ("handler", *_KINDS, *_CRON_KEYS, "start_at", "tier", "pool", "payload", "payload_base64")
+_TIERS = {tier.word: tier for tier in Tier}
+_HANDLER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*\Z")
+_POOL = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
+_Choice = TypeVar("_Choice", Gap, Fold, Tier)
+
+
+def spec_from_document(document: object, *, job_id: str = "") -> JobSpec:
+    """The spec that a document describes. Raises RequestError at its first fault.
+
+    Keys: ``handler``; one of ``cron`` (with ``zone``, ``seconds``, ``gap``, ``fold``), ``every`` (with ``start_at``)
+    and ``at``; ``tier``, ``pool``; ``payload`` (any JSON value, kept compact) or ``payload_base64`` (any bytes).
+    ``H`` in a cron text is refused while no ``job_id`` is given.
+    """
+    if not isinstance(document, Mapping):
+        _refuse("", "A job is a JSON object", 'Such as {"handler": "demo.ping", "every": "5s"}')
+    for key in document:
+        _check_key(key)
+    schedule = _schedule(document)
+    check_schedule(schedule, job_id=job_id)
+    return JobSpec(
+        handler=_matching(document, "handler", _HANDLER, HANDLER_MAX, "Name a registered handler, such as demo.ping"),
+        schedule=schedule,
+        tier=_choice(document, "tier", _TIERS, Tier.MEDIUM),
+        pool=_matching({"pool": "default", **document}, "pool", _POOL, 63, "Use 1 to 63 of a-z, 0-9, '.', '_' and '-'"),
+        payload=_payload(document),
+    )
+
+
+def spec_to_document(spec: JobSpec) -> dict[str, Any]:
+    """The document of a spec, in full: JSON-able, defaults included; a payload that is no compact JSON as base64."""
+    document: dict[str, Any] = {"handler": spec.handler}
+    match spec.schedule:
+        case Cron() as cron:
+            document |= {"cron": cron.text, "zone": cron.zone, "seconds": cron.seconds}
+            document |= {"gap": cron.gap.value, "fold": cron.fold.value}
+        case Every() as every:
+            document["every"] = format_duration(every.every_us)
+            if every.start_at is not None:
+                document["start_at"] = format_rfc3339(every.start_at)
+        case Once() as once:
+            document["at"] = format_rfc3339(once.at)
+    document |= {"tier": spec.tier.word, "pool": spec.pool}
+    if spec.payload:
+        document |= _payload_document(spec.payload)
+    return document
+
+
+def spec_to_json(spec: JobSpec) -> bytes:
+    """The stored form: compact JSON, the payload as base64. Exact inverse: :func:`spec_from_json`."""
+    stored: dict[str, object] = {"handler": spec.handler, "tier": int(spec.tier), "pool": spec.pool}
+    schedule = spec.schedule
+    if isinstance(schedule, Cron):
+        stored["cron"] = (schedule.text, schedule.zone, schedule.seconds, schedule.gap, schedule.fold)
+    elif isinstance(schedule, Every):
+        stored["every"] = (schedule.every_us, schedule.start_at)
+    else:
+        stored["at"] = schedule.at
+    if spec.payload:
+        stored["payload"] = binascii.b2a_base64(spec.payload, newline=False).decode()
+    return orjson.dumps(stored)
+
+
+def spec_from_json(stored: bytes | str) -> JobSpec:
+    """The spec of a stored form. Trusted input: nothing is checked."""
+    parts = orjson.loads(stored)
+    schedule: Schedule
+    if (cron := parts.get("cron")) is not None:
+        text, zone, seconds, gap, fold = cron
+        schedule = Cron(text, zone, seconds, Gap(gap), Fold(fold))
+    elif (every := parts.get("every")) is not None:
+        schedule = Every(every[0], every[1])
+    else:
+        schedule = Once(parts["at"])
+    payload = parts.get("payload")
+    body = binascii.a2b_base64(payload) if payload else b""
+    return JobSpec(parts["handler"], schedule, Tier(parts["tier"]), parts["pool"], body)
+
+
+def _refuse(pointer: str, message: str, hint: str) -> NoReturn:
+    raise RequestError(message, pointer=pointer, hint=hint)
+
+
+def _shown(value: object) -> str:
+    """A foreign value inside a message: short."""
+    return repr(value)[:80]
+
+
+def _check_key(key: object) -> None:
+    if key in _KEYS:
+        return
+    near = difflib.get_close_matches(str(key)[:40], _KEYS, n=1, cutoff=0.5)
+    pointer = "/" + str(key)[:80].replace("~", "~0").replace("/", "~1")
+    _refuse(pointer, f"{_shown(key)} is not known", f"Did you mean {near[0]}?" if near else f"Known: {' '.join(_KEYS)}")
+
+
+def _schedule(document: Mapping[str, object]) -> Schedule:
+    kinds = [kind for kind in _KINDS if kind in document]
+    if len(kinds) != 1:
+        what = " and ".join(kinds) or "none of them"
+        _refuse(f"/{kinds[1]}" if kinds else "", f"A job has one of cron, every and at, not {what}", "Give exactly one")
+    kind = kinds[0]
+    for key, owner in (*((key, "cron") for key in _CRON_KEYS), ("start_at", "every")):
+        if key in document and kind != owner:
+            _refuse(f"/{key}", f'"{key}" goes with "{owner}" alone', f'Remove it: this job has "{kind}"')
+    if kind == "cron":
+        return _cron(document)
+    if kind == "every":
+        start_at = parse_rfc3339(document["start_at"], "/start_at") if "start_at" in document else None
+        return Every(parse_duration(document["every"], "/every"), start_at)
+    return Once(parse_rfc3339(document["at"], "/at"))
+
+
+def _cron(document: Mapping[str, object]) -> Cron:
+    text, zone, seconds = document["cron"], document.get("zone", "UTC"), document.get("seconds", False)
+    if not isinstance(text, str):
+        _refuse("/cron", f"{_shown(text)} is not a cron expression", "Write text, such as 0 9 * * 1-5")
+    if not isinstance(zone, str):
+        _refuse("/zone", f"{_shown(zone)} is not a time zone", "Write an IANA name, such as Europe/Berlin")
+    if not isinstance(seconds, bool):
+        _refuse("/seconds", f"{_shown(seconds)} is not true or false", "true: six fields, the second first")
+    gap = _choice(document, "gap", {gap.value: gap for gap in Gap}, Gap.AUTO)
+    fold = _choice(document, "fold", {fold.value: fold for fold in Fold}, Fold.AUTO)
+    return Cron(text, zone, seconds, gap, fold)
+
+
+def _choice(document: Mapping[str, object], key: str, choices: Mapping[str, _Choice], default: _Choice) -> _Choice:
+    word = document.get(key, None)
+    if key not in document:
+        return default
+    if not isinstance(word, str) or word not in choices:
+        _refuse(f"/{key}", f"{_shown(word)} is not a {key}", f"One of {', '.join(choices)}")
+    return choices[word]
+
+
+def _matching(document: Mapping[str, object], key: str, pattern: re.Pattern[str], limit: int, hint: str) -> str:
+    word = document.get(key)
+    if word is None:
+        _refuse(f"/{key}", f'A job needs "{key}"', hint)
+    if not isinstance(word, str) or len(word) > limit or not pattern.match(word):
+        _refuse(f"/{key}", f"{_shown(word)} is not a {key}", hint)
+    return word
+
+
+def _payload(document: Mapping[str, object]) -> bytes:
+    if "payload_base64" in document:
+        if "payload" in document:
+            _refuse("/payload_base64", "A job has one payload", "Give payload or payload_base64")
+        payload = _from_base64(document["payload_base64"])
+        pointer = "/payload_base64"
+    elif "payload" in document:
+        try:
+            payload = orjson.dumps(document["payload"])
+        except TypeError as error:
+            _refuse("/payload", f"The payload is not JSON: {str(error)[:120]}", "Bytes go as payload_base64")
+        pointer = "/payload"
+    else:
+        return b""
+    if len(payload) > PAYLOAD_MAX:
+        _refuse(pointer, f"The payload has {len(payload)} bytes", f"At most {PAYLOAD_MAX}: pass a reference instead")
+    return payload
+
+
+def _from_base64(text: object) -> bytes:
+    try:
+        if not isinstance(text, str):
+            raise TypeError(text)
+        return base64.b64decode(text, validate=True)
+    except (TypeError, ValueError):
+        _refuse("/payload_base64", f"{_shown(text)} is not base64", "Use the standard alphabet, padded by =")
+
+
+def _payload_document(payload: bytes) -> dict[str, object]:
+    """``payload`` where the bytes are just the JSON that reading it back makes, ``payload_base64`` otherwise."""
+    try:
+        value = orjson.loads(payload)
+        if orjson.dumps(value) == payload:
+            return {"payload": value}
+    except ValueError:
+        pass  # no JSON: bytes of a client of its own
+    return {"payload_base64": base64.b64encode(payload).decode()}

@@ -1,0 +1,122 @@
+"""The fires of any schedule: the next one, those between two instants, the newest, and how many.
+
+All in int microseconds, UTC, and without a clock. Intervals start from an anchor that the caller has resolved:
+``anchor_at`` is the ``start_at`` of the schedule, or else the stamp of the command that brought it (it is ignored for
+the other kinds, and for an interval with a ``start_at`` of its own).
+
+What must hold: the four functions agree with one another, and every one is cheap whatever the span: a year of a
+per-second schedule is counted, never walked. ``fires_between`` returns at most ``limit``, the oldest first.
+How it fails: RequestError from compiling a cron schedule, which :func:`check_schedule` finds at the door.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from .cron import compile_cron
+from .errors import RequestError
+from .ids import US_PER_S, Instant
+from .job import Cron, Every, Once, Schedule
+
+EVERY_US_MIN = US_PER_S
+"""The shortest interval."""
+
+EVERY_US_MAX = 3_650 * 86_400 * US_PER_S
+"""The longest interval: ten years."""
+
+AT_MAX: Instant = 7_258_118_400 * US_PER_S
+"""The year 2200: a one-off or a start at or beyond it is a slip of the pen (or milliseconds taken for seconds)."""
+
+
+def next_fire(schedule: Schedule, anchor_at: Instant, after: Instant, *, job_id: str = "") -> Instant | None:
+    """The first fire strictly after ``after``, or None where there is none any more.
+
+    ``job_id`` is needed only where a cron text holds ``H``. Raises RequestError where the cron text does not compile.
+    """
+    match schedule:
+        case Cron():
+            return compile_cron(schedule, job_id).next(after)
+        case Every():
+            anchor, first = _line(schedule, anchor_at)
+            return anchor + max(first, (after - anchor) // schedule.every_us + 1) * schedule.every_us
+        case Once():
+            return schedule.at if schedule.at > after else None
+        case _:
+            assert_never(schedule)
+
+
+def last_fire(
+    schedule: Schedule, anchor_at: Instant, after: Instant, until: Instant, *, job_id: str = ""
+) -> Instant | None:
+    """The newest fire in (after, until], or None. Raises as :func:`next_fire`."""
+    match schedule:
+        case Cron():
+            return compile_cron(schedule, job_id).last(after, until)
+        case Every():
+            anchor, first = _line(schedule, anchor_at)
+            number = (until - anchor) // schedule.every_us
+            newest = anchor + number * schedule.every_us
+            return newest if number >= first and newest > after else None
+        case Once():
+            return schedule.at if after < schedule.at <= until else None
+        case _:
+            assert_never(schedule)
+
+
+def count_fires(schedule: Schedule, anchor_at: Instant, after: Instant, until: Instant, *, job_id: str = "") -> int:
+    """How many fires lie in (after, until]. Raises as :func:`next_fire`."""
+    match schedule:
+        case Cron():
+            return compile_cron(schedule, job_id).count(after, until)
+        case Every():
+            anchor, first = _line(schedule, anchor_at)
+            from_number = max(first, (after - anchor) // schedule.every_us + 1)
+            return max(0, (until - anchor) // schedule.every_us - from_number + 1)
+        case Once():
+            return int(after < schedule.at <= until)
+        case _:
+            assert_never(schedule)
+
+
+def fires_between(
+    schedule: Schedule, anchor_at: Instant, after: Instant, until: Instant, limit: int, *, job_id: str = ""
+) -> list[Instant]:
+    """The fires in (after, until], oldest first, at most ``limit`` of them: ask :func:`count_fires` for the rest."""
+    fires: list[Instant] = []
+    while len(fires) < limit:
+        found = next_fire(schedule, anchor_at, after, job_id=job_id)
+        if found is None or found > until:
+            break
+        fires.append(found)
+        after = found
+    return fires
+
+
+def check_schedule(schedule: Schedule, job_id: str = "") -> None:
+    """Refuse a schedule that cannot be kept: RequestError with the pointer of its field in a job document."""
+    match schedule:
+        case Cron():
+            compile_cron(schedule, job_id)
+        case Every():
+            if not EVERY_US_MIN <= schedule.every_us <= EVERY_US_MAX or schedule.every_us % US_PER_S:
+                raise RequestError(
+                    "The interval is out of range", pointer="/every", hint="Whole seconds, from 1s to 3650d"
+                )
+            if schedule.start_at is not None:
+                _check_instant(schedule.start_at, "/start_at")
+        case Once():
+            _check_instant(schedule.at, "/at")
+        case _:
+            assert_never(schedule)
+
+
+def _line(schedule: Every, anchor_at: Instant) -> tuple[Instant, int]:
+    """The anchor of an interval and the number of its first fire: a ``start_at`` fires itself, a stamp does not."""
+    if schedule.start_at is not None:
+        return schedule.start_at, 0
+    return anchor_at, 1
+
+
+def _check_instant(at: Instant, pointer: str) -> None:
+    if not 0 <= at < AT_MAX:
+        raise RequestError("The instant is out of range", pointer=pointer, hint="From 1970 to 2199")
