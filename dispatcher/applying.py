@@ -1,0 +1,212 @@
+"""A batch of commands, applied in log order: rows first, commit second (design §6).
+
+All decisions are made before anything is written, and nothing in memory changes before the store has acknowledged:
+where Cassandra is away the commands simply wait in the inbox, and the loaded window keeps firing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from waterclock.log.port import Record
+from waterclock.model.errors import RequestError, UndecodableRecord
+from waterclock.model.ids import Instant, ordinal, partition_of
+from waterclock.model.job import Command, JobStatus, JobVersion, Tier
+from waterclock.model.schedule import next_fire
+from waterclock.store.port import DueDelete, JobChange, TimeIndex
+from waterclock.wire import codec
+
+from . import commands
+from .emit import Emitter
+from .rows import Ahead, rows_ahead, void_row, void_rows
+from .shard import Decided, Shard
+
+BATCH = 500
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What one command will change, not yet carried out."""
+
+    record: Record
+    command: Command
+    applied: commands.Applied
+    edge_at: Instant
+    before: tuple[JobVersion, ...] = ()
+    ahead: Ahead = field(default_factory=lambda: Ahead([], []))
+    deletes: list[DueDelete] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Refusal:
+    """A command that is not carried out."""
+
+    record: Record
+    error: RequestError
+
+
+class _Known:
+    """Versions of the batch's jobs as they stand below each command, newest first."""
+
+    def __init__(self, shard: Shard, index: TimeIndex, read: list[tuple[Record, Command]]) -> None:
+        self._shard = shard
+        self._index = index
+        self._versions: dict[str, list[JobVersion]] = {}
+        self.decided = dict(shard.decided)
+        first: dict[str, int] = {}
+        for record, command in read:
+            first.setdefault(command.job_id, ordinal(shard.generation, record.offset))
+        found = index.versions_below(list(first.items()))
+        for job_id, version in zip(first, found, strict=True):
+            self._versions[job_id] = [version] if version else []
+        self._limits = first
+
+    def versions(self, job_id: str, edge_at: Instant) -> list[JobVersion]:
+        """Newest first, as far back as the edge; more are read only where the cursor lags behind an older revision."""
+        known = self._versions[job_id]
+        if known and known[-1].stamp_at > edge_at and known[-1].stamp_at > known[-1].created_at:
+            older = self._index.versions([job_id]).get(job_id, [])
+            known += [version for version in older if version.revision < known[-1].revision]
+        return known
+
+    def tier_of(self, job_id: str, command: Command) -> Tier:
+        """The tier that places the job on the timeline: that of the version which stands, else the new one."""
+        known = self._versions[job_id]
+        if known:
+            return known[0].spec.tier
+        return command.spec.tier if command.spec else Tier.HIGH
+
+    def add(self, version: JobVersion) -> None:
+        self._versions[version.job_id].insert(0, version)
+
+
+def apply_commands(shard: Shard, index: TimeIndex, out: Emitter, now: Instant, window_end: Instant) -> int:
+    """Apply what waits in the inbox, at most ``BATCH``; returns how many records were taken from it.
+
+    ``window_end``: no owner has written rows ahead beyond the first fire after it. Raises BackendDown, WriteUnknown:
+    nothing has changed in memory then, and what was half written is written again, alike.
+    """
+    batch = [shard.inbox[i] for i in range(min(BATCH, len(shard.inbox)))]
+    if not batch:
+        return 0
+    read, refusals = _read(shard, batch)
+    known = _Known(shard, index, read)
+    plans: list[_Plan] = []
+    for record, command in read:
+        try:
+            plans.append(_plan(shard, known, record, command, window_end))
+        except RequestError as error:
+            refusals.append(_Refusal(record, error))
+    index.apply([_change(plan) for plan in plans])
+    for plan in plans:
+        _carry_out(shard, out, plan, now)
+    for refusal in refusals:
+        out.reject(refusal.record, refusal.error, now)
+    for _ in batch:
+        shard.inbox.popleft()
+    shard.next_offset = batch[-1].offset + 1
+    return len(batch)
+
+
+def _read(shard: Shard, batch: list[Record]) -> tuple[list[tuple[Record, Command]], list[_Refusal]]:
+    read: list[tuple[Record, Command]] = []
+    refusals: list[_Refusal] = []
+    for record in batch:
+        try:
+            command = codec.decode_command(record.value or b"")
+            if (record.key or b"") != command.job_id.encode():
+                raise UndecodableRecord(f"the record's key is not the job id {command.job_id}", hint="Key by job id")
+            if partition_of(command.job_id, 256) not in shard.slots:
+                raise UndecodableRecord(
+                    f"{command.job_id} does not belong to partition {record.partition}",
+                    hint="Produce with partitioner=murmur2_random, or Java's default",
+                )
+            read.append((record, command))
+        except RequestError as error:
+            refusals.append(_Refusal(record, error))
+    return read, refusals
+
+
+def _plan(shard: Shard, known: _Known, record: Record, command: Command, window_end: Instant) -> _Plan:
+    job_id = command.job_id
+    decided = known.decided.get(job_id)
+    edge_at = shard.cursor.edge_for(known.tier_of(job_id, command), job_id)
+    edge_at = max(edge_at, decided.at) if decided else edge_at
+    versions = known.versions(job_id, edge_at)
+    place = commands.Place(shard.generation, record.partition, record.offset, record.timestamp_us)
+    paused_from = decided.at if decided and decided.paused else 0
+    applied = commands.apply(command, place, versions, edge_at, paused_from)
+    plan = _Plan(record, command, applied, edge_at, tuple(versions))
+    version = applied.version
+    if version is None:
+        return plan
+    if applied.decided_at is not None:
+        known.decided[job_id] = Decided(applied.decided_at, paused=version.status is JobStatus.PAUSED)
+    if versions and versions[0].status is JobStatus.ACTIVE:
+        plan.deletes = void_rows(versions[0], version.stamp_at, window_end)
+    for chain in shard.timeline.chains_of(job_id):
+        row = chain.row
+        if row.fire_at > version.stamp_at:
+            plan.deletes.append(void_row(job_id, row.revision, row.fire_at, version.stamp_at))
+    if version.status is JobStatus.ACTIVE:
+        plan.ahead = _rows_of(shard, version, max(edge_at, applied.decided_at or 0))
+    known.add(version)
+    return plan
+
+
+def _rows_of(shard: Shard, version: JobVersion, edge_at: Instant) -> Ahead:
+    """The rows of a new version: from its first fire after its stamp that lies beyond the edge."""
+    first_at = next_fire(version.spec.schedule, version.anchor_at, max(edge_at, version.stamp_at))
+    if first_at is None:
+        return Ahead([], [])
+    return rows_ahead(version, first_at, version.stamp_at, lambda minute: shard.is_loaded(version.job_id, minute))
+
+
+def _change(plan: _Plan) -> JobChange:
+    return JobChange(plan.applied.row, plan.applied.version, tuple(plan.ahead.rows), tuple(plan.deletes))
+
+
+def _carry_out(shard: Shard, out: Emitter, plan: _Plan, now: Instant) -> None:
+    """Make memory and the round say what the store says already."""
+    applied, version = plan.applied, plan.applied.version
+    for skipped, reason in applied.skipped:
+        out.skip(skipped, reason, now=now)
+    if version is not None:
+        out.revised(version, plan.command.kind, plan.edge_at, now)
+        _cut_older(shard, version)
+        shard.lately.setdefault(version.job_id, list(plan.before))
+        shard.remember(version)
+        if applied.decided_at is not None:
+            decided = Decided(applied.decided_at, paused=version.status is JobStatus.PAUSED)
+            shard.decide_ahead(version.job_id, decided)
+            out.job_decided(shard.partition, version.job_id, decided)
+        for chain in plan.ahead.chains:
+            shard.timeline.add(chain)
+    if applied.run_at is not None:
+        fired = version or _standing(applied)
+        if applied.series:
+            out.trigger(fired, applied.run_at, applied.series, plan.command.payload, now)
+        else:
+            out.run(fired, fire_at=applied.run_at, due_at=None, now=now)
+
+
+def _cut_older(shard: Shard, version: JobVersion) -> None:
+    """Older chains keep their fires up to the stamp; a pause or delete has decided those too (shard.decided)."""
+    for chain in shard.timeline.chains_of(version.job_id):
+        chain.until_at = min(chain.until_at, version.stamp_at)
+
+
+def _standing(applied: commands.Applied) -> JobVersion:
+    """The standing version, as a trigger's run names it."""
+    row = applied.row
+    return JobVersion(
+        row.job_id,
+        row.revision,
+        row.spec,
+        row.status,
+        "",
+        row.updated_at,
+        row.anchor_at,
+        row.spec_revision,
+        row.created_at,
+    )

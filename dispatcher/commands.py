@@ -1,0 +1,197 @@
+"""What a command does to a job (design §6). Pure: one function, from what stood before to what stands now.
+
+A decision uses only the command, the versions below it and what was decided up to it, so a replay decides alike.
+``stamp`` is wts(C): the broker's append time, pushed past the job's previous stamp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from waterclock.model.errors import Conflict, NotFound, RequestError
+from waterclock.model.ids import Instant, ordinal
+from waterclock.model.job import Command, CommandKind, Every, JobSpec, JobStatus, JobVersion, Once
+from waterclock.store.port import JobRow
+
+from .misfire import DELETED, PAUSED, SkipRange, skip_all
+from .owed import Stretch, stretches
+
+
+class Place(NamedTuple):
+    """Where a command stands in its partition, and when the broker appended it."""
+
+    generation: int
+    partition: int
+    offset: int
+    appended_at: Instant
+
+    @property
+    def revision(self) -> int:
+        """The revision number of a version made by this command."""
+        return ordinal(self.generation, self.offset)
+
+
+class Applied(NamedTuple):
+    """What one command decided. ``version`` is None where it makes none (trigger, or nothing changed).
+
+    ``skipped`` are fires that end here without a run, ``decided_at`` up to where the job's fires are thereby decided.
+    ``run_at`` is a fire to make at once (a trigger, or a one-off that lies behind); ``series`` goes into its run id.
+    """
+
+    row: JobRow
+    stamp_at: Instant
+    version: JobVersion | None = None
+    skipped: tuple[tuple[SkipRange, str], ...] = ()
+    decided_at: Instant | None = None
+    run_at: Instant | None = None
+    series: int = 0
+
+
+def apply(
+    command: Command, place: Place, versions: Sequence[JobVersion], edge_at: Instant, paused_from: Instant = 0
+) -> Applied:
+    """Apply ``command``. ``versions``: the job's, newest first, all below the command, as far back as ``edge_at``.
+
+    ``edge_at``: every fire of the job at or before it is decided. ``paused_from``: for a paused job, up to where its
+    fires were decided when it was paused. Raises RequestError (refused: nothing changes).
+    """
+    before = versions[0] if versions else None
+    stamp_at = max(place.appended_at, before.stamp_at + 1) if before else place.appended_at
+    if command.expected_revision and (before is None or before.revision != command.expected_revision):
+        stands = before.revision if before else 0
+        raise Conflict(
+            f"{command.job_id} stands at revision {stands}, not {command.expected_revision}",
+            pointer="/expected_revision",
+            hint="Read the job again and repeat the change on what stands now",
+        )
+    standing = before if before and before.status is not JobStatus.DELETED else None
+    if standing is None and command.kind is not CommandKind.CREATE:
+        raise NotFound(f"there is no job {command.job_id}", pointer="/job_id", hint="`waterclock job list` shows them")
+    if command.kind is CommandKind.TRIGGER:
+        assert standing is not None
+        return Applied(_row(standing, place, stamp_at), stamp_at, run_at=stamp_at, series=place.revision)
+    after = _changed(command, place, stamp_at, before, standing)
+    if after is None:
+        assert standing is not None
+        return Applied(_row(standing, place, stamp_at), stamp_at)
+    return _close(after, versions, edge_at, paused_from, place)
+
+
+def _changed(
+    command: Command, place: Place, stamp_at: Instant, before: JobVersion | None, standing: JobVersion | None
+) -> JobVersion | None:
+    """The new version; None where the command changes nothing."""
+    if command.kind in (CommandKind.CREATE, CommandKind.UPDATE):
+        return _redefined(command, place, stamp_at, before, standing)
+    assert standing is not None
+    wanted = {
+        CommandKind.PAUSE: JobStatus.PAUSED,
+        CommandKind.RESUME: JobStatus.ACTIVE,
+        CommandKind.DELETE: JobStatus.DELETED,
+    }.get(command.kind)
+    if wanted is None:
+        raise RequestError(
+            f"a command {command.kind} is not known here", pointer="/kind", hint="Upgrade the dispatcher"
+        )
+    if wanted is standing.status:
+        return None
+    return standing._replace(revision=place.revision, status=wanted, actor=command.actor, stamp_at=stamp_at)
+
+
+def _redefined(
+    command: Command, place: Place, stamp_at: Instant, before: JobVersion | None, standing: JobVersion | None
+) -> JobVersion | None:
+    spec = command.spec
+    if spec is None:
+        raise RequestError(f"{command.kind} carries no spec", pointer="/spec", hint="Send the whole job")
+    if standing is not None and spec == standing.spec:
+        return None  # defining a job twice is one job: an interval keeps its anchor
+    _refuse_past(spec, stamp_at, before)
+    return JobVersion(
+        job_id=command.job_id,
+        revision=place.revision,
+        spec=spec,
+        status=standing.status if standing else JobStatus.ACTIVE,
+        actor=command.actor,
+        stamp_at=stamp_at,
+        anchor_at=_anchor(spec, stamp_at),
+        spec_revision=place.revision,
+        created_at=standing.created_at if standing else stamp_at,
+    )
+
+
+def _anchor(spec: JobSpec, stamp_at: Instant) -> Instant:
+    if not isinstance(spec.schedule, Every):
+        return 0
+    return stamp_at if spec.schedule.start_at is None else spec.schedule.start_at
+
+
+def _refuse_past(spec: JobSpec, stamp_at: Instant, before: JobVersion | None) -> None:
+    """Only a job's first version may name an instant that is over: what an older one decided there is not re-opened."""
+    if before is None or not isinstance(spec.schedule, Once) or spec.schedule.at > stamp_at:
+        return
+    if before.spec.schedule != spec.schedule:
+        raise RequestError(
+            "a job that existed before cannot be moved to an instant that is over",
+            pointer="/spec/schedule/at",
+            hint="Give an instant in the future, or trigger the job",
+        )
+
+
+def _close(
+    after: JobVersion, versions: Sequence[JobVersion], edge_at: Instant, paused_from: Instant, place: Place
+) -> Applied:
+    """End what older versions still owed where the new one says so, and find what the new one owes at once."""
+    stamp_at, before = after.stamp_at, versions[0] if versions else None
+    skipped: list[tuple[SkipRange, str]] = []
+    decided_at: Instant | None = None
+    if before is not None and before.status is JobStatus.PAUSED:
+        # A paused job's fires count as paused up to the command that ends the pause, or changes the paused job.
+        rest = skip_all(Stretch(before, max(before.stamp_at, paused_from), stamp_at))
+        skipped += [(rest, PAUSED)] if rest else []
+        decided_at = stamp_at
+    elif after.status is not JobStatus.ACTIVE:
+        reason = PAUSED if after.status is JobStatus.PAUSED else DELETED
+        owed = (skip_all(stretch) for stretch in stretches(versions, edge_at, stamp_at))
+        skipped += [(rest, reason) for rest in owed if rest]
+        decided_at = max(edge_at, stamp_at)
+    return Applied(
+        row=_row(after, place, stamp_at),
+        stamp_at=stamp_at,
+        version=after,
+        skipped=tuple(skipped),
+        decided_at=decided_at,
+        run_at=_behind(after, before, edge_at),
+    )
+
+
+def _behind(after: JobVersion, before: JobVersion | None, edge_at: Instant) -> Instant | None:
+    """A one-off whose instant lies at or behind the edge, or before its first command: decided at once (design §6)."""
+    schedule = after.spec.schedule
+    if after.status is not JobStatus.ACTIVE or not isinstance(schedule, Once) or after.spec_revision != after.revision:
+        return None
+    if before is None:
+        return schedule.at if schedule.at <= max(edge_at, after.stamp_at) else None
+    return schedule.at if after.stamp_at < schedule.at <= edge_at and not _decided_by(before, schedule.at) else None
+
+
+def _decided_by(before: JobVersion, fire_at: Instant) -> bool:
+    probe = skip_all(Stretch(before, fire_at - 1, fire_at))
+    return probe is not None and before.status is JobStatus.ACTIVE
+
+
+def _row(version: JobVersion, place: Place, stamp_at: Instant) -> JobRow:
+    return JobRow(
+        job_id=version.job_id,
+        spec=version.spec,
+        status=version.status,
+        revision=version.revision,
+        anchor_at=version.anchor_at,
+        spec_revision=version.spec_revision,
+        created_at=version.created_at,
+        updated_at=version.stamp_at,
+        src_partition=place.partition,
+        src_offset=place.offset,
+        wts=stamp_at,
+    )

@@ -1,0 +1,149 @@
+"""What leaves the dispatcher in one round, as records: runs, skips, revisions, rejects and state."""
+
+from __future__ import annotations
+
+from waterclock.log.port import Outgoing, Record
+from waterclock.model.errors import RequestError
+from waterclock.model.events import (
+    EventKind,
+    JobState,
+    Origin,
+    Pending,
+    Reject,
+    Revised,
+    RunEvent,
+    ShardState,
+    Skipped,
+    SourceRecord,
+)
+from waterclock.model.ids import Instant, make_run_id
+from waterclock.model.job import Cron, JobVersion
+from waterclock.model.zones import TZDATA_VERSION
+from waterclock.wire import messages
+from waterclock.wire.names import Names
+from waterclock.wire.template import PendingTemplate, WorkTemplate
+
+from .misfire import SkipRange
+from .shard import Decided
+
+_ROLE = "dispatcher"
+
+
+_TEMPLATES_MAX = 50_000
+"""About 2 KB each. At the bound all are dropped: they are made again as they are needed."""
+
+
+class Templates:
+    """What is the same for every run of a job revision, made once (the hot path of a herd)."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self._made: dict[tuple[str, int], tuple[PendingTemplate, WorkTemplate]] = {}
+
+    def of(self, version: JobVersion) -> tuple[PendingTemplate, WorkTemplate]:
+        """The two templates of a version's scheduled runs."""
+        key = (version.job_id, version.revision)
+        made = self._made.get(key)
+        if made is None:
+            if len(self._made) >= _TEMPLATES_MAX:
+                self._made.clear()
+            made = self._made[key] = _templates(self.names, version, Origin.SCHEDULE, version.spec.payload)
+        return made
+
+
+def _templates(
+    names: Names, version: JobVersion, origin: Origin, payload: bytes
+) -> tuple[PendingTemplate, WorkTemplate]:
+    spec = version.spec
+    pattern = Pending(
+        revision=version.revision,
+        fire_at=0,
+        due_at=None,
+        tier=spec.tier,
+        origin=origin,
+        pool=spec.pool,
+        handler=spec.handler,
+        zone=spec.schedule.zone if isinstance(spec.schedule, Cron) else "",
+        tzdata=TZDATA_VERSION,
+    )
+    work = WorkTemplate(
+        names,
+        job_id=version.job_id,
+        revision=version.revision,
+        tier=spec.tier,
+        pool=spec.pool,
+        handler=spec.handler,
+        payload=payload,
+    )
+    return PendingTemplate(names, version.job_id, pattern), work
+
+
+class Emitter:
+    """Collects the records of one round."""
+
+    def __init__(self, templates: Templates) -> None:
+        self._names = templates.names
+        self._templates = templates
+        self.messages: list[Outgoing] = []
+
+    def run(self, version: JobVersion, *, fire_at: Instant, due_at: Instant | None, now: Instant) -> str:
+        """Make a scheduled run: PENDING and its work record. ``due_at`` None: not in the timeline's order."""
+        run_id = make_run_id(version.job_id, fire_at)
+        pending, work = self._templates.of(version)
+        # Stamped max(now, due): a herd is encoded shortly before its instant, and never shows an earlier one.
+        self.messages.append(pending.pending(run_id, max(now, fire_at), fire_at, due_at))
+        self.messages.append(work.work(run_id, fire_at, fire_at))
+        return run_id
+
+    def trigger(self, version: JobVersion, fire_at: Instant, series: int, payload: bytes | None, now: Instant) -> str:
+        """Make the run of a trigger command: ``series`` is the command's revision number."""
+        run_id = make_run_id(version.job_id, fire_at, series)
+        wanted = version.spec.payload if payload is None else payload
+        pending, work = _templates(self._names, version, Origin.TRIGGER, wanted)
+        self.messages.append(pending.pending(run_id, max(now, fire_at), fire_at, None))
+        self.messages.append(work.work(run_id, fire_at, fire_at))
+        return run_id
+
+    def skip(self, skipped: SkipRange, reason: str, *, now: Instant, due_at: Instant = 0, instead: str = "") -> None:
+        """Record fires that make no run. ``due_at`` 0: the timeline's order did not decide them."""
+        version = skipped.version
+        detail = Skipped(
+            revision=version.revision,
+            from_at=skipped.from_at,
+            to_at=skipped.to_at,
+            fire_count=skipped.fire_count,
+            tier=version.spec.tier,
+            due_at=due_at,
+            run_instead=instead,
+        )
+        run_id = make_run_id(version.job_id, skipped.from_at)
+        event = RunEvent(EventKind.SKIPPED, version.job_id, run_id, now, reason=reason, detail=detail)
+        self.messages.append(messages.event_message(self._names, event))
+
+    def revised(self, version: JobVersion, action: str, edge_at: Instant, now: Instant) -> None:
+        """Say from where a revision counts (design §6)."""
+        detail = Revised(version.revision, version.stamp_at, edge_at, action)
+        event = RunEvent(EventKind.REVISED, version.job_id, "", now, detail=detail)
+        self.messages.append(messages.event_message(self._names, event))
+
+    def reject(self, record: Record, error: RequestError, now: Instant) -> None:
+        """Forward a command that cannot be read, or is refused, with its bytes and the reason."""
+        self.messages.append(rejection(self._names, record, error, now))
+
+    def job_decided(self, partition: int, job_id: str, decided: Decided | None) -> None:
+        """Keep, or with None forget, up to where a job's fires are decided."""
+        if decided is None:
+            self.messages.append(messages.state_tombstone(self._names, _ROLE, partition, job_id))
+            return
+        state = JobState(job_id, decided.at, decided.paused)
+        self.messages.append(messages.job_state_message(self._names, _ROLE, partition, state))
+
+    def cursor_copy(self, partition: int, state: ShardState) -> None:
+        """Keep a copy of what rides in the offset metadata."""
+        self.messages.append(messages.shard_state_message(self._names, _ROLE, partition, state))
+
+
+def rejection(names: Names, record: Record, error: RequestError, now: Instant) -> Outgoing:
+    """A record for ``rejects``."""
+    source = SourceRecord(record.topic, record.partition, record.offset, record.key, record.value, record.headers)
+    return messages.reject_message(names, Reject(_ROLE, error.message, error.pointer, error.hint, now, source))

@@ -1,0 +1,92 @@
+"""Rows of the time index: which ones a version needs ahead, and which ones a command makes void. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from waterclock.model.ids import US_PER_MINUTE, US_PER_S, Instant, minute_of, slot_of
+from waterclock.model.job import JobVersion
+from waterclock.model.schedule import next_fire
+from waterclock.store.port import DueDelete, DueRow
+
+from .envelope import seal
+from .timeline import Chain
+
+_HOUR_US = 3_600 * US_PER_S
+_VOID_ROWS_MAX = 1_500
+"""Bound of the walk over the rows a command voids: a day of minutes. Rows beyond it fall to the check of ghosts."""
+
+
+class Ahead(NamedTuple):
+    """Rows to write, and the chains of those that lie in the loaded window."""
+
+    rows: list[DueRow]
+    chains: list[Chain]
+
+
+def due_row(version: JobVersion, fire_at: Instant, wts: int) -> DueRow:
+    """The row that stands for the version's fires in the minute of ``fire_at``, from that fire on."""
+    return DueRow(
+        slot=slot_of(version.job_id),
+        minute=minute_of(fire_at),
+        due_at=fire_at,
+        job_id=version.job_id,
+        revision=version.revision,
+        entry="",
+        fire_at=fire_at,
+        attempt=1,
+        tier=version.spec.tier,
+        tenant=version.job_id.partition(":")[0],
+        env=seal(version),
+        wts=wts,
+    )
+
+
+def advance_wts(fire_at: Instant, version: JobVersion) -> int:
+    """The stamp of a row that a fire's owner writes ahead: the same for every replay (cassandra.md 4)."""
+    return max(fire_at, version.stamp_at + 1)
+
+
+def following(version: JobVersion, minute: int) -> Instant | None:
+    """The version's first fire after ``minute``."""
+    return next_fire(version.spec.schedule, version.anchor_at, (minute + 1) * US_PER_MINUTE - 1)
+
+
+def rows_ahead(version: JobVersion, first_at: Instant, wts: int, loaded: Callable[[int], bool]) -> Ahead:
+    """From the first fire on: one row per minute up to the first minute that is not loaded yet.
+
+    ``loaded(minute)`` tells whether the window has taken this job's slot for that minute already; such rows also become
+    chains, because nobody will read them again. Ends: the window is bounded.
+    """
+    ahead = Ahead([], [])
+    fire_at: Instant | None = first_at
+    while fire_at is not None:
+        row = due_row(version, fire_at, wts)
+        ahead.rows.append(row)
+        if not loaded(row.minute):
+            break
+        ahead.chains.append(Chain(version, row, fire_at))
+        fire_at = following(version, row.minute)
+    return ahead
+
+
+def void_rows(before: JobVersion, stamp_at: Instant, window_end: Instant) -> list[DueDelete]:
+    """The rows of the superseded version that may exist for fires after ``stamp_at``.
+
+    One per minute in which it fires, up to the first one beyond ``window_end``: further ones are never written ahead.
+    Their stamp is an hour above the command's: rows written ahead, and those of zombies, must lose.
+    """
+    found: list[DueDelete] = []
+    fire_at = next_fire(before.spec.schedule, before.anchor_at, stamp_at)
+    while fire_at is not None and len(found) < _VOID_ROWS_MAX:
+        found.append(void_row(before.job_id, before.revision, fire_at, stamp_at))
+        if fire_at > window_end:
+            break
+        fire_at = following(before, minute_of(fire_at))
+    return found
+
+
+def void_row(job_id: str, revision: int, fire_at: Instant, stamp_at: Instant) -> DueDelete:
+    """The deletion of one row by the command with this stamp."""
+    return DueDelete(slot_of(job_id), minute_of(fire_at), fire_at, job_id, revision, "", stamp_at + _HOUR_US)

@@ -1,0 +1,124 @@
+"""What the dispatcher holds for one shard: the slots of one partition of ``commands``.
+
+All of it can be dropped at any time and rebuilt from what is committed (``takeover.py``): the cursor, the commands
+position, what was decided ahead of the cursor, and the loaded window of the time index.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from waterclock.log.port import Record
+from waterclock.model.ids import US_PER_MINUTE, Instant, minute_of, ordinal, slot_of, slots_of_partition
+from waterclock.model.job import JobStatus, JobVersion
+
+from .owed import in_force
+from .position import Position
+from .timeline import Timeline
+
+
+class Decided(NamedTuple):
+    """Every fire of a job at or before ``at`` is decided. ``paused``: kept until a command ends the pause."""
+
+    at: Instant
+    paused: bool
+
+
+class Shard:
+    """One owned shard. ``next_offset``: the first command not yet applied; up to ``caught_up_at`` before any fire."""
+
+    def __init__(self, partition: int, partitions: int, generation: int, cursor: Position, next_offset: int) -> None:
+        self.partition = partition
+        self.slots = slots_of_partition(partition, partitions)
+        self.generation = generation
+        self.cursor = cursor
+        self.next_offset = next_offset
+        self.caught_up_at = next_offset
+        self.inbox: deque[Record] = deque()
+        self.decided: dict[str, Decided] = {}
+        self._ahead: dict[str, Instant] = {}
+        self.lately: dict[str, list[JobVersion]] = {}
+        """Versions, newest first, of the jobs revised within the last hour: what ghosts are told by."""
+        self.timeline = Timeline()
+        self.loaded_minute = minute_of(cursor.due_at)
+        """The first minute that is not wholly loaded."""
+        self.loaded_slots = 0
+        """How many of ``slots``, in order, are loaded of that minute."""
+        self.disposed_minute = self.loaded_minute - 60
+        self.copied_cursor: Position | None = None
+        self.committed_offset = next_offset
+        self.committed_cursor = cursor
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether the commands that stood at take-over are applied: before that no fire is decided."""
+        return self.next_offset >= self.caught_up_at
+
+    @property
+    def revision_limit(self) -> int:
+        """Revisions at or above it come from commands that this owner has not applied."""
+        return ordinal(self.generation, self.next_offset)
+
+    @property
+    def horizon_at(self) -> Instant:
+        """Fires before it are all in the timeline."""
+        return self.loaded_minute * US_PER_MINUTE
+
+    def is_loaded(self, job_id: str, minute: int) -> bool:
+        """Whether the window has taken this job's bucket for that minute already."""
+        if minute == self.loaded_minute:
+            return self.slots.index(slot_of(job_id)) < self.loaded_slots
+        return minute < self.loaded_minute
+
+    def edge_of(self, job_id: str, tier: int) -> Instant:
+        """The on-time edge of one job: its fires at or before it are decided (by the cursor, or ahead of it)."""
+        decided = self.decided.get(job_id)
+        edge_at = self.cursor.edge_for(tier, job_id)
+        return max(edge_at, decided.at) if decided else edge_at
+
+    def decide_ahead(self, job_id: str, decided: Decided) -> None:
+        """Note that all fires of a job up to an instant are decided, whatever the cursor says."""
+        self.decided[job_id] = decided
+        if decided.paused:
+            self._ahead.pop(job_id, None)
+        else:
+            self._ahead[job_id] = decided.at
+
+    def passed_ahead(self) -> list[str]:
+        """Forget, and name, the jobs whose decisions the cursor has passed; those of paused jobs are kept."""
+        passed = [job_id for job_id, at in self._ahead.items() if at < self.cursor.due_at]
+        for job_id in passed:
+            del self._ahead[job_id], self.decided[job_id]
+        return passed
+
+    def remember(self, version: JobVersion) -> None:
+        """Put a version on top of those known of its job."""
+        known = self.lately.setdefault(version.job_id, [])
+        if not known or known[0].revision < version.revision:
+            known.insert(0, version)
+
+    def trusts(self, job_id: str, revision: int, fire_at: Instant) -> bool:
+        """Whether a row of this revision is no ghost: its version is the newest one, stamped before its fire time.
+
+        Only versions below our own position in ``commands`` count: a zombie may have run ahead. A job of which nothing
+        is known was not revised lately, and its rows are trusted.
+        """
+        if revision >= self.revision_limit:
+            return False
+        versions = self.lately.get(job_id)
+        if versions is None:
+            return True
+        version = in_force([known for known in versions if known.revision < self.revision_limit], fire_at)
+        return version is not None and version.revision == revision and version.status is JobStatus.ACTIVE
+
+    def ends_at(self, job_id: str, revision: int) -> Instant | None:
+        """The stamp at which a newer version takes over from this one; None while none is known."""
+        newer = [known for known in self.lately.get(job_id, ()) if revision < known.revision < self.revision_limit]
+        return newer[-1].stamp_at if newer else None
+
+    def forget_before(self, at: Instant) -> None:
+        """Drop what only told ghosts of an hour ago. The newest version of each job is dropped with the rest."""
+        stale = [job_id for job_id, known in self.lately.items() if known[0].stamp_at < at]
+        for job_id in stale:
+            del self.lately[job_id]

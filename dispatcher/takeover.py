@@ -1,0 +1,158 @@
+"""Taking a shard over, so that a successor continues exactly where the committed work ends (design §5.5, §6).
+
+The order matters. Committed position and cursor first: asking for them waits for pending rounds. Then the high
+watermark of the state topic, open transactions included, and everything up to there: atomic is not simultaneous,
+markers land one by one. Only then is anything decided, and no fire before the commands up to the high watermark.
+
+Where the metadata is lost (an expired group, a foreign tool's commit), cursor and position are rebuilt from the copy in
+the state topic plus the due positions in run-events after it, never from "now". Where there is none of it, the shard
+has never been owned: it owes nothing before its first command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from waterclock.log.port import Committed, Isolation, Log, Record, TopicPartition
+from waterclock.log.reading import read_range
+from waterclock.model.errors import UndecodableRecord
+from waterclock.model.events import EventKind, JobState, Pending, Revised, RunEvent, ShardState, Skipped
+from waterclock.model.ids import US_PER_S, Instant, offset_of, parse_run_id
+from waterclock.store.port import TimeIndex
+from waterclock.wire import codec
+from waterclock.wire.messages import CURSOR_KEY
+from waterclock.wire.names import Names
+
+from .position import Position, decode_cursor
+from .shard import Decided, Shard
+
+_LATELY_US = 3_600 * US_PER_S
+
+
+class Kept(NamedTuple):
+    """What the state topic keeps for a shard: the copy of the cursor, and jobs decided ahead of it."""
+
+    copy: ShardState | None
+    jobs: dict[str, JobState]
+
+
+class Start(NamedTuple):
+    """From where a shard goes on."""
+
+    cursor: Position
+    next_offset: int
+
+
+def take_over(
+    log: Log,
+    index: TimeIndex,
+    names: Names,
+    partition: int,
+    partitions: int,
+    generation: int,
+    committed: Committed | None,
+    now: Instant,
+) -> Shard:
+    """Build the shard of ``partition`` from what is committed. Raises BackendDown."""
+    commands = TopicPartition(names.commands, partition)
+    kept = _read_state(log, TopicPartition(names.state("dispatcher"), partition))
+    if committed is not None and committed.metadata.rstrip("\0"):
+        start = Start(decode_cursor(committed.metadata), committed.offset)
+    else:
+        start = _rebuild(log, names, partition, kept.copy, committed, now)
+    shard = Shard(partition, partitions, generation, start.cursor, start.next_offset)
+    for job_id, state in kept.jobs.items():
+        shard.decide_ahead(job_id, Decided(state.decided_at, state.paused))
+    _learn_versions(log, index, shard, commands, min(now, start.cursor.due_at) - _LATELY_US)
+    shard.caught_up_at = log.high_watermark(commands)
+    return shard
+
+
+def _read_state(log: Log, partition: TopicPartition) -> Kept:
+    copy: ShardState | None = None
+    jobs: dict[str, JobState] = {}
+    for record in _whole(log, partition, log.low_watermark(partition)):
+        key = (record.key or b"").decode()
+        if record.value is None:
+            jobs.pop(key, None)
+        elif key == CURSOR_KEY:
+            copy = codec.decode_shard_state(record.value)
+        else:
+            jobs[key] = codec.decode_job_state(record.value)
+    return Kept(copy, jobs)
+
+
+def _whole(log: Log, partition: TopicPartition, start: int) -> Iterable[Record]:
+    return read_range(log, Isolation.COMMITTED, partition, start, log.high_watermark(partition))
+
+
+def _rebuild(
+    log: Log, names: Names, partition: int, copy: ShardState | None, committed: Committed | None, now: Instant
+) -> Start:
+    """Cursor and position from the copy, and from what run-events say was decided after it."""
+    events = TopicPartition(names.run_events, partition)
+    commands = TopicPartition(names.commands, partition)
+    cursor = decode_cursor(copy.cursor) if copy else None
+    offset = copy.commands_offset if copy else log.low_watermark(commands)
+    for record in _whole(log, events, copy.events_offset if copy else log.low_watermark(events)):
+        event = _event(record)
+        if event is None:
+            continue
+        position = _due_position(event)
+        if position is not None and (cursor is None or position > cursor):
+            cursor = position
+        offset = max(offset, _command_offset(event) + 1)
+    if cursor is None:
+        cursor = Position(_first_owed(log, commands, now))
+    return Start(cursor, max(offset, committed.offset) if committed else offset)
+
+
+def _event(record: Record) -> RunEvent | None:
+    try:
+        return codec.decode_event(record.value or b"")
+    except UndecodableRecord:
+        return None  # the recorder forwards it to rejects; here it only cannot tell a position
+
+
+def _due_position(event: RunEvent) -> Position | None:
+    """The due position that an event says was passed; fires decided ahead of the timeline's order name none."""
+    detail = event.detail
+    if isinstance(detail, Pending) and detail.due_at is not None:
+        return Position(detail.due_at, detail.tier, event.job_id, detail.entry)
+    if isinstance(detail, Skipped) and detail.due_at:
+        return Position(detail.due_at, detail.tier, event.job_id)
+    return None
+
+
+def _command_offset(event: RunEvent) -> int:
+    """The command that an event proves to be applied: -1 where it proves none."""
+    if isinstance(event.detail, Revised):
+        return offset_of(event.detail.revision)
+    if event.kind is EventKind.PENDING:
+        series = parse_run_id(event.run_id).series
+        return offset_of(series) if series else -1
+    return -1
+
+
+def _first_owed(log: Log, commands: TopicPartition, now: Instant) -> Instant:
+    """A shard that was never owned owes nothing before its first command."""
+    start = log.low_watermark(commands)
+    for record in read_range(log, Isolation.COMMITTED, commands, start, log.high_watermark(commands)):
+        return min(now, record.timestamp_us)
+    return now
+
+
+def _learn_versions(log: Log, index: TimeIndex, shard: Shard, commands: TopicPartition, since: Instant) -> None:
+    """The versions of jobs revised lately: what ghosts are told by."""
+    start = max(log.offset_at(commands, since), log.low_watermark(commands))
+    jobs: dict[str, None] = {}
+    for record in read_range(log, Isolation.COMMITTED, commands, start, shard.next_offset):
+        try:
+            jobs[codec.decode_command(record.value or b"").job_id] = None
+        except UndecodableRecord:
+            continue  # it went to rejects when it was applied
+    for job_id, versions in index.versions(list(jobs)).items():
+        known = [version for version in versions if version.revision < shard.revision_limit]
+        if known:
+            shard.lately[job_id] = known

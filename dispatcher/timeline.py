@@ -1,0 +1,117 @@
+"""The loaded part of a shard's future: chains of fires in one order (design §6).
+
+A *chain* is one ``due`` row come to life: the fires of one version of one job within one minute. The timeline holds
+the next fire of every chain in a heap ordered like positions. Nothing here decides; it only knows what comes next.
+A chain that a later command has cut short, or a catch-up has passed, drops out silently when its turn comes: it never
+moves the cursor.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+
+from waterclock.model.ids import US_PER_MINUTE, Instant, minute_of
+from waterclock.model.job import Every, JobVersion, Tier
+from waterclock.model.schedule import next_fire
+from waterclock.store.port import DueRow
+
+
+class Chain:
+    """The remaining fires of one version within one minute. ``until_at``: fires after it are another version's."""
+
+    __slots__ = ("every_us", "minute_end", "next_at", "row", "until_at", "version")
+
+    def __init__(self, version: JobVersion, row: DueRow, first_at: Instant) -> None:
+        self.version = version
+        self.row = row
+        self.next_at = first_at
+        self.minute_end = (minute_of(first_at) + 1) * US_PER_MINUTE
+        self.until_at: Instant = self.minute_end
+        schedule = version.spec.schedule
+        self.every_us = schedule.every_us if isinstance(schedule, Every) else 0
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """(minute, revision): one chain of a job for each."""
+        return minute_of(self.next_at), self.version.revision
+
+    def advance(self) -> bool:
+        """Go to the next fire; False when none is left in this minute."""
+        after = self.next_at
+        if self.every_us:
+            following: Instant | None = after + self.every_us
+        else:
+            following = next_fire(self.version.spec.schedule, self.version.anchor_at, after)
+        if following is None or following >= self.minute_end or following > self.until_at:
+            return False
+        self.next_at = following
+        return True
+
+
+_Entry = tuple[Instant, Tier, str, int, Chain]
+
+
+class Timeline:
+    """Every chain of the loaded window, next fire first."""
+
+    def __init__(self) -> None:
+        self._heap: list[_Entry] = []
+        self._of_job: dict[str, dict[tuple[int, int], Chain]] = {}
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, chain: Chain) -> bool:
+        """Add a chain; False where the job already has one for this minute and revision (its fires are the same)."""
+        job_id = chain.version.job_id
+        chains = self._of_job.setdefault(job_id, {})
+        if chain.key in chains:
+            return False
+        chains[chain.key] = chain
+        self._push(chain)
+        return True
+
+    def has(self, job_id: str, minute: int, revision: int) -> bool:
+        """Whether a chain of this job stands for this minute and revision."""
+        return (minute, revision) in self._of_job.get(job_id, ())
+
+    def chains_of(self, job_id: str) -> Iterable[Chain]:
+        """The chains of one job that have fires left."""
+        return list(self._of_job.get(job_id, {}).values())
+
+    def next_due_at(self) -> Instant | None:
+        """When the next fire is due; None when nothing is loaded."""
+        return self._heap[0][0] if self._heap else None
+
+    def take(self, until_at: Instant, limit: int) -> Iterator[tuple[Instant, Chain]]:
+        """The fires due at or before ``until_at``, in order, at most ``limit``; each is gone once it is yielded.
+
+        Fires that a chain lost since (cut short) are passed over and not counted.
+        """
+        heap = self._heap
+        taken = 0
+        while heap and taken < limit and heap[0][0] <= until_at:
+            due_at, tier, job_id, revision, chain = heap[0]
+            if due_at > chain.until_at:
+                heapq.heappop(heap)
+                self._forget(chain, due_at)
+                continue
+            if chain.advance():
+                heapq.heapreplace(heap, (chain.next_at, tier, job_id, revision, chain))
+            else:
+                heapq.heappop(heap)
+                self._forget(chain, due_at)
+            taken += 1
+            yield due_at, chain
+
+    def _push(self, chain: Chain) -> None:
+        version = chain.version
+        heapq.heappush(self._heap, (chain.next_at, version.spec.tier, version.job_id, version.revision, chain))
+
+    def _forget(self, chain: Chain, fire_at: Instant) -> None:
+        chains = self._of_job.get(chain.version.job_id)
+        if chains is not None:
+            chains.pop((minute_of(fire_at), chain.version.revision), None)
+            if not chains:
+                del self._of_job[chain.version.job_id]

@@ -1,0 +1,134 @@
+"""The look-ahead: buckets of the time index become chains before their minute comes (design §6).
+
+Minute by minute, a few slots at a time, so that loading never stands in front of a fire for long. While a minute waits
+in the window, the next row of each of its recurring jobs is already written: rows first, commit second. So at the
+fire time nothing touches Cassandra. Nothing is changed in memory before the store has acknowledged, so a failed slice
+is simply taken again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from waterclock.model.ids import US_PER_MINUTE, US_PER_S, Instant, minute_of
+from waterclock.model.job import JobStatus, JobVersion
+from waterclock.model.schedule import next_fire
+from waterclock.store.port import DueRow, TimeIndex
+
+from .envelope import unseal
+from .owed import in_force
+from .rows import advance_wts, due_row, following
+from .shard import Shard
+from .timeline import Chain
+
+SLOTS_PER_SLICE = 8
+_LONG_AGO_US = 93_600 * US_PER_S
+"""Rows written more than 26 h before they are due are checked against job_versions: their deletion may have been
+purged on one replica and missed on another (cassandra.md 2c). 26 h spares daily jobs on the day of 25 hours."""
+_HOUR_US = 3_600 * US_PER_S
+_DISPOSE_MARGIN_MINUTES = 61
+
+
+def wants_more(shard: Shard, now: Instant, look_ahead_us: int) -> bool:
+    """Whether the window ends too soon."""
+    return shard.horizon_at <= now + look_ahead_us
+
+
+def load_slice(shard: Shard, index: TimeIndex) -> None:
+    """Load the next few slots of the next minute. Raises BackendDown: nothing has changed then."""
+    minute = shard.loaded_minute
+    slots = shard.slots[shard.loaded_slots : shard.loaded_slots + SLOTS_PER_SLICE]
+    rows = _first_of_each(index.load_due(slots, minute))
+    known = _checked_versions(shard, index, rows)
+    ahead: list[DueRow] = []
+    chains: list[Chain] = []
+    for row in rows:
+        version = _version_of(row)
+        if version is None or not _trusted(shard, row, known):
+            continue
+        ends_at = shard.ends_at(row.job_id, row.revision)
+        chain = _chain(shard, version, row, ends_at)
+        if chain is not None:
+            chains.append(chain)
+        following_row = _following_row(shard, version, row, ends_at)
+        if following_row is not None:
+            ahead.append(following_row)
+    index.write_due(ahead)
+    for chain in chains:
+        shard.timeline.add(chain)
+    shard.loaded_slots += len(slots)
+    if shard.loaded_slots >= len(shard.slots):
+        shard.loaded_minute, shard.loaded_slots = minute + 1, 0
+
+
+def dispose_slice(shard: Shard, index: TimeIndex, now: Instant) -> bool:
+    """Delete one consumed minute, an hour after its end and below the cursor. True when one was deleted."""
+    minute = shard.disposed_minute
+    if minute + _DISPOSE_MARGIN_MINUTES > min(minute_of(now), minute_of(shard.cursor.due_at) + 60):
+        return False
+    index.dispose_due(shard.slots, minute)
+    shard.disposed_minute = minute + 1
+    shard.forget_before(min(now, shard.cursor.due_at) - _HOUR_US)
+    return True
+
+
+def _first_of_each(rows: Iterable[DueRow]) -> list[DueRow]:
+    """One row for each job and revision of this minute: the earliest stands for all fires from it on.
+
+    Two can exist where a command was replayed with another edge. Rows with an entry belong to later features.
+    """
+    first: dict[tuple[str, int], DueRow] = {}
+    for row in rows:
+        key = (row.job_id, row.revision)
+        if not row.entry and (key not in first or row.due_at < first[key].due_at):
+            first[key] = row
+    return list(first.values())
+
+
+def _version_of(row: DueRow) -> JobVersion | None:
+    stamp_at, anchor_at, spec = unseal(row.env)
+    return JobVersion(row.job_id, row.revision, spec, JobStatus.ACTIVE, "", stamp_at, anchor_at)
+
+
+def _checked_versions(shard: Shard, index: TimeIndex, rows: list[DueRow]) -> dict[str, list[JobVersion]]:
+    old = [row.job_id for row in rows if row.due_at - row.wts > _LONG_AGO_US and row.job_id not in shard.lately]
+    return index.versions(old) if old else {}
+
+
+def _trusted(shard: Shard, row: DueRow, known: dict[str, list[JobVersion]]) -> bool:
+    if not shard.trusts(row.job_id, row.revision, row.fire_at):
+        return False
+    versions = known.get(row.job_id)
+    if versions is None:
+        return True
+    version = in_force([one for one in versions if one.revision < shard.revision_limit], row.fire_at)
+    return version is not None and version.revision == row.revision and version.status is JobStatus.ACTIVE
+
+
+def _chain(shard: Shard, version: JobVersion, row: DueRow, ends_at: Instant | None) -> Chain | None:
+    """The row's fires beyond the job's edge; a row behind the edge still anchors the later fires of its minute."""
+    edge_at = shard.edge_of(row.job_id, version.spec.tier)
+    first_at: Instant | None = row.fire_at
+    if row.fire_at <= edge_at:
+        first_at = next_fire(version.spec.schedule, version.anchor_at, edge_at)
+    minute_end = (row.minute + 1) * US_PER_MINUTE
+    if first_at is None or first_at >= minute_end or (ends_at is not None and first_at > ends_at):
+        return None
+    chain = Chain(version, row, first_at)
+    if ends_at is not None:
+        chain.until_at = min(chain.until_at, ends_at)
+    return chain
+
+
+def _following_row(shard: Shard, version: JobVersion, row: DueRow, ends_at: Instant | None) -> DueRow | None:
+    """The row for the next minute in which the job fires; none where a newer version takes over before it.
+
+    Where a catch-up has decided beyond this whole minute, it wrote the row beyond its own edge itself.
+    """
+    decided = shard.decided.get(row.job_id)
+    if decided is not None and decided.at >= (row.minute + 1) * US_PER_MINUTE:
+        return None
+    fire_at = following(version, row.minute)
+    if fire_at is None or (ends_at is not None and fire_at > ends_at):
+        return None
+    return due_row(version, fire_at, advance_wts(row.fire_at, version))
