@@ -58,7 +58,7 @@ class Dispatcher:
         names: Names,
         *,
         instance: str,
-        generation: int = 0,
+        generation: int = 1,
         pace: Pace | None = None,
     ) -> None:
         self._clock = clock

@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from dispatcher_world import START, World, every  # noqa: E402
 
 from waterclock.model.events import EventKind  # noqa: E402
-from waterclock.model.ids import US_PER_S, make_run_id  # noqa: E402
+from waterclock.model.ids import US_PER_S, make_run_id, ordinal  # noqa: E402
 from waterclock.model.job import CommandKind, Cron, JobSpec, Once  # noqa: E402
 
 
@@ -107,11 +107,11 @@ def test_a_trigger_makes_a_run_of_its_own_and_leaves_the_cadence_alone() -> None
     stamp = world.clock.now()
     world.run(12)
     at = world.clock.now()
-    revision = world.command(CommandKind.TRIGGER, "t:beat")
+    offset = world.command(CommandKind.TRIGGER, "t:beat")
     world.run(10)
     assert world.runs() == [
         make_run_id("t:beat", stamp + 10 * US_PER_S),
-        make_run_id("t:beat", at, revision),
+        make_run_id("t:beat", at, ordinal(1, offset)),
         make_run_id("t:beat", stamp + 20 * US_PER_S),
     ]
 

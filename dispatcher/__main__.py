@@ -1,0 +1,34 @@
+"""Wires a dispatcher to the real ports and turns it: ``python -m waterclock.dispatcher``."""
+
+from __future__ import annotations
+
+from waterclock.clock import SystemClock
+from waterclock.process import open_log, open_store, run_role
+from waterclock.settings import Settings
+from waterclock.wire.names import Names
+
+from .loop import Dispatcher, Pace
+
+_SESSION_TIMEOUT_S = 6.0
+
+
+def build(settings: Settings) -> Dispatcher:
+    """A dispatcher on real Kafka and Cassandra."""
+    pace = Pace(
+        look_ahead_s=settings.dispatcher.look_ahead_s,
+        grace_s=settings.dispatcher.grace_s,
+        round_records=settings.dispatcher.round_records,
+    )
+    return Dispatcher(
+        SystemClock(),
+        open_log(settings, "dispatcher", session_timeout_s=_SESSION_TIMEOUT_S),
+        open_store(settings),
+        Names(settings.kafka.prefix),
+        instance=settings.instance_of("dispatcher"),
+        generation=settings.generation,
+        pace=pace,
+    )
+
+
+if __name__ == "__main__":
+    run_role("dispatcher", build)

@@ -1,0 +1,115 @@
+"""From settings to a running role process: the real ports, signals, and the loop that survives a backend's absence.
+
+The one place where a role meets its real Clock, Log and Store. SIGTERM and SIGINT drain; a second one ends at once.
+BackendDown is waited out here, for every role alike, and said once a second at most; LostResource and every bug end
+the process: the supervisor restarts it, and the log decides.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from waterclock.clock import SystemClock
+from waterclock.log.kafka import KafkaLog
+from waterclock.model.errors import BackendDown
+from waterclock.role import Role
+from waterclock.settings import Settings
+from waterclock.store.cassandra import CassandraStore
+from waterclock.telemetry import Logger, announce_ready, configure_logging
+from waterclock.wire.names import Names
+
+_RETRY_S = 0.5
+_START_RETRY_S = 1.0
+_DRAIN_S = 10.0
+
+
+class Ready(Role, Protocol):
+    """A role that can say whether it owns its inputs."""
+
+    @property
+    def ready(self) -> bool: ...
+
+
+def open_log(settings: Settings, role: str, *, session_timeout_s: float = 10.0) -> KafkaLog:
+    """The real Log of one process."""
+    names = Names(settings.kafka.prefix)
+    return KafkaLog(
+        settings.kafka.bootstrap,
+        client_id=names.client_id(role, settings.instance_of(role)),
+        session_timeout_s=session_timeout_s,
+        extra={key: str(value) for key, value in settings.kafka.client.items()},
+    )
+
+
+def open_store(settings: Settings) -> CassandraStore:
+    """The real Store of one process; waits for the server within the store's own bound."""
+    cassandra = settings.cassandra
+    return CassandraStore(
+        list(cassandra.contact_points), cassandra.port, cassandra.keyspace, SystemClock(), local_dc=cassandra.local_dc
+    )
+
+
+def run_role(role: str, build: Callable[[Settings], Ready], settings: Settings | None = None) -> None:
+    """Run one role until it is told to stop: build it (waiting for its backends), step it, drain it, close it."""
+    settings = settings or Settings()
+    log = configure_logging(role, settings.instance_of(role), level=settings.log_level)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: _ask_to_stop(stop))
+    core = _built(build, settings, stop, log)
+    if core is None:
+        return
+    log.info("started")
+    _turn(core, stop, log)
+    log.info("draining")
+    _drain(core, log)
+    log.info("stopped")
+
+
+def _ask_to_stop(stop: threading.Event) -> None:
+    if stop.is_set():
+        raise SystemExit(130)
+    stop.set()
+
+
+def _built(
+    build: Callable[[Settings], Ready],
+    settings: Settings,
+    stop: threading.Event,
+    log: Logger,
+) -> Ready | None:
+    while not stop.is_set():
+        try:
+            return build(settings)
+        except BackendDown as down:
+            log.warning("waiting for a backend", backend=down.backend, cause=str(down))
+            stop.wait(_START_RETRY_S)
+    return None
+
+
+def _turn(core: Ready, stop: threading.Event, log: Logger) -> None:
+    announced = False
+    while not stop.is_set():
+        try:
+            core.step()
+        except BackendDown as down:
+            log.warning("backend away", backend=down.backend, cause=str(down))
+            stop.wait(_RETRY_S)
+        if not announced and core.ready:
+            announce_ready()
+            announced = True
+            log.info("ready")
+
+
+def _drain(core: Ready, log: Logger) -> None:
+    clock = SystemClock()
+    deadline_s = clock.monotonic_s() + _DRAIN_S
+    try:
+        while core.drain() and clock.monotonic_s() < deadline_s:
+            pass
+    except BackendDown as down:
+        log.warning("stopping without a last commit", backend=down.backend, cause=str(down))
+    core.close()
