@@ -103,6 +103,7 @@ class MemoryConsumer:
         self._cursor = Cursor(cluster, Isolation.COMMITTED, headers=headers)
         self._is_paused = False
         self._is_closed = False
+        self._is_fenced = False
 
     @property
     def group(self) -> str:
@@ -170,10 +171,11 @@ class MemoryConsumer:
         if self._member is None:
             self._join(now_s)
             return ()
-        standing = self._group.beat(self._member, now_s)
+        standing = Standing.FENCED if self._is_fenced else self._group.beat(self._member, now_s)
         if standing is Standing.STEADY:
             return ()
         if standing is Standing.FENCED:
+            self._is_fenced = True  # for good, as with the real client
             raise Fenced(f"{self._group.name}: another consumer has the instance {self._instance}")
         revoked, self._owned = self._owned, ()
         self._cursor.clear()

@@ -39,12 +39,13 @@ class Faults:
 
     ``on_call(client_id, operation)`` runs at every port call, before its effect (``close`` excepted), and may raise;
     operation ``commit landed`` comes after the effect of a commit and before its answer. ``on_commit`` is asked where
-    no fate was queued.
+    no fate was queued. ``lets_dirty_producers_begin`` plants the bug of a client that is not replaced after doubt.
     """
 
     def __init__(self) -> None:
         self.on_call: Callable[[str, str], None] | None = None
         self.on_commit: Callable[[str], CommitFate] | None = None
+        self.lets_dirty_producers_begin = False
         self._queued: dict[str, deque[CommitFate]] = {}
 
     def next_commit(self, transactional_id: str, fate: CommitFate) -> None:

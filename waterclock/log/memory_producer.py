@@ -5,8 +5,8 @@ refuses (fenced, stale generation, oversized metadata) comes out as the same err
 same call or an earlier one; after RoundAborted ``abort`` makes it usable; after RoundInDoubt it is ``dirty``.
 Differs from the real client in one way: it sends at once, so a ticket has its offset as soon as it is appended.
 
-What a careless owner can do with a dirty producer is possible here too: ``commit`` again, or even ``begin``, first
-repeats the EndTxn that got no answer, as librdkafka's own retries do. It is how torn rounds come about.
+A dirty producer begins nothing. ``Faults.lets_dirty_producers_begin`` takes that guard away, to show what it is for:
+``begin`` then repeats the EndTxn that got no answer, as librdkafka's own retries do, and torn rounds come about.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ class MemoryProducer:
 
     def begin(self) -> None:
         self._enter("begin")
+        if self._dirty and not self._cluster.faults.lets_dirty_producers_begin:
+            raise RoundInDoubt(f"{self._id}: the producer is dirty, a new one must take its place")
         if self._round.in_doubt:
             self._repeat_commit()
         if self._epoch is None or self._round.is_open:
