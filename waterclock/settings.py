@@ -37,20 +37,20 @@ class KafkaSettings(BaseModel):
 
     model_config = _GROUP
     bootstrap: str = "127.0.0.1:9092"
-    prefix: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,100}$")] = "waterclock"
+    prefix: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")] = "waterclock"
     """Begins every topic, group and transactional id."""
     client: dict[str, str | int | float | bool] = {}
 
 
 class CassandraSettings(BaseModel):
-    """Where the store is. ``replication``: used once, when the keyspace is made."""
+    """Where the store is. ``replication``: copies in ``local_dc``, used once, when the keyspace is made."""
 
     model_config = _GROUP
     contact_points: Annotated[tuple[str, ...], NoDecode] = ("127.0.0.1",)
     port: Annotated[int, Field(ge=1, le=65_535)] = 9042
     keyspace: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,47}$")] = "waterclock"
     local_dc: str = "datacenter1"
-    replication: dict[str, str | int] = {"class": "SimpleStrategy", "replication_factor": 1}
+    replication: Annotated[int, Field(ge=1, le=9)] = 1
 
     @field_validator("contact_points", mode="before")
     @classmethod

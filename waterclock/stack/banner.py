@@ -1,0 +1,53 @@
+"""What ``waterclock up`` tells about the machine before it starts, and where to look once it runs."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from .kit import Kit
+from .memory import available_mb
+from .ports import PickedPort
+
+NEXT_COMMANDS = (
+    'waterclock job create hello --every 5s --handler demo.echo --payload "hello"',
+    'waterclock cron explain "0 9 * * 1-5" --tz Europe/Berlin',
+    "waterclock topics tail run-events",
+)
+
+
+def machine(kit: Kit | None) -> list[str]:
+    """One line about versions and room; a second one where memory is short."""
+    free_mb = available_mb()
+    java = f", java {kit.java.major}" if kit else ""
+    versions = f"waterclock {version('waterclock')}, python {platform.python_version()}{java}"
+    lines = [f"{versions}, {free_mb / 1024:.1f} GB free, {os.cpu_count()} cores"]
+    if kit and kit.heaps.small:
+        lines.append(kit.heaps.told(free_mb))
+    return lines
+
+
+def other_port(name: str, picked: PickedPort, option: str) -> str:
+    """Why a server is not on its usual port."""
+    return (
+        f"{name}: port {picked.wanted} is taken by {picked.holder}, using {picked.port} instead "
+        f"(or choose one with {option})"
+    )
+
+
+def where_to_look(bootstrap: str, cassandra: str, data_dir: Path) -> Sequence[str]:
+    """The last words of a start: addresses, folder, how to stop, what to do next."""
+    return (
+        "",
+        f"  Kafka      {bootstrap}",
+        f"  Cassandra  {cassandra}",
+        f"  Data       {data_dir}",
+        f"  Logs       {data_dir}/logs   (waterclock logs -f worker-1)",
+        "",
+        "  Ctrl-C stops, `waterclock down --purge` deletes. Next:",
+        *(f"    {command}" for command in NEXT_COMMANDS),
+        "",
+    )

@@ -1,0 +1,167 @@
+"""The supervisor: servers first, side by side, then the roles; what dies comes back; Ctrl-C drains in reverse.
+
+A page of story: bring up (servers -> topics and schema -> roles, each behind its readiness gate), keep (one watcher
+per process), drain (the first rank that makes work stops first, the servers last), all within ten seconds. The state
+file always says what is so. A second Ctrl-C kills at once, which loses nothing either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from .member import Member, Process
+from .state import StackState, birth_of, write_state
+
+_SERVER_READY_S = 90.0
+_ROLE_READY_S = 60.0
+_DRAIN_S = 9.0
+_SERVERS_S = 5.0
+_LAST_MOMENT_S = 0.5
+
+
+class ServerPlan(NamedTuple):
+    """A server to start, and what to do once it answers (make topics, run the schema): told in a line."""
+
+    name: str
+    launch: Callable[[], Process]
+    prepare: Callable[[Process], str]
+
+
+class RolePlan(NamedTuple):
+    """A role to start. ``stop_rank``: the lowest stops first."""
+
+    name: str
+    launch: Callable[[], Process]
+    stop_rank: int
+
+
+class Whereabouts(NamedTuple):
+    """Where the servers are, for those who read the state file."""
+
+    bootstrap: str
+    contact_points: str
+    cassandra_port: int
+
+
+class Supervisor:
+    """Runs one stack in one data folder. ``where`` is asked once the servers are known."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        servers: Sequence[ServerPlan],
+        roles: Sequence[RolePlan],
+        *,
+        where: Callable[[], Whereabouts],
+        say: Callable[[str], None],
+    ) -> None:
+        self._data_dir = data_dir
+        self._where = where
+        self._say = say
+        self._phase = "starting"
+        self._started_at_s = time.time()
+        self._plans = servers
+        self._servers = [self._member(plan.name, plan.launch, _SERVER_READY_S) for plan in servers]
+        self._ranks = {plan.name: plan.stop_rank for plan in roles}
+        self._roles = [self._member(plan.name, plan.launch, _ROLE_READY_S) for plan in roles]
+        self._stop = asyncio.Event()
+        self._watchers: list[asyncio.Task[None]] = []
+
+    async def run(self, when_ready: Callable[[], None]) -> None:
+        """Bring everything up, keep it until SIGINT or SIGTERM, drain. Raises StackTrouble when it cannot start."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._asked_to_stop)
+        bringing_up = asyncio.create_task(self._bring_up())
+        asked = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait((bringing_up, asked), return_when=asyncio.FIRST_COMPLETED)
+            if bringing_up.done():
+                bringing_up.result()
+                self._enter("ready")
+                when_ready()
+                await asked
+        finally:
+            bringing_up.cancel()
+            asked.cancel()
+            await asyncio.gather(bringing_up, return_exceptions=True)
+            await self._drain()
+
+    async def _bring_up(self) -> None:
+        """Each server and its preparation side by side; then all roles at once."""
+        for member in self._servers:
+            member.launch()
+        await asyncio.gather(*(self._server_up(plan, m) for plan, m in zip(self._plans, self._servers, strict=True)))
+        for member in self._roles:
+            member.launch()
+        await asyncio.gather(*(self._role_up(member) for member in self._roles))
+
+    async def _server_up(self, plan: ServerPlan, member: Member) -> None:
+        await member.first_ready()
+        process = member.process
+        assert process is not None, "ready without a process"
+        self._say(f"{member.name} ready: {getattr(process, 'address', '')}")
+        self._say(await asyncio.to_thread(plan.prepare, process))
+        self._watch(member)
+
+    async def _role_up(self, member: Member) -> None:
+        await member.first_ready()
+        self._say(f"{member.name} ready")
+        self._watch(member)
+
+    def _watch(self, member: Member) -> None:
+        self._watchers.append(asyncio.create_task(member.keep()))
+
+    async def _drain(self) -> None:
+        """Nobody is restarted from here on; those that make work stop first, the servers last."""
+        deadline = time.monotonic() + _DRAIN_S
+        self._enter("stopping")
+        for watcher in self._watchers:
+            watcher.cancel()
+        await asyncio.gather(*self._watchers, return_exceptions=True)
+        for rank in sorted(set(self._ranks.values())):
+            members = [member for member in self._roles if self._ranks[member.name] == rank]
+            left_s = max(_LAST_MOMENT_S, deadline - _SERVERS_S - time.monotonic())
+            await asyncio.gather(*(member.stop(left_s) for member in members))
+        left_s = max(_LAST_MOMENT_S, deadline - time.monotonic())
+        await asyncio.gather(*(member.stop(left_s) for member in self._servers))
+        self._enter("stopped")
+
+    def _asked_to_stop(self) -> None:
+        if not self._stop.is_set():
+            self._say("stopping (once more to kill)")
+            self._stop.set()
+            return
+        for member in (*self._roles, *self._servers):
+            if member.process is not None:
+                member.process.kill()
+
+    def _member(self, name: str, launch: Callable[[], Process], ready_within_s: float) -> Member:
+        return Member(name, launch, ready_within_s=ready_within_s, say=self._say, changed=self._publish)
+
+    def _enter(self, phase: str) -> None:
+        self._phase = phase
+        self._publish()
+
+    def _publish(self) -> None:
+        pid = os.getpid()
+        where = self._where()
+        write_state(
+            self._data_dir,
+            StackState(
+                pid=pid,
+                born=birth_of(pid),
+                phase=self._phase,
+                started_at_s=self._started_at_s,
+                bootstrap=where.bootstrap,
+                contact_points=where.contact_points,
+                cassandra_port=where.cassandra_port,
+                processes=tuple(member.state() for member in (*self._servers, *self._roles)),
+            ),
+        )
