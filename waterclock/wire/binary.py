@@ -65,6 +65,20 @@ def get_long(data: bytes, at: int) -> tuple[int, int]:
     return zigzag >> 1 ^ -(zigzag & 1), at
 
 
+@lru_cache(maxsize=8_192)
+def _leading_long(start: bytes) -> tuple[int, int]:
+    return get_long(start, 0)
+
+
+def get_instant(data: bytes, at: int) -> tuple[int, int]:
+    """As ``get_long``, for numbers that come again soon: instants of this age take 8 bytes, and a herd shares them."""
+    try:
+        number, size = _leading_long(data[at : at + 8])
+    except IndexError:
+        return get_long(data, at)
+    return number, at + size
+
+
 def get_bytes(data: bytes, at: int) -> tuple[bytes, int]:
     """Bytes."""
     size, at = get_long(data, at)

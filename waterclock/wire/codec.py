@@ -1,8 +1,9 @@
 """Values to bytes and bytes to values, for every record kind that we write: the front door of this package.
 
 Must hold: what is encoded here is decoded here to an equal value, by this release and by every later one; no bytes,
-however hostile, do worse than UndecodableRecord. Bytes are taken only if they are a released schema's own encoding of
-what they say: trailing bytes, negative union and enum indexes, odd booleans, which fastavro lets pass, are refused.
+however hostile, do worse than UndecodableRecord. What fastavro lets pass is refused: trailing bytes, negative union and
+enum indexes, odd booleans (run events and work records are read by hand and checked in passing; a record of any other
+kind must be, byte for byte, what its own content encodes to).
 Encoders raise RequestError for a record over its cap (256 KiB; rejects and dead letters, which carry another record:
 768 KiB).
 """

@@ -90,4 +90,4 @@ def error(text: str) -> Pair:
 
 @lru_cache(maxsize=4_096)
 def _second_text(second: int) -> str:
-    return (_EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%S")
+    return (_EPOCH + timedelta(seconds=second)).isoformat().removesuffix("+00:00")

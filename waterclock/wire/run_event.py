@@ -13,7 +13,7 @@ from waterclock.model.events import Detail, Ended, EventKind, Origin, Pending, R
 from waterclock.model.job import Tier
 
 from . import schemata
-from .binary import get_bytes, get_long, get_text, put_bytes, put_instant, put_long, put_text
+from .binary import get_bytes, get_instant, get_long, get_text, put_bytes, put_instant, put_long, put_text
 from .framing import BODY_AT
 
 FRAME = schemata.current("run_event").frame
@@ -135,8 +135,8 @@ def _put_pending_constants(pending: Pending) -> bytes:
 
 
 def _get_pending(data: bytes, place: int) -> tuple[Pending, int]:
-    fire_at, place = get_long(data, place)
-    due_at, place = _get_optional(data, place, get_long)
+    fire_at, place = get_instant(data, place)
+    due_at, place = _get_optional(data, place, get_instant)
     entry, place = get_text(data, place)
     revision, place = get_long(data, place)
     tier = TIER_AT[data[place]]
@@ -160,7 +160,7 @@ def _get_skipped(data: bytes, place: int) -> tuple[Skipped, int]:
     to_at, place = get_long(data, place)
     fire_count, place = get_long(data, place)
     tier = TIER_AT[data[place]]
-    due_at, place = get_long(data, place + 1)
+    due_at, place = get_instant(data, place + 1)
     run_instead, place = get_text(data, place)
     return Skipped(revision, from_at, to_at, fire_count, tier, due_at, run_instead), place
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from waterclock.model.events import WorkRecord
 
 from . import schemata
-from .binary import get_bytes, get_long, get_text, put_bytes, put_instant, put_long, put_text
+from .binary import get_bytes, get_instant, get_long, get_text, put_bytes, put_instant, put_long, put_text
 from .framing import BODY_AT
 from .run_event import TIER_AT, TIER_BYTE
 
@@ -43,8 +43,8 @@ def work_tail(work: WorkRecord) -> bytes:
 def get_work(data: bytes) -> WorkRecord:
     """The work in a framed record. Raises IndexError, KeyError or ValueError for bytes that are none."""
     run_id, place = get_text(data, BODY_AT)
-    fire_at, place = get_long(data, place)
-    due_at, place = get_long(data, place)
+    fire_at, place = get_instant(data, place)
+    due_at, place = get_instant(data, place)
     attempt, place = get_long(data, place)
     job_id, place = get_text(data, place)
     revision, place = get_long(data, place)
