@@ -1,0 +1,126 @@
+"""The Log port over a real Kafka, by confluent-kafka (librdkafka).
+
+What it makes lives in ``kafka_producer``, ``kafka_consumer``, ``kafka_reader`` and ``kafka_appender``; how the client
+is configured in ``kafka_properties``; what its errors mean in ``kafka_errors``. Here are the questions about
+partitions, asked through one read_uncommitted client of this Log, made at the first question: one round trip, half a
+millisecond, and no administrator's threads. How it fails: BackendDown after 10 s without an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException
+from confluent_kafka import TopicPartition as Place
+
+from waterclock.model.ids import Instant
+
+from .kafka_appender import KafkaAppender
+from .kafka_closing import close_in_background
+from .kafka_consumer import KafkaConsumer
+from .kafka_errors import error_of, query_error
+from .kafka_producer import KafkaProducer
+from .kafka_properties import Properties
+from .kafka_reader import KafkaReader
+from .kafka_watch import Watch
+from .port import Isolation, TopicPartition
+
+_ANSWER_TIMEOUT_S = 10.0
+_US_PER_MS = 1_000
+
+
+class KafkaLog:
+    """One process's way to one Kafka cluster.
+
+    ``transaction_timeout_s`` bounds how long a dead process can block readers (< lease < max.poll.interval);
+    ``session_timeout_s`` how long a dead member keeps its partitions. ``extra`` passes through to every client.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        client_id: str,
+        transaction_timeout_s: float = 10,
+        session_timeout_s: float = 10,
+        extra: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._properties = Properties(
+            bootstrap,
+            client_id=client_id,
+            transaction_timeout_s=transaction_timeout_s,
+            session_timeout_s=session_timeout_s,
+            extra=extra,
+        )
+        self._client_id = client_id
+        self._asker: Consumer | None = None
+        self._partitions: dict[str, int] = {}
+
+    def producer(self, transactional_id: str) -> KafkaProducer:
+        return KafkaProducer(self._properties.transactional(transactional_id), transactional_id)
+
+    def appender(self) -> KafkaAppender:
+        return KafkaAppender(self._properties.appending(), f"{self._client_id} appender")
+
+    def consumer(
+        self, group: str, topics: Sequence[str], *, instance: str | None = None, headers: bool = False
+    ) -> KafkaConsumer:
+        return KafkaConsumer(self._properties.member(group, instance), group, topics, headers=headers)
+
+    def reader(self, isolation: Isolation, *, headers: bool = False) -> KafkaReader:
+        return KafkaReader(self._properties.reader(isolation), f"{self._client_id} reader", headers=headers)
+
+    def partitions(self, topic: str) -> int:
+        known = self._partitions.get(topic)
+        if known is None:
+            known = self._partitions[topic] = self._count_partitions(topic)
+        return known
+
+    def low_watermark(self, partition: TopicPartition) -> int:
+        return self._offset(partition, OFFSET_BEGINNING)
+
+    def high_watermark(self, partition: TopicPartition) -> int:
+        return self._offset(partition, OFFSET_END)
+
+    def offset_at(self, partition: TopicPartition, at: Instant) -> int:
+        # Kafka's record times are milliseconds: "at or after" rounds up.
+        found = self._offset(partition, max(0, -(-at // _US_PER_MS)))
+        return found if found >= 0 else self.high_watermark(partition)
+
+    def close(self) -> None:
+        asker, self._asker = self._asker, None
+        if asker is not None:
+            close_in_background(asker.close, f"{self._client_id} questions")
+
+    def _offset(self, partition: TopicPartition, question: int) -> int:
+        """ListOffsets READ_UNCOMMITTED: the client takes a time in ms, or the markers for the beginning and the end."""
+        doing = f"offsets of {partition.topic}[{partition.partition}]"
+        asker = self._questions()
+        try:
+            found = asker.offsets_for_times([Place(partition.topic, partition.partition, question)], _ANSWER_TIMEOUT_S)[
+                0
+            ]
+        except KafkaException as raised:
+            raise query_error(error_of(raised), doing) from raised
+        finally:
+            asker.poll(0)  # serves its log lines
+        if found.error is not None:
+            raise query_error(found.error, doing)
+        return found.offset
+
+    def _count_partitions(self, topic: str) -> int:
+        try:
+            found = self._questions().list_topics(topic, _ANSWER_TIMEOUT_S).topics[topic]
+        except KafkaException as raised:
+            raise query_error(error_of(raised), f"partitions of {topic}") from raised
+        if found.error is not None:
+            raise query_error(found.error, f"partitions of {topic}")
+        return len(found.partitions)
+
+    def _questions(self) -> Consumer:
+        if self._asker is None:
+            watch = Watch(f"{self._client_id} questions")
+            conf = self._properties.reader(Isolation.UNCOMMITTED)
+            self._asker = Consumer(conf, logger=watch, error_cb=watch.on_error)
+        return self._asker

@@ -1,0 +1,91 @@
+"""A plain idempotent producer on a real Kafka: beats, and commands from outside a role.
+
+What must hold: ``flush`` returns only when all replicas have everything that was appended since the last one; a record
+that failed is never forgotten. How it fails: BackendDown says that some record *may* not be there; whoever repeats it
+must be able to (commands carry an idempotency key, beats are worthless when late: given up after 10 s). A fatal error
+of the idempotent protocol kills the driver; the next append makes a new one.
+"""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaException, Producer
+
+from waterclock.model.errors import BackendDown, RequestError
+
+from .kafka_closing import close_in_background
+from .kafka_errors import BACKEND, append_error, error_of
+from .kafka_producer import FollowedTicket
+from .kafka_properties import Conf
+from .kafka_watch import Watch
+from .port import Outgoing
+
+_FULL_WAIT_S = 0.05
+_FULL_TRIES = 100
+
+
+class KafkaAppender:
+    """The port's Appender over confluent-kafka."""
+
+    def __init__(self, conf: Conf, name: str) -> None:
+        self._conf = conf
+        self._name = name
+        self._watch = Watch(name)
+        self._driver: Producer | None = None
+        self._unsettled: list[FollowedTicket] = []
+
+    def append(self, message: Outgoing) -> FollowedTicket:
+        driver = self._usable()
+        topic, key, value, headers, partition = message
+        ticket = FollowedTicket()
+        for _ in range(_FULL_TRIES):
+            try:
+                driver.produce(
+                    topic, value, key, -1 if partition is None else partition, None, ticket, 0, list(headers)
+                )
+            except BufferError:
+                driver.poll(_FULL_WAIT_S)
+            except KafkaException as raised:
+                found = append_error(error_of(raised), f"{self._name}: append to {topic}")
+                if isinstance(found, RequestError):
+                    raise found from raised
+                raise BackendDown(BACKEND, str(found)) from raised
+            else:
+                self._unsettled.append(ticket)
+                driver.poll(0)
+                self._trim()
+                return ticket
+        raise BackendDown(BACKEND, f"{self._name}: the local queue stayed full for {_FULL_TRIES * _FULL_WAIT_S:.0f} s")
+
+    def flush(self, timeout_s: float) -> None:
+        if self._driver is not None:
+            self._driver.flush(timeout_s)
+        tickets, self._unsettled = self._unsettled, []
+        failed = next((ticket for ticket in tickets if ticket.error is not None), None)
+        open_count = sum(1 for ticket in tickets if not ticket.is_reported)
+        if failed is not None:
+            raise BackendDown(BACKEND, f"{self._name}: a record was not taken: {failed.error}")
+        if open_count:
+            raise BackendDown(BACKEND, f"{self._name}: {open_count} records not acknowledged after {timeout_s} s")
+
+    def close(self) -> None:
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            close_in_background(lambda: _close(driver), self._name)
+
+    def _usable(self) -> Producer:
+        if self._driver is not None and self._watch.fatal is not None:
+            self.close()
+        if self._driver is None:
+            self._watch = Watch(self._name)
+            self._driver = Producer(self._conf, logger=self._watch, error_cb=self._watch.on_error)
+        return self._driver
+
+    def _trim(self) -> None:
+        """Forget what has landed; who never flushes (beats) must not gather tickets for ever."""
+        if len(self._unsettled) > _FULL_TRIES:
+            self._unsettled = [t for t in self._unsettled if not t.is_reported or t.error is not None][-_FULL_TRIES:]
+
+
+def _close(driver: Producer) -> None:
+    driver.purge()
+    driver.close()

@@ -1,0 +1,113 @@
+"""The one seam where what the Kafka client raises becomes an error of ours.
+
+Must hold: no driver exception leaves ``waterclock/log/kafka*.py``. A producer's error has four meanings and no fifth
+(kafka.md 3.4): somebody fenced us; the transaction must be aborted and the producer lives on; or, for everything
+else (a time-out, a broken connection, any error without a flag, any fatal one), nobody knows what became of the
+round. In doubt is the safe reading: it costs a new producer, never a lost or doubled round.
+"""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException
+
+from waterclock.model.errors import (
+    BackendDown,
+    Fenced,
+    LostResource,
+    NotFound,
+    RequestError,
+    RoundAborted,
+    RoundInDoubt,
+    WaterclockError,
+)
+
+BACKEND = "kafka"
+
+_FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED})
+_NO_SUCH = frozenset({KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART})
+_REFUSED = frozenset(
+    {
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError._ASSIGNMENT_LOST,
+        KafkaError.OFFSET_METADATA_TOO_LARGE,
+    }
+)
+_OUT_OF_LOG = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
+# The callbacks bring the loss itself; the end of a partition is no error.
+_NEWS = frozenset({KafkaError._MAX_POLL_EXCEEDED, KafkaError._PARTITION_EOF})
+_SUPERSEDED = frozenset({KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED})
+
+CONNECTION_LOST = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})
+"""What the client reports in the background when an answer may have been lost."""
+
+ALL_DOWN = KafkaError._ALL_BROKERS_DOWN
+
+
+def error_of(raised: KafkaException) -> KafkaError:
+    """The client's error inside its exception."""
+    error = raised.args[0]
+    return error if isinstance(error, KafkaError) else KafkaError(KafkaError._FAIL, str(error))
+
+
+def round_error(error: KafkaError, doing: str) -> Fenced | RoundAborted | RoundInDoubt:
+    """What an error of a transactional producer means for the round."""
+    code = error.code()
+    text = f"{doing}: {error.name()}, {error.str()}"
+    if code in _FENCED or (error.fatal() and code == KafkaError.INVALID_PRODUCER_EPOCH):
+        return Fenced(f"{text} (a newer producer has this id, or the transaction timed out)")
+    if error.txn_requires_abort():
+        return RoundAborted(text)
+    return RoundInDoubt(text)
+
+
+def append_error(error: KafkaError, doing: str) -> WaterclockError:
+    """What the refusal of one record means. A RequestError leaves the round as it was: that record alone is not in it.
+
+    ``_STATE`` is the client's answer once the open transaction has failed in the background: it must be aborted.
+    """
+    code = error.code()
+    text = f"{doing}: {error.name()}, {error.str()}"
+    if code == KafkaError.MSG_SIZE_TOO_LARGE:
+        return RequestError(text, hint="Send less: records are capped at the topic's max.message.bytes")
+    if code in _NO_SUCH:
+        return NotFound(text, hint="Create the topic first")
+    if code == KafkaError._STATE:
+        return RoundAborted(text)
+    return round_error(error, doing)
+
+
+def init_error(error: KafkaError, doing: str) -> WaterclockError:
+    """What a failed ``init`` means: fenced for good, or no coordinator that would have us now."""
+    found = round_error(error, doing)
+    return found if isinstance(found, Fenced) else BackendDown(BACKEND, str(found))
+
+
+def commit_error(error: KafkaError, doing: str) -> WaterclockError:
+    """What the refusal of a plain commit means: stale membership or metadata too long, or no broker took it."""
+    text = f"{doing}: {error.name()}, {error.str()}"
+    if error.code() in _REFUSED:
+        return RoundAborted(text)
+    if error.code() == KafkaError.FENCED_INSTANCE_ID or error.fatal():
+        return Fenced(text)
+    return BackendDown(BACKEND, text)
+
+
+def query_error(error: KafkaError, doing: str) -> WaterclockError:
+    """What a failed question means: no such topic or partition, or nobody answered."""
+    text = f"{doing}: {error.name()}, {error.str()}"
+    return NotFound(text, hint="Create the topic first") if error.code() in _NO_SUCH else BackendDown(BACKEND, text)
+
+
+def poll_trouble(error: KafkaError, where: str) -> WaterclockError | None:
+    """What an error message among polled records means; None where it is no more than news."""
+    code = error.code()
+    text = f"{where}: {error.name()}, {error.str()}"
+    if code in _NEWS:
+        return None
+    if code in _SUPERSEDED or error.fatal():
+        return Fenced(f"{text} (another member has this instance name)")
+    if code in _OUT_OF_LOG:
+        return LostResource(f"{text} (the position is not in the log)")
+    return BackendDown(BACKEND, text)
