@@ -1,0 +1,156 @@
+"""What a user writes: an App, its handlers, and the Context that a handler is called with.
+
+    from waterclock import App
+
+    app = App()
+
+    @app.handler("send-invoice")
+    async def send_invoice(ctx):
+        ...
+
+Must hold: a handler's name is what a job's ``handler`` field says, one function to a name. A handler takes the context
+and nothing else; what it returns is kept if it is JSON and small; what it raises fails the attempt.
+
+Limit: a handler may be called again for the same run, after a crash or a lost lease. ``ctx.idempotency_key`` is the
+same each time and ``ctx.fence`` only grows: give both to the system that you change, and let it refuse what is older.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
+
+import orjson
+import structlog
+
+from waterclock.model.errors import RequestError
+from waterclock.model.events import WorkRecord
+from waterclock.model.ids import Instant
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_Function = TypeVar("_Function", bound=Callable[["Context"], Any])
+
+
+class Context:
+    """One attempt of one run, as its handler sees it."""
+
+    __slots__ = ("_fire_at", "attempt", "fence", "job_id", "payload", "run_id")
+
+    def __init__(
+        self, run_id: str, job_id: str, fire_at: Instant, attempt: int, fence: int, payload: bytes = b""
+    ) -> None:
+        self.run_id = run_id
+        """``<job id>@<fire time>``: the same in every attempt."""
+        self.job_id = job_id
+        """``<tenant>:<name>``."""
+        self.attempt = attempt
+        """Counted from 1."""
+        self.fence = fence
+        """The fencing token of this attempt: later attempts of the same job have greater ones."""
+        self.payload = payload
+        """The job's payload, as bytes."""
+        self._fire_at = fire_at
+
+    @classmethod
+    def of(cls, work: WorkRecord, fence: int) -> Context:
+        """The context of the attempt that this work record asks for, claimed under ``fence``."""
+        return cls(work.run_id, work.job_id, work.fire_at, work.attempt, fence, work.payload)
+
+    @property
+    def fire_time(self) -> datetime:
+        """The instant that this run is meant for, in UTC; never when it happens to start."""
+        return _EPOCH + timedelta(microseconds=self._fire_at)
+
+    @property
+    def idempotency_key(self) -> str:
+        """Give it to the system that you call: it is the same in every attempt of this run."""
+        return self.run_id
+
+    @property
+    def log(self) -> Any:
+        """A structlog logger that names this run and attempt in every line."""
+        return structlog.get_logger().bind(run_id=self.run_id, job_id=self.job_id, attempt=self.attempt)
+
+    def json(self) -> Any:
+        """The payload read as JSON; None for an empty payload. Raises ValueError where it is no JSON."""
+        return orjson.loads(self.payload) if self.payload else None
+
+    def __repr__(self) -> str:
+        return f"<Context {self.run_id} attempt {self.attempt}>"
+
+
+class Handler(NamedTuple):
+    """A registered function; ``is_async``: called on the event loop, else in a thread."""
+
+    call: Callable[[Context], Any]
+    is_async: bool
+
+
+class App:
+    """The handlers that a worker can run, by name."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, Handler] = {}
+
+    def handler(self, name: str) -> Callable[[_Function], _Function]:
+        """Register a function, sync or async, under the name that jobs call it by.
+
+        Raises RequestError where the name is empty or taken: two functions under one name would be a silent mistake.
+        """
+        if not name:
+            raise RequestError("a handler needs a name", hint='Write @app.handler("send-invoice")')
+        if name in self._handlers:
+            raise RequestError(
+                f"handler {name!r} is registered twice", hint="Give each function a name of its own in this App"
+            )
+
+        def register(function: _Function) -> _Function:
+            self._handlers[name] = Handler(function, _is_async(function))
+            return function
+
+        return register
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """What is registered now, by name; read-only, and live."""
+        return MappingProxyType(self._handlers)
+
+
+def _is_async(function: Callable[[Context], Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def load_app(place: str) -> App:
+    """The App at ``<module>:<attribute>``, found as Python finds modules, the current folder first.
+
+    Raises RequestError that says what was not found. What the module itself raises while it is imported comes through:
+    it is the user's own trace.
+    """
+    module_name, colon, attribute = place.partition(":")
+    if not colon or not module_name or not attribute:
+        raise RequestError(f"{place!r} names no App", hint="Write <module>:<attribute>, such as app:app")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            raise
+        raise RequestError(
+            f"there is no module {error.name!r}", hint=f"Looked in {here} and on Python's path"
+        ) from None
+    found = getattr(module, attribute, None)
+    if not isinstance(found, App):
+        raise RequestError(
+            f"{place} is {'missing' if found is None else type(found).__name__}, not an App",
+            hint=f"Write `{attribute} = App()` in {module_name} and register handlers with it",
+        )
+    return found

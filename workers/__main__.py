@@ -1,0 +1,54 @@
+"""Wires a worker to the real ports and to the user's handlers: ``python -m waterclock.workers``.
+
+``waterclock worker app:app`` calls ``run`` with an App that it has loaded itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+
+from waterclock.app import App, load_app
+from waterclock.clock import SystemClock
+from waterclock.model.zones import TZDATA_VERSION
+from waterclock.process import open_log, run_role
+from waterclock.settings import Settings, load_settings
+from waterclock.wire.names import Names
+
+from .executors.python import PythonExecutors
+from .incarnation import TwinLives
+from .loop import Worker
+
+
+def build(app: App, settings: Settings) -> Worker:
+    """A worker on real Kafka that runs the handlers of ``app``. Raises BackendDown, NotFound."""
+    clock = SystemClock()
+    bounds = settings.worker
+    return Worker(
+        clock,
+        open_log(settings, "worker"),
+        Names(settings.kafka.prefix),
+        PythonExecutors(app.handlers, clock, threads_max=bounds.slots),
+        worker=settings.instance_of("worker"),
+        slots=bounds.slots,
+        pool=bounds.pool,
+        generation=settings.generation,
+        lease_ttl_s=bounds.lease_ttl_s,
+        drain_grace_s=bounds.drain_grace_s,
+        round_claims_max=bounds.round_records,
+        version=version("waterclock"),
+        tzdata=TZDATA_VERSION,
+    )
+
+
+def run(app: App, settings: Settings) -> None:
+    """Run the handlers of ``app`` until SIGTERM, then drain. Exits with 1 when a twin has taken the name over."""
+    try:
+        run_role("worker", lambda given: build(app, given), settings)
+    except TwinLives as twin:
+        sys.exit(str(twin))
+
+
+if __name__ == "__main__":
+    chosen = load_settings()
+    run(load_app(chosen.worker.app), chosen)

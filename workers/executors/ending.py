@@ -1,0 +1,94 @@
+"""How user code's end becomes an outcome: what it returned as JSON, what it raised as class, message and short trace.
+
+What must hold: whatever a handler returns or raises, the outcome is bounded and valid UTF-8, because it goes into the
+same round as everybody else's. Results are at most 8 KiB of JSON, messages 2 KiB, traces 4 KiB (innermost frames).
+Never fails: a result that cannot be kept is not kept, and ``reason`` says why; the attempt has succeeded all the same.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from waterclock.model.errors import AttemptError
+from waterclock.model.events import Outcome
+
+from .port import Attempt, EndedAttempt
+
+RESULT_MAX_BYTES = 8 * 1024
+MESSAGE_MAX_BYTES = 2 * 1024
+TRACE_MAX_BYTES = 4 * 1024
+_CLASS_MAX_BYTES = 256
+_FRAMES_MAX = 12
+_NAMES_MAX = 20
+
+
+def succeeded(attempt: Attempt, value: Any) -> EndedAttempt:
+    """The handler returned ``value``."""
+    if value is None:
+        return EndedAttempt(attempt, Outcome.SUCCEEDED)
+    try:
+        result = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
+    except (TypeError, ValueError, RecursionError) as error:
+        return EndedAttempt(attempt, Outcome.SUCCEEDED, reason=cut(f"result not kept: {error}", _CLASS_MAX_BYTES))
+    if len(result) > RESULT_MAX_BYTES:
+        note = f"result not kept: {len(result)} bytes, at most {RESULT_MAX_BYTES} are"
+        return EndedAttempt(attempt, Outcome.SUCCEEDED, reason=note)
+    return EndedAttempt(attempt, Outcome.SUCCEEDED, result=result)
+
+
+def failed(attempt: Attempt, error: BaseException) -> EndedAttempt:
+    """The handler raised ``error``. An AttemptError may bring a class and a trace of its own."""
+    name = type(error).__qualname__
+    module = type(error).__module__
+    error_class = name if module == "builtins" else f"{module}.{name}"
+    trace = ""
+    if isinstance(error, AttemptError):
+        error_class, trace = error.error_class, error.trace
+    return EndedAttempt(
+        attempt,
+        Outcome.FAILED,
+        error_class=cut(error_class, _CLASS_MAX_BYTES),
+        error_message=cut(_message(error), MESSAGE_MAX_BYTES),
+        error_trace=cut_front(trace or _trace(error), TRACE_MAX_BYTES),
+    )
+
+
+def unknown_handler(attempt: Attempt, known: Iterable[str]) -> EndedAttempt:
+    """No handler of that name is registered in this worker."""
+    names = sorted(known)
+    more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
+    listed = ", ".join(names[:_NAMES_MAX]) + more if names else "none"
+    message = f"this worker has no handler {attempt.work.handler!r}; it has: {listed}"
+    return EndedAttempt(
+        attempt, Outcome.FAILED, error_class="UnknownHandler", error_message=cut(message, MESSAGE_MAX_BYTES)
+    )
+
+
+def cut(text: str, limit: int) -> str:
+    """At most ``limit`` bytes of valid UTF-8: the beginning."""
+    return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
+
+
+def cut_front(text: str, limit: int) -> str:
+    """At most ``limit`` bytes of valid UTF-8: the end."""
+    return text.encode("utf-8", "replace")[-limit:].decode("utf-8", "ignore")
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - user code: __str__ of a foreign exception may raise anything
+        return "<the exception could not be printed>"
+
+
+def _trace(error: BaseException) -> str:
+    """The innermost frames; the first frame, our own call of the handler, is left out."""
+    frames = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    try:
+        return "".join(traceback.format_exception(type(error), error, frames, limit=-_FRAMES_MAX))
+    except Exception:  # noqa: BLE001 - user code again: formatting prints the exception and its causes
+        return ""

@@ -1,0 +1,380 @@
+"""The worker, told as a story: what has ended is recorded, what fits is claimed, both in one round; then it runs.
+
+What must hold (design §5 and §7):
+
+* user code runs only after the round that claimed it has landed, so never inside a transaction and never over an
+  uncommitted offset; the fencing token is the offset of the STARTED record in that round;
+* claims of a round that did not land are void: the partitions start again from what is committed;
+* running attempts and unsent outcomes stand under the lease, not under partitions: a rebalance or an aborted round
+  touches neither; the end of this incarnation drops both;
+* nothing is sent while it is not known that this incarnation lives.
+
+How it fails: every loss leads back to the top of the next turn, which owns again what it needs in one order: producer,
+leases, incarnation, the doubtful round, the partitions. A backend that does not answer is asked again, at most once a
+second; three quarters of a lease without a beat or a commit end the incarnation. A twin ends the process (TwinLives).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+from uuid import uuid4
+
+import structlog
+
+from waterclock.clock import Clock
+from waterclock.log.port import Log, TopicPartition
+from waterclock.model.errors import BackendDown, Fenced, LeaseLost, LostResource, RoundInDoubt
+from waterclock.model.ids import ordinal
+from waterclock.model.job import Tier
+from waterclock.transact import Round, Rounds
+from waterclock.wire.messages import event_message
+from waterclock.wire.names import Names
+
+from . import lanes
+from .claims import judge, reject_messages, started_event
+from .control import ControlTail
+from .executors.port import Attempt, Executors
+from .heartbeat import Beats, Pulse
+from .incarnation import Incarnation, TwinLives
+from .lease_watch import LeaseWatch
+from .outcomes import Outbox
+from .positions import ClaimedPositions
+from .slots import Slots
+from .tiers import TierConsumer
+
+_ROUND_EVERY_S = 0.010
+_BREATH_S = 0.005
+_IDLE_S = 0.010
+_BATCH_WORTH_A_ROUND = 500
+_DRAINED_EVERY_S = 5.0
+_REST_S_MAX = 1.0
+_COMMIT_TIMEOUT_S_MAX = 10.0
+
+logger = structlog.get_logger()
+
+
+class _Doubt(NamedTuple):
+    """A round that may have landed, and what it claimed."""
+
+    draft: Round
+    claims: list[Attempt]
+
+
+class Worker:
+    """The core behind its ports; one thread calls it. ``worker`` is the stable name of the process slot.
+
+    ``process`` tells this process from a twin of the same name (made up where none is given). ``generation`` is that
+    of the run-events topic, for the tokens. ``lease_ttl_s`` is what the keepers are told; a beat goes out every
+    ``beat_interval_s``, at most a quarter of it. ``slots`` bounds what is held at once, ``drain_grace_s`` the drain.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        log: Log,
+        names: Names,
+        executors: Executors,
+        *,
+        worker: str,
+        slots: int = 32,
+        pool: str = "default",
+        generation: int = 0,
+        lease_ttl_s: float = 15.0,
+        beat_interval_s: float = 2.5,
+        drain_grace_s: float = 10.0,
+        round_claims_max: int = 2_000,
+        weights: lanes.PerTier = lanes.WEIGHTS,
+        process: str = "",
+        version: str = "",
+        tzdata: str = "",
+    ) -> None:
+        self._clock = clock
+        self._log = log
+        self._names = names
+        self._executors = executors
+        self._worker = worker
+        self._generation = generation
+        self._lease_ttl_s = lease_ttl_s
+        self._beat_interval_s = min(beat_interval_s, lease_ttl_s / 4)
+        self._drain_grace_s = drain_grace_s
+        self._round_claims_max = round_claims_max
+        self._weights = weights
+        transactional_id = names.transactional_id("worker", worker)
+        self._rounds = Rounds(log, transactional_id, commit_timeout_s=min(_COMMIT_TIMEOUT_S_MAX, lease_ttl_s / 3))
+        self._slots = Slots(slots)
+        self._outbox = Outbox(names, worker, self._slots)
+        self._watch = LeaseWatch(log, names.leases, worker, clock)
+        self._control = ControlTail(log, names.control)
+        self._incarnation = Incarnation(
+            self._rounds, self._watch, names, clock, worker=worker, process=process or uuid4().hex
+        )
+        pulse = Pulse(worker, transactional_id, lease_ttl_s, self._beat_interval_s, version, tzdata)
+        self._beats = Beats(log.appender(), names, clock, pulse)
+        self._claimed: ClaimedPositions | None = None
+        self._tiers = [self._consume(tier, pool) for tier in Tier]
+        self._doubt: _Doubt | None = None
+        self._credit = lanes.NO_CREDIT
+        self._round_began_at_s = float("-inf")
+        self._after_round = False
+        self._tend_at_s = float("-inf")
+        self._drained_at_s = float("-inf")
+        self._drain_until_s: float | None = None
+        self._failing_since_s: float | None = None
+        self._failure_count = 0
+        self._rest_until_s = float("-inf")
+
+    # -- the role -------------------------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> bool:
+        """Whether this worker can claim: its HELLO stands and it has joined the group of every tier."""
+        return self._incarnation.alive and all(tier.joined for tier in self._tiers)
+
+    def step(self) -> bool:
+        """One turn. True: a round was made; False: nothing was due, and the waiting is already done.
+
+        Raises TwinLives when another process has taken our name over; every other loss is dealt with inside.
+        """
+        return self._turn(taking=True)
+
+    def drain(self) -> bool:
+        """One turn of stopping: claims nothing, records what ends. False once nothing is held, or past the grace.
+
+        An attempt that outlives the grace is left open, as after a kill: the lease says the rest.
+        """
+        now_s = self._clock.monotonic_s()
+        if self._drain_until_s is None:
+            self._drain_until_s = now_s + self._drain_grace_s
+            self._drained_at_s = float("-inf")
+        if not self._incarnation.alive:
+            return False
+        if now_s >= self._drain_until_s:
+            if self._slots.held_count:
+                logger.warning("attempts_left_open", worker=self._worker, attempts=self._slots.held_count)
+            return False
+        self._turn(taking=False)
+        return bool(self._slots.held_count) or self._doubt is not None or any(tier.moved for tier in self._tiers)
+
+    def close(self) -> None:
+        """Stop user code where that is possible, and close every client. What is held stays open in the log."""
+        self._executors.stop(1.0)
+        for tier in self._tiers:
+            tier.close()
+        self._rounds.close()
+        self._beats.close()
+        self._watch.close()
+        self._control.close()
+
+    # -- one turn -------------------------------------------------------------------------------------------------
+
+    def _turn(self, *, taking: bool) -> bool:
+        if self._resting():
+            return False
+        try:
+            made_round = self._live(taking=taking)
+        except TwinLives:
+            self._end("a twin took our name over")
+            raise
+        except LeaseLost as lost:
+            self._end(str(lost))
+            return False
+        except (LostResource, BackendDown) as trouble:
+            self._start_over(trouble)
+            return False
+        self._failing_since_s, self._failure_count = None, 0
+        if not made_round:
+            self._executors.wait(1, _IDLE_S)
+        return made_round
+
+    def _live(self, *, taking: bool) -> bool:
+        """Own, tend, record what ended, claim what fits, commit, run."""
+        self._own()
+        self._tend()
+        self._pace()
+        now_s = self._clock.monotonic_s()
+        self._round_began_at_s = now_s
+        self._outbox.put(self._executors.take_ended(), self._clock.now(), self._incarnation.number)
+        self._take(now_s, taking=taking)
+        self._step_over_gaps(now_s)
+        draft = self._rounds.draft()
+        claims = self._write(draft)
+        if draft.empty:
+            return False
+        self._commit(draft, claims)
+        self._after_round = True
+        return True
+
+    def _own(self) -> None:
+        """Everything that must stand before anything is sent, in this order."""
+        self._incarnation.stand()
+        if not self._incarnation.alive:
+            self._control.catch_up()
+            self._incarnation.begin()
+            self._beats.begin(self._incarnation.number, self._incarnation.began_at_s)
+            self._executors.allow_until(self._beats.deadline_s)
+            self._tend_at_s = float("-inf")
+            logger.info("incarnation_began", worker=self._worker, incarnation=self._incarnation.number)
+        if self._doubt is not None:
+            self._settle(self._doubt)
+
+    def _settle(self, doubt: _Doubt) -> None:
+        """A round was in doubt: read one record of it back. Landed, its claims run and its outcomes are recorded."""
+        landed = self._rounds.landed(doubt.draft)
+        self._doubt = None
+        logger.info("doubt_settled", worker=self._worker, landed=landed, claims=len(doubt.claims))
+        if landed:
+            self._run(doubt.draft, doubt.claims)
+
+    def _tend(self) -> None:
+        """Leases and control are read on, and a beat goes out; or it is known that we must stop."""
+        now_s = self._clock.monotonic_s()
+        if now_s > self._beats.deadline_s:
+            raise LeaseLost("no beat was acknowledged for three quarters of the lease")
+        if self._failing_since_s is not None and now_s - self._failing_since_s > 0.75 * self._lease_ttl_s:
+            raise LeaseLost("no round could be committed for three quarters of the lease")
+        if now_s < self._tend_at_s:
+            return
+        self._tend_at_s = now_s + self._beat_interval_s / 4
+        self._incarnation.look()
+        self._control.look()
+        if self._beats.due and self._watch.is_fresh(self._lease_ttl_s / 4):
+            self._beats.beat(self._slots)
+            self._executors.allow_until(self._beats.deadline_s)
+
+    def _pace(self) -> None:
+        """A round costs the broker the same for one record as for hundreds: let some gather, but never for long."""
+        if not self._after_round:
+            return
+        self._after_round = False
+        left_s = self._round_began_at_s + _ROUND_EVERY_S - self._clock.monotonic_s()
+        enough = max(1, min(self._slots.capacity // 2, _BATCH_WORTH_A_ROUND))
+        self._executors.wait(enough, max(left_s, _BREATH_S))
+
+    def _take(self, now_s: float, *, taking: bool) -> None:
+        """Work for the free slots, by weight. What ended frees its slot in the very round that records it."""
+        if taking:
+            room = min(self._slots.free + len(self._outbox.waiting), self._round_claims_max)
+            self._credit = lanes.fill(
+                room, self._credit, lambda tier, limit: self._tiers[tier].take(limit, now_s), self._weights
+            )
+        for tier in self._tiers:
+            tier.attend(now_s)
+
+    def _step_over_gaps(self, now_s: float) -> None:
+        """Every few seconds the positions step over markers, where nothing is undecided: so the lag reads 0."""
+        if now_s - self._drained_at_s < _DRAINED_EVERY_S:
+            return
+        self._drained_at_s = now_s
+        self._claimed = None
+        for tier in self._tiers:
+            if not tier.taken:
+                tier.drained()
+
+    def _write(self, draft: Round) -> list[Attempt]:
+        """Claims, outcomes, rejects and positions into the round; returns the attempts that it would claim."""
+        names, worker, incarnation = self._names, self._worker, self._incarnation.number
+        claims: list[Attempt] = []
+        for tier in self._tiers:
+            if tier.taken:
+                now = self._clock.now()
+                good, refused = judge(tier.taken, now)
+                for attempt, record in good:
+                    draft.append_tracked(event_message(names, started_event(attempt, record, worker, incarnation)))
+                    claims.append(attempt)
+                if refused:
+                    draft.extend(reject_messages(self._log, names, refused, now))
+            tier.advance(draft)
+        waiting = self._outbox.waiting
+        if waiting and not claims:
+            # One record of every round is tracked: it is how a doubtful round is settled.
+            draft.append_tracked(waiting[0].message)
+            draft.extend(unsent.message for unsent in waiting[1:])
+        else:
+            draft.extend(unsent.message for unsent in waiting)
+        return claims
+
+    def _commit(self, draft: Round, claims: list[Attempt]) -> None:
+        try:
+            self._rounds.commit(draft)
+        except (RoundInDoubt, Fenced):
+            # A fenced round too may have landed: its first EndTxn may have been applied before the fencing.
+            self._doubt = _Doubt(draft, claims)
+            raise
+        for tier in self._tiers:
+            tier.settled()
+        self._run(draft, claims)
+
+    def _run(self, draft: Round, claims: list[Attempt]) -> None:
+        """The round has landed: its outcomes are recorded, its claims are ours and run under their tokens."""
+        self._outbox.landed()
+        if not claims:
+            return
+        # Claims were appended before everything else that is tracked, so the tickets are in their order.
+        for attempt, ticket in zip(claims, draft.tickets.values(), strict=True):
+            assert ticket.offset is not None, "a landed round knows the offsets of its records"
+            attempt.token = ordinal(self._generation, ticket.offset)
+        self._slots.hold(claims)
+        self._executors.submit(claims)
+
+    # -- trouble --------------------------------------------------------------------------------------------------
+
+    def _resting(self) -> bool:
+        left_s = self._rest_until_s - self._clock.monotonic_s()
+        if left_s <= 0:
+            return False
+        self._executors.wait(self._slots.capacity + 1, min(left_s, _IDLE_S))
+        return True
+
+    def _start_over(self, trouble: Exception) -> None:
+        """The round is void. Running attempts and unsent outcomes stay; everything else is owned again from the top."""
+        if isinstance(trouble, Fenced):
+            self._incarnation.fenced()
+        for tier in self._tiers:
+            tier.void()
+        now_s = self._clock.monotonic_s()
+        if self._failing_since_s is None:
+            self._failing_since_s = now_s
+        self._failure_count += 1
+        if self._failure_count > 1:
+            self._rest_until_s = now_s + min(_REST_S_MAX, 0.01 * 2 ** min(self._failure_count, 10))
+        logger.warning(
+            "round_void",
+            worker=self._worker,
+            cause=type(trouble).__name__,
+            detail=str(trouble),
+            attempts_held=self._slots.held_count,
+            failures=self._failure_count,
+        )
+
+    def _end(self, why: str) -> None:
+        """This incarnation is dead: its runs are killed and its outcomes dropped, for nobody would accept them."""
+        logger.warning(
+            "incarnation_ended",
+            worker=self._worker,
+            incarnation=self._incarnation.number,
+            why=why,
+            attempts_killed=self._slots.held_count,
+        )
+        self._executors.forget()
+        self._slots.clear()
+        self._outbox.clear()
+        self._doubt = None
+        self._failing_since_s, self._failure_count = None, 0
+        self._incarnation.end()
+        for tier in self._tiers:
+            tier.void()
+
+    # -- parts ----------------------------------------------------------------------------------------------------
+
+    def _consume(self, tier: Tier, pool: str) -> TierConsumer:
+        topic, group = self._names.runs(tier, pool), self._names.worker_group(tier, pool)
+        consumer = self._log.consumer(group, [topic], instance=self._worker)
+        return TierConsumer(tier, consumer, self._rounds, self._rebuild_positions)
+
+    def _rebuild_positions(self, missing: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Positions that the group has lost, from run-events. Kept for the other tiers until the next idle moment."""
+        if self._claimed is None:
+            self._claimed = ClaimedPositions(self._log, self._names.run_events, self._tend)
+        logger.info("positions_rebuilt_from_run_events", worker=self._worker, partitions=len(missing))
+        return self._claimed.rebuild(missing)

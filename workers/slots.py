@@ -1,0 +1,57 @@
+"""Worker slots: how many attempts this worker holds at once, and which.
+
+An attempt holds its slot from the commit of its STARTED to the commit of its outcome, not merely to the end of user
+code. So the slots bound everything at once: runs in flight, outcomes waiting for a round, and the size of a round.
+
+Count and XOR of the tokens held ride in every heartbeat, so that an attempt that one side has forgotten is noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .executors.port import Attempt
+
+
+class Slots:
+    """Room for ``capacity`` attempts (> 0)."""
+
+    def __init__(self, capacity: int) -> None:
+        if capacity <= 0:
+            raise ValueError(f"a worker needs at least one worker slot, not {capacity}")
+        self.capacity = capacity
+        self.held_xor = 0
+        self._held: set[Attempt] = set()
+
+    @property
+    def held_count(self) -> int:
+        """Attempts whose STARTED is committed and whose outcome is not."""
+        return len(self._held)
+
+    @property
+    def free(self) -> int:
+        """How many more attempts may be held."""
+        return self.capacity - len(self._held)
+
+    def holds(self, attempt: Attempt) -> bool:
+        """Whether this very attempt is still ours; False for one that was forgotten."""
+        return attempt in self._held
+
+    def hold(self, attempts: Iterable[Attempt]) -> None:
+        """Give each a slot. Their STARTED is committed."""
+        for attempt in attempts:
+            self._held.add(attempt)
+            self.held_xor ^= attempt.token
+        # The loop's share and its release in the same round keep this true; anything else is a bug.
+        assert len(self._held) <= self.capacity, f"{len(self._held)} attempts in {self.capacity} slots"
+
+    def release(self, attempts: Iterable[Attempt]) -> None:
+        """Free the slots of these. Their outcome is committed."""
+        for attempt in attempts:
+            self._held.remove(attempt)
+            self.held_xor ^= attempt.token
+
+    def clear(self) -> None:
+        """Forget all: the incarnation that held them is over."""
+        self._held.clear()
+        self.held_xor = 0

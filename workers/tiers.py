@@ -1,0 +1,144 @@
+"""One tier's consumer: what was taken from it in this turn, and the positions that ride in the round.
+
+What must hold:
+
+* a partition is started in one way only, at assignment and after every trouble: from the group's committed position,
+  asked for after the producer's init; where there is none, from the position rebuilt from run-events, never from the
+  start of the topic (an ignored STARTED would not stop user code);
+* what was taken counts for one round: it is dropped when its partition is revoked, or when the round is void;
+* a worker without room keeps serving the group: it skips polling for a second, then pauses and polls for nothing.
+  Not sooner, because a pause throws away the prefetch and costs up to 0.7 s at the resume (kafka.md 4.2).
+
+How it fails: BackendDown and Fenced from the broker; the partitions concerned stay unstarted and the next turn tries
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from waterclock.log.port import Consumer, Polled, Record, TopicPartition
+from waterclock.model.errors import Fenced
+from waterclock.model.job import Tier
+from waterclock.transact import Round, Rounds
+
+from .incarnation import TwinLives
+
+Rebuild = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]]
+
+_UNPOLLED_S_MAX = 1.0
+_NEVER = -1
+
+
+class TierConsumer:
+    """A member of one tier's group. ``rebuild`` answers positions for partitions that have no committed one."""
+
+    def __init__(self, tier: Tier, consumer: Consumer, rounds: Rounds, rebuild: Rebuild) -> None:
+        self.tier = tier
+        self.taken: list[Record] = []
+        self._consumer = consumer
+        self._rounds = rounds
+        self._rebuild = rebuild
+        self._unstarted: set[TopicPartition] = set()
+        self._next: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        self._paused = False
+        self._polled_at_s = float("-inf")
+
+    def take(self, limit: int, now_s: float) -> int:
+        """Take up to ``limit`` records into ``taken``; answers how many came. Raises BackendDown, Fenced, TwinLives."""
+        self._start()
+        if self._paused:
+            self._consumer.resume()
+            self._paused = False
+        self._polled_at_s = now_s
+        records = self._poll(limit)
+        self.taken.extend(records)
+        for record in records:
+            self._next[TopicPartition(record.topic, record.partition)] = record.offset + 1
+        self._start()
+        return len(records)
+
+    def attend(self, now_s: float) -> None:
+        """Serve the membership where no record was asked for lately. Raises BackendDown."""
+        if now_s - self._polled_at_s < _UNPOLLED_S_MAX:
+            return
+        if not self._paused:
+            self._consumer.pause()
+            self._paused = True
+        self._poll(0)
+
+    def drained(self) -> None:
+        """Nothing taken is undecided: let the positions step over markers and gaps, so that the lag reads 0."""
+        assert not self.taken, "a position may run ahead of what was taken only between rounds"
+        for partition in self._next:
+            position = self._consumer.position(partition)
+            if position is not None and position > self._next[partition]:
+                self._next[partition] = position
+
+    @property
+    def joined(self) -> bool:
+        """Whether the group has this member, with or without a partition for it."""
+        return self._consumer.metadata().generation >= 0
+
+    @property
+    def moved(self) -> bool:
+        """Whether there is a position to commit."""
+        return self._next != self._committed
+
+    def advance(self, draft: Round) -> None:
+        """Put the positions that moved into the round."""
+        for partition, offset in self._next.items():
+            if offset != self._committed[partition]:
+                draft.advance(self._consumer, partition, offset)
+
+    def settled(self) -> None:
+        """The round has landed: its positions are the committed ones, and what was taken is claimed."""
+        self._committed.update(self._next)
+        self.taken.clear()
+
+    def void(self) -> None:
+        """The round is void: drop what was taken and start every partition again from what is committed."""
+        self.taken.clear()
+        self._unstarted = set(self._consumer.owned())
+        self._next.clear()
+        self._committed.clear()
+
+    def close(self) -> None:
+        """Stop. The static member keeps its partitions for the session, for the restart of this process slot."""
+        self._consumer.close()
+
+    def _poll(self, limit: int) -> Sequence[Record]:
+        try:
+            polled = self._rounds.poll(self._consumer, limit, 0.0)
+        except Fenced as fenced:
+            # Not the producer's fencing: a static member is put out by nobody but another one of the same name.
+            raise TwinLives(self._rounds.transactional_id, str(fenced)) from fenced
+        self._follow(polled)
+        return polled.records
+
+    def _follow(self, polled: Polled) -> None:
+        if polled.revoked:
+            gone = set(polled.revoked)
+            self.taken = [record for record in self.taken if TopicPartition(record.topic, record.partition) not in gone]
+            self._unstarted -= gone
+            for partition in gone:
+                self._next.pop(partition, None)
+                self._committed.pop(partition, None)
+        self._unstarted.update(polled.assigned)
+
+    def _start(self) -> None:
+        if not self._unstarted:
+            return
+        partitions = sorted(self._unstarted & self._consumer.owned())
+        found = self._rounds.positions(self._consumer, partitions)
+        missing = [partition for partition in partitions if found[partition] is None]
+        rebuilt = self._rebuild(missing) if missing else {}
+        positions = {}
+        for partition in partitions:
+            committed = found[partition]
+            positions[partition] = rebuilt[partition] if committed is None else committed.offset
+            self._committed[partition] = _NEVER if committed is None else committed.offset
+        self._consumer.start(positions)
+        self._next.update(positions)
+        self._unstarted.clear()
