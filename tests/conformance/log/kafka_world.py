@@ -1,98 +1,86 @@
-"""The world on a real broker: time passes by itself, and a proxy loses what a case wants lost.
-
-One broker for the session, of its own, because its advertised listener leads through the proxy.
-"""
+"""The world of a real broker, behind a proxy that can lose commits."""
 
 from __future__ import annotations
 
-import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.conformance.proxy import Fate, Proxy
 from waterclock.log.kafka import KafkaLog
-from waterclock.log.kafka_topics import ensure_topics
 from waterclock.log.port import TopicPartition
-from waterclock.stack.servers import start_kafka
-from waterclock.wire.names import TopicSpec
 
+from .doubt_proxy import DoubtProxy
 from .world import Kept
 
 _WAIT_S = 30.0
-_PAUSE_S = 0.02
-
-
-class ProxiedKafka:
-    """A real Kafka whose clients all go through ``proxy``."""
-
-    def __init__(self, address: str, proxy: Proxy) -> None:
-        self.address = address
-        self.proxy = proxy
-
-
-@contextmanager
-def proxied_kafka(folder: Path) -> Iterator[ProxiedKafka]:
-    """Start it; the proxy is the bootstrap as well. Raises StackTrouble where there is no Java or there are no jars."""
-    proxy = Proxy()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    server = start_kafka(folder, port=port, advertised_port=proxy.port)
-    try:
-        proxy.aim(server.port)
-        yield ProxiedKafka(f"127.0.0.1:{proxy.port}", proxy)
-    finally:
-        proxy.close()
-        server.stop()
+_PAUSE_S = 0.01
+_ADMIN_TIMEOUT_S = 15.0
 
 
 class KafkaWorld:
-    _made_count = 0
+    """``prefix`` makes names that no other session has; ``begun`` counts the cases."""
 
-    def __init__(self, kafka: ProxiedKafka, closing: ExitStack) -> None:
-        self._kafka = kafka
+    def __init__(self, closing: ExitStack, proxy: DoubtProxy, admin: AdminClient, prefix: str) -> None:
         self._closing = closing
+        self._proxy = proxy
+        self._admin = admin
+        self._prefix = prefix
+        self._made_count = 0
 
     def new_topic(self, partitions: int = 1, *, append_time: bool = False, compact: bool = False) -> str:
         name = self.new_name("topic")
-        config = {"min.cleanable.dirty.ratio": "0.01"} if compact else {}
-        config["cleanup.policy"] = "compact" if compact else "delete"
-        config["message.timestamp.type"] = "LogAppendTime" if append_time else "CreateTime"
-        ensure_topics(self._kafka.address, [TopicSpec(name, partitions, config)])
+        config = {
+            "message.timestamp.type": "LogAppendTime" if append_time else "CreateTime",
+            "cleanup.policy": "compact" if compact else "delete",
+            "max.message.bytes": str(1 << 20),
+        }
+        made = self._admin.create_topics([NewTopic(name, partitions, 1, config=config)])
+        made[name].result(_ADMIN_TIMEOUT_S)
+        self.advance_or_wait(lambda: self._has_leaders(name, partitions), f"leaders of {name}")
         return name
 
     def new_name(self, start: str) -> str:
-        KafkaWorld._made_count += 1
-        return f"{start}-{KafkaWorld._made_count}"
+        self._made_count += 1
+        return f"{self._prefix}-{start}-{self._made_count}"
 
-    def new_log(self, client_id: str = "case") -> KafkaLog:
-        return self.keep(KafkaLog(self._kafka.address, client_id=client_id, session_timeout_s=6))
+    def new_log(
+        self, client_id: str = "case", *, transaction_timeout_s: float = 10.0, session_timeout_s: float = 10.0
+    ) -> KafkaLog:
+        return self.keep(
+            KafkaLog(
+                f"127.0.0.1:{self._proxy.port}",
+                client_id=client_id,
+                transaction_timeout_s=transaction_timeout_s,
+                session_timeout_s=session_timeout_s,
+            )
+        )
 
     def keep(self, closable: Kept) -> Kept:
         self._closing.callback(closable.close)
         return closable
 
     def lose_commit(self, transactional_id: str, *, applied: bool) -> None:
-        self._kafka.proxy.rule(transactional_id, Fate.LOSE_ANSWER if applied else Fate.LOSE_REQUEST)
+        self._proxy.lose_commit(transactional_id, applied=applied)
 
     def delete_records(self, place: TopicPartition, before: int) -> None:
-        with AdminClient({"bootstrap.servers": self._kafka.address}) as admin:
-            for answer in admin.delete_records([Place(place.topic, place.partition, before)]).values():
-                answer.result(10)
+        asked = Place(place.topic, place.partition, before)
+        for answer in self._admin.delete_records([asked]).values():
+            answer.result(_ADMIN_TIMEOUT_S)
 
     def clean(self, topic: str) -> None:
-        """The broker cleans when it likes."""
+        """The broker's cleaner comes when it likes."""
 
     def advance_or_wait(self, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + _WAIT_S
-        while time.monotonic() < deadline:
-            if condition():
-                return
+        while not condition():
+            if time.monotonic() > deadline:
+                pytest.fail(f"still waiting after {_WAIT_S} s for: {what}")
             time.sleep(_PAUSE_S)
-        pytest.fail(f"still waiting after {_WAIT_S} s for: {what}")
+
+    def _has_leaders(self, topic: str, partitions: int) -> bool:
+        found = self._admin.list_topics(topic, _ADMIN_TIMEOUT_S).topics[topic].partitions
+        return len(found) == partitions and all(each.leader >= 0 for each in found.values())
