@@ -1,0 +1,205 @@
+"""The retry router's story: own, read, decide, answer.
+
+It follows run-events. Every attempt that ended badly gets its verdict in the same round that advances the offsets past
+it, so a crash repeats neither; every verdict that is read back as accepted gets its dead letter in the round that
+advances past the verdict. What must hold: one verdict for each ended attempt and one letter for each accepted verdict,
+across crashes, take-overs and doubtful commits. How it fails: any trouble drops what is held and begins again from the
+committed position (design §5.5); fenced by a twin it stops, and the message names the id.
+
+First form: nothing is tried again, leases are not kept yet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import structlog
+
+from waterclock.clock import Clock
+from waterclock.log.following import beginning
+from waterclock.log.port import Log, Outgoing, Polled, Record, TopicPartition
+from waterclock.model.errors import BackendDown, Fenced, LostResource, UndecodableRecord
+from waterclock.model.events import Reject, SourceRecord
+from waterclock.model.fold import Fold
+from waterclock.transact import Round, Rounds
+from waterclock.wire.codec import decode_event
+from waterclock.wire.messages import dead_letter_message, event_message, reject_message
+from waterclock.wire.names import Names
+
+from .decide import decide
+from .letters import letter, read_work
+from .shard import GivenUp, Shard, Undecided, Wanted
+
+ROLE = "retry-router"
+
+_POLL_S = 0.05
+_TROUBLE_WAIT_S = 0.5
+
+_log = structlog.get_logger()
+
+
+class RetryRouter:
+    """The core. ``instance`` is the process slot's stable name, ``generation`` that of the topics."""
+
+    def __init__(
+        self,
+        log: Log,
+        clock: Clock,
+        names: Names,
+        instance: str,
+        *,
+        generation: int = 1,
+        round_records: int = 1_000,
+        offsets_every_s: float = 2.0,
+    ) -> None:
+        self._log = log
+        self._clock = clock
+        self._names = names
+        self._generation = generation
+        self._round_records = round_records
+        self._offsets_every_s = offsets_every_s
+        self._consumer = log.consumer(names.group(ROLE), [names.run_events], instance=instance)
+        self._rounds = Rounds(log, names.transactional_id(ROLE, instance))
+        self._shards: dict[int, Shard] = {}
+        self._to_take: set[TopicPartition] = set()
+        self._is_troubled = False
+        self._offsets_due_s = 0.0
+        self._has_joined = False
+        self._ignored: Counter[str] = Counter()
+
+    @property
+    def ready(self) -> bool:
+        """A member of the group, and every partition that is ours has caught up."""
+        return self._has_joined and not self._to_take and all(shard.live for shard in self._shards.values())
+
+    def step(self) -> bool:
+        """One cycle; see ``waterclock.role``. Raises Fenced, and FoldFull at the bound of open runs."""
+        try:
+            if self._is_troubled:
+                self._notice(self._rounds.poll(self._consumer, 0, _TROUBLE_WAIT_S))
+                self._is_troubled = False
+            self._take_over()
+            polled = self._rounds.poll(self._consumer, self._round_records, _POLL_S)
+            self._notice(polled)
+            return self._answer(self._read(polled.records)) or bool(polled.records or polled.assigned)
+        except Fenced:
+            raise
+        except (LostResource, BackendDown) as trouble:
+            self._start_over(trouble)
+            return False
+
+    def drain(self) -> bool:
+        """Commit what is decided; there is nothing else to finish."""
+        try:
+            self._commit(self._rounds.draft())
+        except (LostResource, BackendDown) as trouble:
+            _log.warning("last positions not committed", trouble=str(trouble))
+        return False
+
+    def close(self) -> None:
+        """Give up the producer, and the membership as a static member does: the slot's next process takes over."""
+        self._rounds.close()
+        self._consumer.close()
+
+    def _notice(self, polled: Polled) -> None:
+        """Membership: forget what is no longer ours, remember what must be taken over."""
+        for gone in polled.revoked:
+            self._shards.pop(gone.partition, None)
+            self._to_take.discard(gone)
+        self._to_take.update(polled.assigned)
+        self._has_joined = self._has_joined or bool(polled.assigned) or bool(self._consumer.owned())
+
+    def _take_over(self) -> None:
+        """Start new partitions where their fold begins: the producer first, then the positions, then the ends."""
+        if not self._to_take:
+            return
+        committed = self._rounds.positions(self._consumer, sorted(self._to_take))
+        starts = {place: beginning(self._log, place, position) for place, position in committed.items()}
+        self._consumer.start({place: start.start_at for place, start in starts.items()})
+        for place, start in starts.items():
+            self._shards[place.partition] = Shard(place, start, Fold(generation=self._generation))
+            _log.info("partition taken over", partition=place.partition, **start._asdict())
+        self._to_take.clear()
+        self._offsets_due_s = self._clock.monotonic_s()
+
+    def _start_over(self, trouble: Exception) -> None:
+        """Every trouble leads back to the committed positions (design §5.5)."""
+        _log.warning("begins again from the committed positions", trouble=str(trouble))
+        self._shards.clear()
+        self._to_take = set(self._consumer.owned())
+        self._is_troubled = True
+
+    def _read(self, records: Sequence[Record]) -> Wanted:
+        """Fold the records; afterwards every shard stands at the consumer's position."""
+        wanted = Wanted()
+        shards = self._shards
+        for record in records:
+            shard = shards.get(record.partition)
+            if shard is None:
+                continue
+            if not shard.live and record.offset >= shard.act_from:
+                shard.go_live(wanted)
+            try:
+                event = decode_event(record.value or b"")
+            except UndecodableRecord as error:
+                if shard.live:
+                    wanted.rejects.append(self._reject(record, error))
+                continue
+            shard.take(event, record.offset, wanted)
+        for shard in shards.values():
+            if shard.catch_up(self._consumer):
+                shard.go_live(wanted)
+        self._ignored.update(wanted.ignored)
+        return wanted
+
+    def _answer(self, wanted: Wanted) -> bool:
+        """Verdicts, letters and rejects, and the positions, in one round. False when nothing was due."""
+        letters = self._letters(wanted.given_up)
+        draft = self._rounds.draft()
+        draft.extend(self._verdicts(wanted.undecided))
+        draft.extend(letters)
+        draft.extend(wanted.rejects)
+        if not draft.messages and self._clock.monotonic_s() < self._offsets_due_s:
+            return False
+        return self._commit(draft)
+
+    def _commit(self, draft: Round) -> bool:
+        """Send the round with every position that moved. Raises LostResource, BackendDown."""
+        positions = {shard: due for shard in self._shards.values() if (due := shard.to_commit()) is not None}
+        for shard, due in positions.items():
+            draft.advance(self._consumer, shard.partition, due.offset, due.metadata)
+        self._offsets_due_s = self._clock.monotonic_s() + self._offsets_every_s
+        if self._ignored:
+            _log.info("events ignored", **self._ignored)
+            self._ignored.clear()
+        if draft.empty:
+            return False
+        self._rounds.commit(draft)
+        for shard, due in positions.items():
+            shard.committed = due
+        return bool(draft.messages)
+
+    def _verdicts(self, undecided: Iterable[Undecided]) -> list[Outgoing]:
+        now = self._clock.now()
+        return [event_message(self._names, decide(run_id, state, trail, now)) for run_id, state, trail in undecided]
+
+    def _letters(self, given_up: Sequence[GivenUp]) -> list[Outgoing]:
+        """The dead letters, with their work records read back first: no round is open over that."""
+        if not given_up:
+            return []
+        places = [each.work_place for each in given_up]
+        work = read_work(self._log, [place for place in places if place])
+        now = self._clock.now()
+        return [
+            dead_letter_message(self._names, letter(each, work.get(place) if place else None, now))
+            for each, place in zip(given_up, places, strict=True)
+        ]
+
+    def _reject(self, record: Record, error: UndecodableRecord) -> Outgoing:
+        topic, partition, offset, _, key, value, headers = record
+        source = SourceRecord(topic, partition, offset, key, value, headers)
+        _log.warning("undecodable event", partition=partition, offset=offset, reason=error.message)
+        return reject_message(
+            self._names, Reject(ROLE, error.message, error.pointer, error.hint, self._clock.now(), source)
+        )

@@ -1,0 +1,377 @@
+"""The retry router on the Log in memory: one verdict for each failed attempt, one letter for each verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from waterclock.retry_router.loop import RetryRouter
+
+from waterclock.clock import ManualClock
+from waterclock.log.memory import CommitFate, Killed, MemoryCluster, MemoryLog
+from waterclock.log.port import Isolation, Outgoing, TopicPartition
+from waterclock.log.reading import read_range
+from waterclock.model.events import (
+    DeadLetter,
+    Ended,
+    EventKind,
+    Origin,
+    Pending,
+    Reject,
+    RunEvent,
+    Started,
+    WorkRecord,
+)
+from waterclock.model.fold import parse_fold_from
+from waterclock.model.ids import make_run_id, ordinal
+from waterclock.model.job import Tier
+from waterclock.wire.codec import decode_any
+from waterclock.wire.messages import event_message, work_message
+from waterclock.wire.names import Names, topic_specs
+
+JOB = "acme:nightly"
+OTHER = "acme:hourly"
+NAMES = Names()
+GENERATION = 1
+HOSTILE = b"\xc3\x01 no event"
+
+
+class World:
+    """A cluster, and a hand that writes to it what dispatcher and worker would."""
+
+    def __init__(self, partitions: int = 1) -> None:
+        self.clock = ManualClock()
+        self.cluster = MemoryCluster(self.clock)
+        for spec in topic_specs(NAMES, partitions):
+            self.cluster.create_topic(spec.name, spec.partitions)
+        self.log = MemoryLog(self.cluster, "hand")
+        self.appender = self.log.appender()
+        self.made = 0
+
+    def append(self, message: Outgoing) -> int:
+        offset = self.appender.append(message).offset
+        assert offset is not None
+        return offset
+
+    def event(self, kind: EventKind, run_id: str, attempt: int = 0, **parts: object) -> int:
+        event = RunEvent(kind, run_id.partition("@")[0], run_id, self.clock.now(), attempt)._replace(**parts)
+        return self.append(event_message(NAMES, event))
+
+    def claimed(self, job_id: str = JOB, attempt: int = 1) -> tuple[str, int]:
+        """A run that was made and claimed; returns its id and fencing token."""
+        self.made += 1
+        fire_at = self.clock.now() + self.made * 1_000_000
+        run_id = make_run_id(job_id, fire_at)
+        detail = Pending(1, fire_at, fire_at, Tier.HIGH, Origin.SCHEDULE)
+        self.event(EventKind.PENDING, run_id, detail=detail)
+        work = WorkRecord(run_id, fire_at, fire_at, 1, job_id, 1, Tier.HIGH, "default", "invoice", b"payload")
+        message = work_message(NAMES, work)
+        place = self.cluster.place_of(message)
+        claim = Started(place.topic, place.partition, self.append(message))
+        token = self.event(EventKind.STARTED, run_id, attempt, worker="w-1", incarnation=3, detail=claim)
+        return run_id, ordinal(GENERATION, token)
+
+    def ended(self, kind: EventKind, run_id: str, token: int, error_class: str = "ValueError") -> int:
+        detail = Ended(self.clock.now(), error_class, "no invoice 4711")
+        return self.event(kind, run_id, 1, worker="w-1", incarnation=3, token=token, detail=detail)
+
+    def failed(self, job_id: str = JOB) -> str:
+        run_id, token = self.claimed(job_id)
+        self.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+        return run_id
+
+    def router(self, instance: str = "retry-router-1", **parts: int) -> RetryRouter:
+        return RetryRouter(
+            MemoryLog(self.cluster, instance), self.clock, NAMES, instance, generation=GENERATION, **parts
+        )
+
+    def turn(self, *routers: RetryRouter, steps: int = 30) -> None:
+        for _ in range(steps):
+            for router in routers:
+                router.step()
+            self.clock.advance(200_000)
+
+    def dump(self, topic: str) -> list[object]:
+        found: list[object] = []
+        for partition in range(self.log.partitions(topic)):
+            place = TopicPartition(topic, partition)
+            end = self.log.high_watermark(place)
+            records = read_range(self.log, Isolation.COMMITTED, place, self.log.low_watermark(place), end)
+            found.extend(decode_any(record.value) for record in records if record.value and record.value != HOSTILE)
+        return found
+
+    def verdicts(self) -> Counter[str]:
+        events = [each for each in self.dump(NAMES.run_events) if isinstance(each, RunEvent)]
+        return Counter(each.run_id for each in events if each.kind is EventKind.RUN_FAILED)
+
+    def letters(self) -> list[DeadLetter]:
+        return [each for each in self.dump(NAMES.dlq) if isinstance(each, DeadLetter)]
+
+    def lag(self) -> int:
+        place = TopicPartition(NAMES.run_events, 0)
+        committed = self.cluster.group(NAMES.group("retry-router")).committed(place)
+        assert committed is not None
+        return self.log.high_watermark(place) - committed.offset
+
+
+def test_a_failed_attempt_gets_one_verdict_and_its_run_one_dead_letter() -> None:
+    world = World()
+    run_id, token = world.claimed()
+    router = world.router()
+    world.turn(router)
+    assert not world.verdicts()
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    world.turn(router)
+    assert world.verdicts() == {run_id: 1}
+    [letter] = world.letters()
+    assert (letter.run_id, letter.reason, letter.error_class) == (run_id, "ValueError", "ValueError")
+    assert (letter.error_message, letter.attempts) == ("no invoice 4711", 1)
+    assert letter.work is not None
+    assert letter.work.topic == NAMES.runs(Tier.HIGH)
+    work = decode_any(letter.work.value or b"")
+    assert isinstance(work, WorkRecord)
+    assert (work.run_id, work.payload) == (run_id, b"payload")
+    assert ("ce_subject", run_id.encode()) in letter.work.headers
+
+
+def test_a_timed_out_attempt_is_given_up_with_its_outcome_as_the_reason() -> None:
+    world = World()
+    run_id, token = world.claimed()
+    world.ended(EventKind.ATTEMPT_TIMED_OUT, run_id, token, error_class="")
+    world.turn(world.router())
+    assert world.verdicts() == {run_id: 1}
+    assert [letter.reason for letter in world.letters()] == ["timed-out"]
+
+
+def test_a_success_asks_for_nothing() -> None:
+    world = World()
+    run_id, token = world.claimed()
+    world.ended(EventKind.ATTEMPT_SUCCEEDED, run_id, token)
+    world.turn(world.router())
+    assert not world.verdicts()
+    assert not world.letters()
+
+
+def test_stale_and_repeated_failures_get_no_verdict_of_their_own() -> None:
+    world = World()
+    run_id, token = world.claimed()
+    router = world.router()
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token - 1)
+    world.turn(router)
+    assert not world.verdicts()
+    for _ in range(3):
+        world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    world.turn(router)
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    world.turn(router)
+    assert world.verdicts() == {run_id: 1}
+    assert len(world.letters()) == 1
+
+
+def test_a_cancelled_run_needs_no_verdict() -> None:
+    world = World()
+    run_id, token = world.claimed()
+    world.event(EventKind.CANCEL_REQUESTED, run_id)
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    world.turn(world.router())
+    assert not world.verdicts()
+    assert not world.letters()
+
+
+def test_no_letter_for_a_verdict_that_is_not_accepted() -> None:
+    world = World()
+    run_id, _ = world.claimed()
+    world.turn(router := world.router())
+    world.event(EventKind.RUN_FAILED, run_id, 1, reason="forged")
+    world.turn(router)
+    assert not world.letters()
+
+
+def test_an_expired_run_that_was_never_claimed_gets_a_letter_that_says_so() -> None:
+    world = World()
+    fire_at = world.clock.now()
+    run_id = make_run_id(JOB, fire_at)
+    world.event(EventKind.PENDING, run_id, detail=Pending(1, fire_at, fire_at, Tier.LOW, Origin.SCHEDULE))
+    world.turn(router := world.router())
+    world.event(EventKind.RUN_EXPIRED, run_id, reason="expired")
+    world.turn(router)
+    assert [(each.reason, each.work, each.attempts) for each in world.letters()] == [
+        ("expired; never-claimed", None, 0)
+    ]
+
+
+def test_work_that_retention_removed_is_named_as_gone() -> None:
+    world = World()
+    world.turn(router := world.router())
+    run_id, token = world.claimed()
+    world.turn(router)
+    world.cluster.partition(TopicPartition(NAMES.runs(Tier.HIGH), 0)).delete_before(1)
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    world.turn(router)
+    assert world.verdicts() == {run_id: 1}
+    assert [(each.reason, each.work) for each in world.letters()] == [("ValueError; work-record-gone", None)]
+
+
+def test_many_letters_of_one_round_find_each_its_own_work() -> None:
+    world = World()
+    runs = [world.failed(JOB if number % 2 else OTHER) for number in range(50)]
+    world.turn(world.router())
+    letters = world.letters()
+    assert sorted(each.run_id for each in letters) == sorted(runs)
+    for each in letters:
+        assert each.work is not None
+        work = decode_any(each.work.value or b"")
+        assert isinstance(work, WorkRecord)
+        assert work.run_id == each.run_id
+
+
+def test_undecodable_bytes_go_to_rejects_once_and_reading_goes_on() -> None:
+    world = World()
+    world.turn(router := world.router())
+    world.append(Outgoing(NAMES.run_events, JOB.encode(), HOSTILE))
+    run_id = world.failed()
+    world.turn(router)
+    world.turn(world.router())
+    [reject] = world.dump(NAMES.rejects)
+    assert isinstance(reject, Reject)
+    assert (reject.role, reject.source.value) == ("retry-router", HOSTILE)
+    assert world.verdicts() == {run_id: 1}
+
+
+def test_a_first_start_answers_only_what_is_still_undecided() -> None:
+    world = World()
+    decided = world.failed()
+    world.event(EventKind.RUN_FAILED, decided, 1, reason="ValueError")
+    waiting = world.failed()
+    world.turn(world.router())
+    assert world.verdicts() == {decided: 1, waiting: 1}
+    assert [letter.run_id for letter in world.letters()] == [waiting]
+
+
+def test_a_first_start_decides_nothing_before_it_has_read_to_the_end() -> None:
+    world = World()
+    decided = world.failed()
+    for _ in range(5):
+        world.claimed(OTHER)
+    world.event(EventKind.RUN_FAILED, decided, 1, reason="ValueError")
+    world.turn(world.router(round_records=1), steps=60)
+    assert world.verdicts() == {decided: 1}
+
+
+def test_a_successor_knows_the_runs_that_began_before_the_committed_position() -> None:
+    world = World()
+    first = world.router()
+    run_id, token = world.claimed()
+    world.turn(first)
+    assert world.lag() == 0
+    world.cluster.kill("retry-router-1")
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    world.turn(world.router())
+    assert world.verdicts() == {run_id: 1}
+    assert len(world.letters()) == 1
+
+
+def test_lag_reads_zero_at_rest_and_the_metadata_is_never_erased() -> None:
+    world = World()
+    run_id, _ = world.claimed()
+    world.failed()
+    router = world.router()
+    world.turn(router)
+    assert world.lag() == 0
+    committed = world.cluster.group(NAMES.group("retry-router")).committed(TopicPartition(NAMES.run_events, 0))
+    assert committed is not None
+    assert parse_fold_from(committed.metadata) == 0
+    world.event(EventKind.CANCEL_REQUESTED, run_id, 1)
+    router.step()
+    router.drain()
+    assert world.lag() == 0
+
+
+def test_lost_metadata_makes_a_successor_read_everything_kept() -> None:
+    world = World()
+    run_id, token = world.claimed()
+    world.turn(world.router())
+    place = TopicPartition(NAMES.run_events, 0)
+    group = world.cluster.group(NAMES.group("retry-router"))
+    committed = group.committed(place)
+    assert committed is not None
+    world.cluster.kill("retry-router-1")
+    group.commit({place: committed._replace(metadata="")})
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    world.turn(world.router())
+    assert world.verdicts() == {run_id: 1}
+
+
+@pytest.mark.parametrize(
+    "fate", [CommitFate.UNANSWERED, CommitFate.LOST, CommitFate.ABORTS, CommitFate.DOUBLED], ids=lambda fate: fate.name
+)
+@pytest.mark.parametrize("commit", range(4))
+def test_doubtful_commits_neither_lose_nor_double_a_verdict_or_a_letter(fate: CommitFate, commit: int) -> None:
+    world = World()
+    world.turn(router := world.router())
+    fates = world.cluster.faults
+    for _ in range(commit):
+        fates.next_commit("waterclock.retry-router.retry-router-1", CommitFate.LANDS)
+    fates.next_commit("waterclock.retry-router.retry-router-1", fate)
+    runs = [world.failed() for _ in range(3)]
+    world.turn(router, steps=10)
+    runs.append(world.failed())
+    world.turn(router, steps=80)
+    assert world.verdicts() == dict.fromkeys(runs, 1)
+    assert sorted(letter.run_id for letter in world.letters()) == sorted(runs)
+
+
+def crash_at(call: int) -> Callable[[str, str], None]:
+    """A plan: the router's process dies at its n-th port call."""
+    calls = 0
+
+    def on_call(client_id: str, _operation: str) -> None:
+        nonlocal calls
+        if client_id == "retry-router-1":
+            calls += 1
+            if calls == call:
+                raise Killed("planned")
+
+    return on_call
+
+
+@pytest.mark.parametrize("call", range(1, 60))
+def test_a_crash_at_any_call_neither_loses_nor_doubles_a_verdict_or_a_letter(call: int) -> None:
+    world = World()
+    before = world.failed()
+    world.cluster.faults.on_call = crash_at(call)
+    during: list[str] = []
+
+    def live() -> None:
+        router = world.router()
+        world.turn(router, steps=3)
+        during.extend([world.failed(), world.failed()])
+        world.turn(router, steps=60)
+
+    with pytest.raises(Killed):
+        live()
+    world.cluster.kill("retry-router-1")
+    world.cluster.faults.on_call = None
+    during = during or [world.failed(), world.failed()]
+    world.turn(world.router(), steps=80)
+    assert world.verdicts() == dict.fromkeys([before, *during], 1)
+    assert sorted(letter.run_id for letter in world.letters()) == sorted([before, *during])
+    assert world.lag() == 0
+
+
+def test_partitions_that_move_to_another_router_are_answered_once() -> None:
+    world = World(partitions=4)
+    jobs = [f"acme:job-{number}" for number in range(12)]
+    runs = [world.failed(job) for job in jobs]
+    one = world.router("retry-router-1", round_records=3)
+    world.turn(one, steps=4)
+    runs += [world.failed(job) for job in jobs]
+    two = world.router("retry-router-2", round_records=3)
+    world.turn(one, two, steps=60)
+    runs += [world.failed(job) for job in jobs]
+    world.turn(one, two, steps=60)
+    assert world.verdicts() == dict.fromkeys(runs, 1)
+    assert sorted(letter.run_id for letter in world.letters()) == sorted(runs)
+    assert one.ready
+    assert two.ready

@@ -1,0 +1,79 @@
+"""One micro-batch: what happened to many runs, folded to one row for each.
+
+Must hold: nothing is dropped at the bound; the loop hands a full batch over before it reads on. Rows are built when
+the batch is handed over, and are values: what happens to a run afterwards belongs to the next batch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from waterclock.log.following import Followed, Position
+from waterclock.log.port import Committed, Record
+from waterclock.model.events import EventKind, Pending, RunEvent, Skipped
+from waterclock.model.fold import OpenRun
+from waterclock.store.port import AttemptRow, AuditRow, FailureRow, History, RunRow, Writing
+
+from .projection import Known, attempt_row, failure_row, follow, run_row, skipped_row
+
+_GIVEN_UP = frozenset({EventKind.RUN_FAILED, EventKind.RUN_EXPIRED})
+
+
+class Batch:
+    """Collects. ``record_count`` counts what was read, also what asks for no row."""
+
+    __slots__ = ("attempts", "audit", "began_s", "failures", "ignored", "record_count", "runs", "skipped")
+
+    def __init__(self, began_s: float) -> None:
+        self.began_s = began_s
+        self.record_count = 0
+        self.runs: dict[str, OpenRun[Known]] = {}
+        self.skipped: list[RunRow] = []
+        self.attempts: list[AttemptRow] = []
+        self.failures: list[FailureRow] = []
+        self.audit: list[AuditRow] = []
+        self.ignored: Counter[str] = Counter()
+
+    def take(self, shard: Followed[Known], event: RunEvent, record: Record) -> None:
+        """Fold one event; below the shard's ``act_from`` its row was acknowledged before, and none is written."""
+        fold = shard.fold
+        run = fold.open.get(event.run_id)
+        verdict = fold.apply(event, record.offset)
+        kind, detail = event.kind, event.detail
+        if not verdict.accepted:
+            if shard.live:
+                self.ignored[verdict.reason] += 1
+        elif isinstance(detail, Pending):
+            run = fold.open[event.run_id]
+            run.note = Known(event, detail, record.timestamp_us)
+            if shard.live:
+                self.runs[event.run_id] = run
+        elif run is not None and run.note is not None:
+            follow(run.note, event, run.state)
+            if shard.live:
+                self.runs[event.run_id] = run
+                if kind is EventKind.RETRYING:
+                    self.attempts.append(attempt_row(run.note, run.state, record.timestamp_us))
+                elif kind in _GIVEN_UP:
+                    self.failures.append(failure_row(run.note, event, record.timestamp_us))
+        elif isinstance(detail, Skipped) and shard.live:
+            self.skipped.append(skipped_row(event, detail, record.timestamp_us))
+
+    def history(self) -> History:
+        """The rows, one for each run."""
+        rows = [run_row(run.note, run.state) for run in self.runs.values() if run.note is not None]
+        return History(rows + self.skipped, self.attempts, self.failures, self.audit)
+
+    @property
+    def empty(self) -> bool:
+        """Nothing was read."""
+        return not self.record_count
+
+
+class Write(NamedTuple):
+    """A batch under way, and the positions that may be committed once it is acknowledged."""
+
+    writing: Writing
+    history: History
+    positions: dict[Position, Committed]

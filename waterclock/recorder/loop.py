@@ -1,0 +1,306 @@
+"""The recorder's story: own, read, fold, write, commit.
+
+It projects run-events and commands to Cassandra, for people to read. What must hold: offsets are committed only after
+every row below them is acknowledged, and a row repeats itself under any replay (see ``projection.py``), so a crash
+writes the same cells again and loses none. The next batch is decoded while the last ones are written.
+
+How it fails. Cassandra away: it keeps the batch, repeats it with the same stamps, reads nothing more, and polls to stay
+in its group; history lags and says so. A rebalance or trouble with Kafka: it drops what it holds and begins again from
+the committed positions. It writes no topic: undecodable records are counted here, and rejected by the roles that own
+them (run-events: the retry router; commands: the dispatcher).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+
+import structlog
+
+from waterclock.clock import Clock
+from waterclock.log.following import Beginning, Followed, Position, beginning
+from waterclock.log.port import Committed, Log, Polled, Record, TopicPartition
+from waterclock.model.errors import BackendDown, Fenced, LostResource, UndecodableRecord
+from waterclock.model.fold import Fold
+from waterclock.store.port import Histories
+from waterclock.wire.codec import decode_command, decode_event
+from waterclock.wire.names import Names
+
+from .batch import Batch, Write
+from .projection import Known, audit_row
+
+ROLE = "recorder"
+
+_POLL_S = 0.05
+_TROUBLE_WAIT_S = 0.5
+_COMMITTED_TIMEOUT_S = 10.0
+_WRITE_TIMEOUT_S = 20.0
+
+
+_log = structlog.get_logger()
+
+
+class Recorder:
+    """The core. ``instance`` is the process slot's stable name, ``generation`` that of the topics."""
+
+    def __init__(
+        self,
+        log: Log,
+        store: Histories,
+        clock: Clock,
+        names: Names,
+        instance: str,
+        *,
+        generation: int = 1,
+        batch_records: int = 2_000,
+        batch_s: float = 0.2,
+        writes_in_flight: int = 2,
+        commit_every_s: float = 0.5,
+    ) -> None:
+        self._log = log
+        self._store = store
+        self._clock = clock
+        self._names = names
+        self._generation = generation
+        self._batch_records = batch_records
+        self._batch_s = batch_s
+        self._writes_max = writes_in_flight
+        self._commit_every_s = commit_every_s
+        self._consumer = log.consumer(names.group(ROLE), [names.commands, names.run_events], instance=instance)
+        self._shards: dict[int, Followed[Known]] = {}
+        self._orders: dict[int, Position] = {}
+        self._to_take: set[TopicPartition] = set()
+        self._is_troubled = False
+        self._has_joined = False
+        self._batch = Batch(0.0)
+        self._writes: deque[Write] = deque()
+        self._is_stuck = False
+        self._acknowledged: dict[Position, Committed] = {}
+        self._commit_due_s = 0.0
+        self._ignored: Counter[str] = Counter()
+
+    @property
+    def ready(self) -> bool:
+        """A member of the group, and every partition that is ours has caught up."""
+        return self._has_joined and not self._to_take and all(shard.live for shard in self._shards.values())
+
+    def step(self) -> bool:
+        """One cycle; see ``waterclock.role``. Raises Fenced, and FoldFull at the bound of open runs."""
+        try:
+            if self._is_troubled:
+                self._notice(self._consumer.poll(0, _TROUBLE_WAIT_S))
+                self._is_troubled = False
+            if self._is_stuck:
+                return self._write_again()
+            self._take_over()
+            polled = self._consumer.poll(self._batch_records, _POLL_S)
+            self._notice(polled)
+            self._read(polled.records)
+            if not polled.records or self._is_batch_due():
+                self._hand_over()
+            return bool(polled.records or polled.assigned)
+        except Fenced:
+            raise
+        except (LostResource, BackendDown) as trouble:
+            self._start_over(trouble)
+            return False
+
+    def drain(self) -> bool:
+        """Write what was read and commit it. True while Cassandra has not acknowledged it."""
+        try:
+            if self._is_stuck:
+                self._write_again()
+                return True
+            self._hand_over()
+            while self._writes and not self._is_stuck:  # ends: each turn takes one write off, or sticks
+                self._settle()
+            self._commit()
+        except (LostResource, BackendDown) as trouble:
+            _log.warning("last positions not committed", trouble=str(trouble))
+            return False
+        else:
+            return self._is_stuck
+
+    def close(self) -> None:
+        """Give up the membership as a static member does: the slot's next process takes over."""
+        self._consumer.close()
+
+    def _notice(self, polled: Polled) -> None:
+        """Membership. A batch mixes partitions, so whatever is taken from us, all is dropped and begun again."""
+        if polled.revoked:
+            self._drop()
+        self._to_take.update(polled.assigned)
+        self._has_joined = self._has_joined or bool(self._consumer.owned())
+
+    def _drop(self) -> None:
+        """Forget what is held. Rows under way may still land: they are the ones that will be written again."""
+        self._shards.clear()
+        self._orders.clear()
+        self._writes.clear()
+        self._acknowledged.clear()
+        self._batch = Batch(self._clock.monotonic_s())
+        self._to_take = set(self._consumer.owned())
+        if self._is_stuck:
+            self._is_stuck = False
+            self._consumer.resume()
+
+    def _start_over(self, trouble: Exception) -> None:
+        _log.warning("begins again from the committed positions", trouble=str(trouble))
+        self._drop()
+        self._is_troubled = True
+
+    def _take_over(self) -> None:
+        """Start new partitions: run-events where the fold begins, commands where the last audit row stands."""
+        if not self._to_take:
+            return
+        committed = self._consumer.committed(sorted(self._to_take), _COMMITTED_TIMEOUT_S)
+        starts = {place: self._beginning(place, position) for place, position in committed.items()}
+        self._consumer.start({place: start.start_at for place, start in starts.items()})
+        for place, start in starts.items():
+            if place.topic == self._names.run_events:
+                self._shards[place.partition] = Followed(place, start, Fold(generation=self._generation))
+            else:
+                self._orders[place.partition] = Position(place, start.start_at)
+            _log.info("partition taken over", topic=place.topic, partition=place.partition, **start._asdict())
+        self._to_take.clear()
+
+    def _beginning(self, place: TopicPartition, committed: Committed | None) -> Beginning:
+        """Rows repeat themselves, so where nothing was committed everything kept is written."""
+        start = beginning(self._log, place, committed)
+        if place.topic == self._names.run_events and not start.is_first:
+            return start
+        start_at = start.start_at if committed is None else max(committed.offset, self._log.low_watermark(place))
+        return Beginning(start_at, start_at, start.is_first)
+
+    def _read(self, records: Sequence[Record]) -> None:
+        """Fold the records into the batch."""
+        batch, shards, run_events = self._batch, self._shards, self._names.run_events
+        if batch.empty:
+            batch.began_s = self._clock.monotonic_s()
+        take = batch.take
+        for record in records:
+            if record.topic != run_events:
+                self._audit(record)
+                continue
+            shard = shards.get(record.partition)
+            if shard is None:
+                continue
+            if record.offset >= shard.act_from:
+                shard.live = True
+            try:
+                event = decode_event(record.value or b"")
+            except UndecodableRecord as error:
+                self._cannot_read(record, error)
+                continue
+            take(shard, event, record)
+        batch.record_count += len(records)
+
+    def _audit(self, record: Record) -> None:
+        if record.partition not in self._orders:
+            return
+        try:
+            command = decode_command(record.value or b"")
+        except UndecodableRecord as error:
+            self._cannot_read(record, error)
+            return
+        self._batch.audit.append(audit_row(command, record.timestamp_us, record.partition, record.offset))
+
+    def _cannot_read(self, record: Record, error: UndecodableRecord) -> None:
+        self._ignored["undecodable"] += 1
+        _log.warning("record passed over", topic=record.topic, partition=record.partition, offset=record.offset,
+                     reason=error.message)  # fmt: skip
+
+    def _is_batch_due(self) -> bool:
+        batch = self._batch
+        if batch.record_count >= self._batch_records:
+            return True
+        return self._clock.monotonic_s() - batch.began_s >= self._batch_s
+
+    def _hand_over(self) -> None:
+        """Begin to write the batch, as soon as there is room beside the writes under way; commit what is safe."""
+        room_for = 0 if self._batch.empty else self._writes_max - 1
+        while len(self._writes) > room_for:  # ends: each turn takes one write off, or sticks and returns
+            self._settle()
+            if self._is_stuck:
+                return
+        if not self._batch.empty:
+            self._begin_write()
+        else:
+            self._acknowledged.update(self._positions())
+        if self._clock.monotonic_s() >= self._commit_due_s:
+            self._commit()
+
+    def _begin_write(self) -> None:
+        batch, self._batch = self._batch, Batch(self._clock.monotonic_s())
+        self._ignored.update(batch.ignored)
+        history, positions = batch.history(), self._positions()
+        try:
+            writing = self._store.record(history)
+        except BackendDown as trouble:
+            writing = _Refused(trouble)
+        self._writes.append(Write(writing, history, positions))
+
+    def _positions(self) -> dict[Position, Committed]:
+        """Where every partition stands: all that was delivered is in this batch, or in an earlier one."""
+        due: dict[Position, Committed] = {}
+        for shard in self._shards.values():
+            shard.catch_up(self._consumer)
+        for order in self._orders.values():
+            order.move(self._consumer)
+        for place in (*self._shards.values(), *self._orders.values()):
+            committed = place.to_commit()
+            if committed is not None:
+                due[place] = committed
+        return due
+
+    def _settle(self) -> None:
+        """Wait for the oldest write; where the store gives no answer, stop reading and say so."""
+        try:
+            self._writes[0].writing.wait(_WRITE_TIMEOUT_S)
+        except BackendDown as trouble:
+            self._is_stuck = True
+            self._consumer.pause()
+            _log.warning("history is not written: the batch is kept", trouble=str(trouble))
+        else:
+            self._acknowledged.update(self._writes.popleft().positions)
+
+    def _write_again(self) -> bool:
+        """Repeat the oldest write, with the same stamps; the polls keep us in the group and take nothing."""
+        self._notice(self._consumer.poll(0, _TROUBLE_WAIT_S))
+        if not self._is_stuck:
+            return True  # a rebalance took everything from us meanwhile
+        oldest = self._writes[0]
+        try:
+            writing = self._store.record(oldest.history)
+            writing.wait(_WRITE_TIMEOUT_S)
+        except BackendDown as trouble:
+            _log.warning("history is still not written", trouble=str(trouble))
+            return False
+        self._acknowledged.update(self._writes.popleft().positions)
+        self._is_stuck = False
+        self._consumer.resume()
+        _log.info("history is written again", rows=len(oldest.history.runs))
+        return True
+
+    def _commit(self) -> None:
+        """Commit what is acknowledged, with the offset from which a successor folds. Raises LostResource."""
+        self._commit_due_s = self._clock.monotonic_s() + self._commit_every_s
+        if self._ignored:
+            _log.info("events ignored", **self._ignored)
+            self._ignored.clear()
+        if not self._acknowledged:
+            return
+        self._consumer.commit({place.partition: due for place, due in self._acknowledged.items()})
+        for place, due in self._acknowledged.items():
+            place.committed = due
+        self._acknowledged.clear()
+
+
+class _Refused:
+    """A write that did not even begin."""
+
+    def __init__(self, trouble: BackendDown) -> None:
+        self._trouble = trouble
+
+    def wait(self, timeout_s: float) -> None:  # noqa: ARG002 - the port's signature
+        raise self._trouble
