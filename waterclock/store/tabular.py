@@ -44,8 +44,8 @@ STAMP_AHEAD_US = 2 * rows.US_PER_HOUR
 """Greatest lead of a stamp over the clock: deletes of ``due`` rows carry their command's stamp plus one hour."""
 
 VERSIONS_MAX = 100
-RUN_DAYS = 32
-"""Day partitions that a list of runs looks into: 31 days and the one in progress."""
+RUN_DAYS = 33
+"""Day partitions that a list of runs looks into: tomorrow's (clocks differ), today's and those of 31 days before."""
 
 FAILURE_HOURS = 24
 

@@ -1,0 +1,185 @@
+"""How rows become requests for a real cluster, and what its errors become: with a stand-in for the session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cassandra import ConsistencyLevel, InvalidRequest, OperationTimedOut, Unavailable, WriteTimeout, WriteType
+from cassandra.cluster import NoHostAvailable
+from cassandra.policies import RetryPolicy
+from cassandra.query import BatchStatement, BatchType, BoundStatement, PreparedStatement
+
+from waterclock.clock import SystemClock
+from waterclock.model.errors import BackendDown, WriteUnknown
+from waterclock.store import cassandra as driven
+from waterclock.store.cassandra import CassandraCells
+from waterclock.store.cells import Mutation, Put, Remove, Select
+from waterclock.store.session import _Bounded, connect, translated
+from waterclock.store.statements import delete_text, insert_text, select_text
+from waterclock.store.tables import DUE, JOBS_BY_TENANT, RUNS
+
+
+class Future:
+    """A request that ends at once, or when the test says so."""
+
+    def __init__(self, error: BaseException | None, held: list[Callable[[], None]] | None) -> None:
+        self._error = error
+        self._held = held
+
+    def add_callbacks(
+        self, callback: Callable[..., None], errback: Callable[..., None], callback_args: Any, errback_args: Any
+    ) -> None:
+        def end() -> None:
+            if self._error is None:
+                callback([], *callback_args)
+            else:
+                errback(self._error, *errback_args)
+
+        if self._held is None:
+            end()
+        else:
+            self._held.append(end)
+
+
+class Session:
+    """Keeps what is sent."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.sent: list[BoundStatement | BatchStatement] = []
+        self.held: list[Callable[[], None]] | None = None
+        self._error = error
+
+    def prepare(self, text: str) -> PreparedStatement:
+        return PreparedStatement([], text.encode(), [], text, None, 4, [], None)
+
+    def execute_async(self, statement: BoundStatement | BatchStatement) -> Future:
+        self.sent.append(statement)
+        return Future(self._error, self.held)
+
+    def sizes(self) -> list[int]:
+        return [len(sent._statements_and_parameters) if isinstance(sent, BatchStatement) else 1 for sent in self.sent]
+
+
+def due(slot: int, second: int, env: bytes = b"x" * 100) -> Put:
+    return Put(DUE, (slot, 9, second, "a:b", 1, "", 5, 1, 2, "a", env), 77)
+
+
+def send(session: Session, mutations: list[Mutation]) -> None:
+    CassandraCells(session).write("write_due", mutations).wait(1.0)
+
+
+def test_rows_of_one_partition_go_out_together_and_at_most_a_hundred() -> None:
+    session = Session()
+
+    send(session, [due(slot, second) for second in range(250) for slot in (1, 2)])
+
+    assert sorted(session.sizes()) == [50, 50, 100, 100, 100, 100]
+
+
+def test_few_rows_of_many_partitions_share_requests_of_thirty() -> None:
+    session = Session()
+
+    send(session, [due(slot, second) for slot in range(65) for second in range(1)])
+
+    assert session.sizes() == [30, 30, 5]
+
+
+def test_requests_over_several_partitions_stay_below_what_the_server_refuses() -> None:
+    session = Session()
+
+    send(session, [due(slot, 0, b"x" * 15_000) for slot in range(5)] + [due(9, 0, b"x" * 60_000)])
+
+    assert session.sizes() == [2, 2, 1, 1]
+
+
+def test_no_batch_is_logged() -> None:
+    session = Session()
+
+    send(session, [due(slot, 0) for slot in range(40)])
+
+    assert {sent.batch_type for sent in session.sent if isinstance(sent, BatchStatement)} == {BatchType.UNLOGGED}
+
+
+def test_a_full_window_is_told_and_never_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driven, "ADMISSION_S", 0.01)
+    session = Session()
+    session.held = []
+    cells = CassandraCells(session)
+    under_way = [cells.write("record", [due(1, 0)]) for _ in range(driven.WINDOW)]
+
+    with pytest.raises(BackendDown, match="64 requests under way"):
+        cells.write("record", [due(1, 0)])
+
+    for end in session.held:
+        end()
+    for writing in under_way:
+        writing.wait(0.0)
+    cells.write("record", [due(1, 0)])
+
+
+def test_a_wait_that_runs_out_says_that_the_write_is_unknown() -> None:
+    session = Session()
+    session.held = []
+
+    with pytest.raises(WriteUnknown, match=r"not acknowledged within 0\.01 s"):
+        CassandraCells(session).write("record", [due(1, 0)]).wait(0.01)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (WriteTimeout("slow", write_type=WriteType.SIMPLE), WriteUnknown),
+        (OperationTimedOut(), WriteUnknown),
+        (NoHostAvailable("nobody", {}), BackendDown),
+        (Unavailable("too few"), BackendDown),
+        (ConnectionResetError(), BackendDown),
+        (InvalidRequest("Batch too large"), InvalidRequest),
+    ],
+)
+def test_an_error_of_the_driver_reaches_the_caller_as_one_of_ours(error: Exception, expected: type[Exception]) -> None:
+    with pytest.raises(expected) as caught:
+        send(Session(error), [due(1, 0), due(2, 0)])
+
+    assert caught.type is expected
+
+
+def test_a_read_that_times_out_is_no_unknown_write() -> None:
+    assert type(translated("job", OperationTimedOut(), writing=False)) is BackendDown
+
+
+def test_a_write_is_repeated_twice_with_the_same_consistency_and_no_more() -> None:
+    again = [_Bounded().on_write_timeout(None, ConsistencyLevel.LOCAL_QUORUM, None, 2, 1, tried) for tried in range(3)]
+
+    assert again == [(RetryPolicy.RETRY, ConsistencyLevel.LOCAL_QUORUM)] * 2 + [(RetryPolicy.RETHROW, None)]
+
+
+def test_nobody_at_the_address_is_told_with_the_address() -> None:
+    with pytest.raises(BackendDown, match=r"127\.0\.0\.1 port 1, keyspace k in 0 s"):
+        connect(["127.0.0.1"], 1, SystemClock(), keyspace="k", deadline_s=0.0)
+
+
+def test_every_mutation_carries_its_stamp_and_only_rows_of_their_own_life_a_ttl() -> None:
+    assert insert_text(RUNS).endswith(" USING TIMESTAMP ?")
+    assert insert_text(DUE).endswith(" USING TIMESTAMP ? AND TTL ?")
+    assert delete_text(DUE, 2) == "DELETE FROM due USING TIMESTAMP ? WHERE slot = ? AND minute = ?"
+
+
+def test_every_selection_names_a_whole_partition() -> None:
+    assert select_text(Select(DUE)) == (
+        "SELECT due_at, job_id, revision, entry, fire_at, attempt, tier, tenant, env, WRITETIME(env) FROM due "
+        "WHERE slot = ? AND minute = ?"
+    )
+    assert select_text(Select(JOBS_BY_TENANT, below=2, limited=True)).endswith(
+        "WHERE tenant = ? AND pshard = ? AND (created_at, job_id) < (?, ?) LIMIT ?"
+    )
+
+
+def test_a_delete_is_sent_with_its_stamp_first() -> None:
+    session = Session()
+
+    CassandraCells(session).write("dispose_due", [Remove(DUE, (1, 9), 3_600)]).wait(1.0)
+
+    (sent,) = session.sent
+    assert sent.values == [(3_600).to_bytes(8, "big"), b"\x00\x01", b"\x00\x00\x00\x09"]
