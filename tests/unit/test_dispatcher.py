@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+import random
+from collections import Counter
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from dispatcher_world import START, World, every  # noqa: E402
-
-from waterclock.model.events import EventKind  # noqa: E402
-from waterclock.model.ids import US_PER_S, make_run_id, ordinal  # noqa: E402
-from waterclock.model.job import CommandKind, Cron, JobSpec, Once  # noqa: E402
+from tests.oracle import books
+from tests.unit.dispatcher_world import START, World, every, raw
+from waterclock.model.events import EventKind
+from waterclock.model.ids import US_PER_S, make_run_id, ordinal
+from waterclock.model.job import CommandKind, Cron, JobSpec, Once
 
 
 def test_an_interval_job_makes_each_of_its_runs_once() -> None:
@@ -137,3 +135,42 @@ def test_a_refused_command_goes_to_rejects_and_the_shard_moves_on() -> None:
     world.run(6)
     assert len(world.records("waterclock.rejects")) == 1
     assert len(world.runs()) == 1
+
+
+def test_the_books_balance_under_edits_pauses_absences_and_crashes() -> None:
+    counts = live_through(7) + live_through(11) + live_through(12)
+    assert counts["runs"] > 300
+    assert counts["skipped:coalesced"] > 10
+    assert counts["skipped:paused"] > 10
+    assert counts["triggered"] > 2
+
+
+def live_through(seed: int) -> Counter[str]:
+    rng = random.Random(seed)
+    world = World()
+    world.run(1)
+    jobs = [f"t:job{number}" for number in range(8)]
+    for _ in range(60):
+        job = rng.choice(jobs)
+        kind = rng.choice([*[CommandKind.CREATE] * 3, *list(CommandKind)[2:]])
+        spec = None
+        if kind in (CommandKind.CREATE, CommandKind.UPDATE):
+            spec = rng.choice([
+                every(rng.choice([1, 3, 7, 90])),
+                every(10, start_at=START + rng.randrange(0, 30) * US_PER_S),
+                JobSpec("demo.noop", Cron(rng.choice(["* * * * *", "*/2 * * * *", "1,2 * * * *"]))),
+                JobSpec("demo.noop", Once(world.clock.now() + rng.randrange(-5, 60) * US_PER_S)),
+            ])
+        world.command(kind, job, spec)
+        what = rng.random()
+        if what < 0.2:
+            world.crash()
+        elif what < 0.3:
+            world.clock.advance(rng.choice([30, 70, 200]) * US_PER_S)
+        world.run(rng.choice([0.05, 1, 5, 20]))
+    world.run(120)
+    commands = [raw(record) for record in world.records("waterclock.commands")]
+    events = [raw(record) for record in world.records("waterclock.run-events")]
+    complaints, counts = books.balance(commands, events, world.clock.now() - 5 * US_PER_S)
+    assert complaints == []
+    return counts

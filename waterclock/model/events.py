@@ -270,7 +270,12 @@ class ShardState(NamedTuple):
 
 
 class JobState(NamedTuple):
-    """A record of ``state.dispatcher`` under a job id: every fire of the job at or before ``decided_at`` is decided."""
+    """A record of ``state.dispatcher`` under a job id: every fire of the job at or before ``decided_at`` is decided.
+
+    Kept until the cursor has passed it; while the job is paused (``paused``), until a command ends the pause: the
+    fires of the pause begin after ``decided_at``, whatever the cursor has passed meanwhile.
+    """
 
     job_id: str
     decided_at: Instant
+    paused: bool = False

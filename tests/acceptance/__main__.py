@@ -1,0 +1,59 @@
+"""``python -m tests.acceptance`` lists the checks; with a name it runs one: whole, or with ``--short`` its short form.
+
+A check is a module beside this one with a function ``main(short: bool) -> None`` that raises where the promise is
+broken or where what it wanted to provoke did not happen; its docstring's first line tells what it shows. A module with
+``SHORT_FORM = False`` is never part of ``make test``.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+_HERE = Path(__file__).resolve().parent
+
+
+class Check(NamedTuple):
+    """One check: its name, what it shows, whether ``make test`` runs its short form."""
+
+    name: str
+    shows: str
+    short_form: bool
+
+
+def checks() -> list[Check]:
+    """All checks, by name; found without importing them."""
+    found = ((path, ast.parse(path.read_text(encoding="utf-8"))) for path in sorted(_HERE.glob("[a-z]*.py")))
+    return [
+        Check(path.stem.replace("_", "-"), (ast.get_docstring(tree) or "").partition("\n")[0], _has_short_form(tree))
+        for path, tree in found
+        if any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body)
+    ]
+
+
+def _has_short_form(tree: ast.Module) -> bool:
+    settings = [node for node in tree.body if isinstance(node, ast.Assign)]
+    return not any(ast.unparse(node) == "SHORT_FORM = False" for node in settings)
+
+
+def main(words: list[str]) -> int:
+    known = checks()
+    names = [word for word in words if word != "--short"]
+    if not names:
+        for check in known:
+            print(f"  make show NAME={check.name:<18} {check.shows}")
+        return 0
+    if len(names) > 1 or names[0] not in {check.name for check in known}:
+        print(f"no check is named {' '.join(names)!r}; there are: {', '.join(check.name for check in known)}")
+        return 2
+    module = importlib.import_module(f"tests.acceptance.{names[0].replace('-', '_')}")
+    module.main(short="--short" in words)
+    print(f"{names[0]}: shown")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

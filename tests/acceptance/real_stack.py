@@ -1,0 +1,164 @@
+"""Real servers and real role processes for the acceptance checks, started and killed by pid.
+
+Nothing here looks into a role: what a check judges comes from ``dumps.py`` (topics) and from tables.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from waterclock.clock import SystemClock
+from waterclock.stack.servers import Server, launch_cassandra, launch_kafka
+from waterclock.stack.topics import ensure_topics
+from waterclock.store.migrate import migrate
+from waterclock.wire.names import Names
+
+WAIT_S = 60.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(condition, what: str, timeout_s: float = WAIT_S, every_s: float = 0.05):  # noqa: ANN001, ANN201
+    """The first true value of ``condition()``; a TimeoutError that says what did not happen."""
+    until = time.monotonic() + timeout_s
+    while time.monotonic() < until:
+        value = condition()
+        if value:
+            return value
+        time.sleep(every_s)
+    raise TimeoutError(f"{what}: not within {timeout_s:.0f} s")
+
+
+@dataclass
+class RoleProcess:
+    """One role process: its pid, its log file, and how to start it again."""
+
+    role: str
+    instance: str
+    env: dict[str, str]
+    log_path: Path
+    ready_path: Path
+    args: list[str] = field(default_factory=list)
+    process: subprocess.Popen[bytes] | None = None
+    _log: IO[bytes] | None = None
+
+    def start(self) -> RoleProcess:
+        self.ready_path.unlink(missing_ok=True)
+        self._log = self.log_path.open("ab")
+        env = {**os.environ, **self.env, "WATERCLOCK_INSTANCE": self.instance}
+        env["WATERCLOCK_READY_FILE"] = str(self.ready_path)
+        command = [sys.executable, "-m", f"waterclock.{self.role}", *self.args]
+        self.process = subprocess.Popen(command, env=env, stdout=self._log, stderr=self._log)
+        return self
+
+    def wait_ready(self, timeout_s: float = WAIT_S) -> None:
+        def ready() -> bool:
+            assert self.process is not None
+            if self.process.poll() is not None:
+                tail = self.log_path.read_text()[-2000:]
+                raise RuntimeError(f"{self.instance} ended with {self.process.returncode}:\n{tail}")
+            return self.ready_path.exists()
+
+        wait_for(ready, f"{self.instance} ready", timeout_s)
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def kill(self) -> None:
+        """SIGKILL, by pid."""
+        assert self.process is not None
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self._close()
+
+    def stop(self, timeout_s: float = 20.0) -> int:
+        """SIGTERM, and wait for the drain."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self._close()
+        return self.process.returncode
+
+    def _close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+
+class RealStack:
+    """Kafka, Cassandra, topics and tables in ``folder``; roles are added one by one."""
+
+    def __init__(self, folder: Path, *, partitions: int = 4, prefix: str = "waterclock") -> None:
+        self.folder = folder
+        self.partitions = partitions
+        self.names = Names(prefix)
+        self.roles: dict[str, RoleProcess] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        self._servers: list[Server] = []
+        try:
+            self.cassandra = launch_cassandra(folder / "cassandra", port=free_port())
+            self._servers.append(self.cassandra)
+            self.kafka = launch_kafka(folder / "kafka", port=free_port())
+            self._servers.append(self.kafka)
+            self.kafka.wait_ready()
+            ensure_topics(self.bootstrap, self.names, partitions)
+            self.cassandra.wait_ready()
+            migrate(
+                ["127.0.0.1"], self.cassandra.port, "waterclock", SystemClock(), replication=1
+            )
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.kafka.port}"
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {
+            "WATERCLOCK_KAFKA__BOOTSTRAP": self.bootstrap,
+            "WATERCLOCK_KAFKA__PREFIX": self.names.prefix,
+            "WATERCLOCK_CASSANDRA__PORT": str(self.cassandra.port),
+            "WATERCLOCK_PARTITIONS": str(self.partitions),
+        }
+
+    def role(self, role: str, instance: str, **env: str) -> RoleProcess:
+        """Start a role process (``dispatcher``, ``workers``, ``retry_router``, ``recorder``)."""
+        process = RoleProcess(
+            role, instance, {**self.env, **env}, self.folder / f"{instance}.log", self.folder / f"{instance}.ready"
+        )
+        self.roles[instance] = process
+        return process.start()
+
+    def close(self) -> None:
+        for role in reversed(list(self.roles.values())):
+            if role.process is not None and role.process.poll() is None:
+                role.stop()
+        for server in reversed(self._servers):
+            server.stop()
+
+    def __enter__(self) -> RealStack:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

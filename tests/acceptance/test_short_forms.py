@@ -1,0 +1,24 @@
+"""The short form of every acceptance check: few kills, no figure judged. Whole: ``make show NAME=...``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.__main__ import checks
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 300
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize("name", [check.name for check in checks() if check.short_form])
+def test_short_form_shows_it(name: str) -> None:
+    command = [sys.executable, "-m", "tests.acceptance", name, "--short"]
+    done = subprocess.run(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert done.returncode == 0, f"{name} ended with {done.returncode}:\n{done.stdout[-8_000:]}"
