@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from waterclock.model.cron import compile_cron
 from waterclock.model.document import PAYLOAD_MAX, spec_from_document, spec_from_json, spec_to_document, spec_to_json
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import US_PER_S
@@ -102,9 +103,10 @@ def test_a_fault_is_refused_where_it_is_with_a_hint(document: object, pointer: s
     assert words in str(refused.value)
 
 
-def test_h_is_accepted_where_the_job_is_known() -> None:
-    spec = spec_from_document({"handler": "h", "cron": "H 9 * * *"}, job_id="acme:nightly")
-    assert spec.schedule == Cron("H 9 * * *")
+def test_h_is_replaced_where_the_job_is_known_so_that_nobody_later_needs_its_id() -> None:
+    spec = spec_from_document({"handler": "h", "cron": "H * * * *"}, job_id="acme:nightly")
+    assert spec.schedule == Cron("51 * * * *")
+    assert compile_cron(Cron("51 * * * *")).wild
 
 
 _instants = st.integers(0, 7_258_118_400 * US_PER_S - 1)

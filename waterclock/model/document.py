@@ -16,10 +16,13 @@ import binascii
 import difflib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
 import orjson
 
+from .cron import compile_cron
+from .cron_lint import has_hashed
 from .errors import RequestError
 from .job import Cron, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
 from .schedule import check_schedule
@@ -44,14 +47,17 @@ def spec_from_document(document: object, *, job_id: str = "") -> JobSpec:
 
     Keys: ``handler``; one of ``cron`` (with ``zone``, ``seconds``, ``gap``, ``fold``), ``every`` (with ``start_at``)
     and ``at``; ``tier``, ``pool``; ``payload`` (any JSON value, kept compact) or ``payload_base64`` (any bytes).
-    ``H`` in a cron text is refused while no ``job_id`` is given.
+    ``H`` in a cron text is replaced here by what it means for ``job_id``, so that nobody later needs the id to know the
+    fires; without a ``job_id`` it is refused.
     """
     if not isinstance(document, Mapping):
         _refuse("", "A job is a JSON object", 'Such as {"handler": "demo.ping", "every": "5s"}')
     for key in document:
         _check_key(key)
     schedule = _schedule(document)
-    check_schedule(schedule, job_id=job_id)
+    if isinstance(schedule, Cron) and job_id and has_hashed(schedule.text):
+        schedule = replace(schedule, text=compile_cron(schedule, job_id).resolved)
+    check_schedule(schedule)
     return JobSpec(
         handler=_matching(document, "handler", _HANDLER, HANDLER_MAX, "Name a registered handler, such as demo.ping"),
         schedule=schedule,
