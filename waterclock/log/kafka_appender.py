@@ -40,10 +40,10 @@ class KafkaAppender:
         for _ in range(_FULL_TRIES):
             try:
                 driver.produce(
-                    topic, value, key, -1 if partition is None else partition, None, ticket, 0, list(headers)
+                    topic, value, key, -1 if partition is None else partition, ticket, None, 0, list(headers)
                 )
             except BufferError:
-                driver.poll(_FULL_WAIT_S)
+                self._watch.serve(driver.poll, _FULL_WAIT_S)
             except KafkaException as raised:
                 found = append_error(error_of(raised), f"{self._name}: append to {topic}")
                 if isinstance(found, RequestError):
@@ -51,14 +51,14 @@ class KafkaAppender:
                 raise BackendDown(BACKEND, str(found)) from raised
             else:
                 self._unsettled.append(ticket)
-                driver.poll(0)
+                self._watch.serve(driver.poll, 0)
                 self._trim()
                 return ticket
         raise BackendDown(BACKEND, f"{self._name}: the local queue stayed full for {_FULL_TRIES * _FULL_WAIT_S:.0f} s")
 
     def flush(self, timeout_s: float) -> None:
         if self._driver is not None:
-            self._driver.flush(timeout_s)
+            self._watch.serve(self._driver.flush, timeout_s)
         tickets, self._unsettled = self._unsettled, []
         failed = next((ticket for ticket in tickets if ticket.error is not None), None)
         open_count = sum(1 for ticket in tickets if not ticket.is_reported)

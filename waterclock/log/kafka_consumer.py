@@ -23,6 +23,7 @@ from waterclock.model.errors import BackendDown, LostResource
 from .kafka_closing import close_in_background
 from .kafka_errors import BACKEND, commit_error, error_of, poll_trouble, query_error
 from .kafka_feed import Feed
+from .kafka_places import committed_places, places_of
 from .kafka_properties import Conf
 from .kafka_watch import Watch
 from .port import Committed, GroupMetadata, Polled, Record, TopicPartition
@@ -41,6 +42,7 @@ class KafkaConsumer:
 
     def __init__(self, conf: Conf, group: str, topics: Sequence[str], *, headers: bool) -> None:
         self._group = group
+        self._topics: tuple[str, ...] | None = tuple(topics)
         watch = Watch(group)
         self._driver = Consumer(conf, logger=watch, error_cb=watch.on_error)
         self._feed = Feed(self._driver, watch, group, headers=headers)
@@ -49,19 +51,19 @@ class KafkaConsumer:
         self._assigned: list[TopicPartition] = []
         self._revoked: list[TopicPartition] = []
         self._held: deque[Record] = deque()
+        self._before: dict[TopicPartition, int | None] = {}
         self._is_paused = False
         self._is_stalled = False
         self._is_closed = False
         self.metadata()  # a client whose private layout has changed must not get as far as a commit
-        self._driver.subscribe(
-            list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
-        )
 
     @property
     def group(self) -> str:
         return self._group
 
     def poll(self, max_records: int, timeout_s: float) -> Polled:
+        if self._topics is not None:
+            self._join(self._topics)
         self._assigned, self._revoked = [], []
         if max_records <= 0:
             self._serve(timeout_s)
@@ -95,7 +97,7 @@ class KafkaConsumer:
         kept = {at: self._next(at) for at in self._starts if at not in positions}
         self._starts = {**kept, **positions}
         self._held.clear()
-        places = [Place(at.topic, at.partition, offset) for at, offset in self._starts.items()]
+        places = places_of(self._starts)
         try:
             self._driver.assign(places)
             self._is_stalled = False
@@ -107,9 +109,8 @@ class KafkaConsumer:
     def position(self, partition: TopicPartition) -> int | None:
         for record in self._held:
             if record.partition == partition.partition and record.topic == partition.topic:
-                return record.offset
-        found = self._driver.position([Place(partition.topic, partition.partition)])[0].offset
-        return found if found >= 0 and partition in self._starts else None
+                return self._before.get(partition, record.offset)
+        return self._fetched(partition)
 
     def committed(
         self, partitions: Sequence[TopicPartition], timeout_s: float
@@ -134,9 +135,8 @@ class KafkaConsumer:
     def commit(self, positions: Mapping[TopicPartition, Committed]) -> None:
         if not positions:
             return
-        places = [Place(at.topic, at.partition, to.offset, to.metadata or None) for at, to in positions.items()]
         try:
-            for place in self._driver.commit(offsets=places, asynchronous=False):
+            for place in self._driver.commit(offsets=committed_places(positions), asynchronous=False):
                 if place.error is not None:
                     raise commit_error(place.error, f"{self._group}: commit {place.topic}[{place.partition}]")
         except KafkaException as raised:
@@ -159,8 +159,18 @@ class KafkaConsumer:
             self._leave()
         close_in_background(self._driver.close, self._group, wait_s=_CLOSE_WAIT_S)
 
+    def _join(self, topics: tuple[str, ...]) -> None:
+        """At the first poll, not before: the client would join in the background, and make the group wait for us."""
+        self._require_open()
+        self._driver.subscribe(
+            list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+        )
+        self._topics = None
+
     def _serve(self, timeout_s: float) -> None:
         """Serve the membership; what the client hands out meanwhile is set aside, up to a bound, then paused."""
+        if not self._held:
+            self._before = {at: self._fetched(at) for at in self._starts}
         if len(self._held) >= HELD_MAX and not self._is_stalled:
             self._is_stalled = True
             self._halt()
@@ -170,6 +180,7 @@ class KafkaConsumer:
         """What was set aside comes first. Polls all the same, for the membership, before anything is handed out."""
         held = self._held
         self._hold(self._feed.take(max(1, max_records - len(held)), 0.0))
+        self._before = {}
         records = [held.popleft() for _ in range(min(max_records, len(held)))]
         if not held and self._is_stalled:
             self._is_stalled = False
@@ -179,6 +190,13 @@ class KafkaConsumer:
     def _hold(self, records: list[Record]) -> None:
         if not self._revoked:
             self._held.extend(records)
+
+    def _fetched(self, at: TopicPartition) -> int | None:
+        """The client's own position: behind the last record it handed out, and the markers it has passed since."""
+        if at not in self._starts:
+            return None
+        found = self._driver.position([Place(at.topic, at.partition)])[0].offset
+        return found if found >= 0 else None
 
     def _next(self, at: TopicPartition) -> int:
         position = self.position(at)

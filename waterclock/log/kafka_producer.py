@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka import TopicPartition as Place
 
 from waterclock.model.errors import RoundAborted, RoundInDoubt, WaterclockError
 
 from .kafka_closing import close_in_background
 from .kafka_errors import append_error, error_of, init_error, round_error
+from .kafka_places import committed_places
 from .kafka_properties import Conf
 from .kafka_watch import Watch
 from .port import Committed, GroupMetadata, Outgoing, Ticket, TopicPartition
@@ -69,11 +69,11 @@ class KafkaProducer:
             self._live.init_transactions(timeout_s)
         except KafkaException as raised:
             raise init_error(error_of(raised), f"{self._name}: init") from raised
-        self._live.poll(0)
+        self._serve()
         self._watch.losses = 0  # what was lost before the id was ours can touch no transaction of ours
 
     def begin(self) -> None:
-        self._live.poll(0)
+        self._serve()
         if self.dirty:
             raise self._dirty_error()
         try:
@@ -108,9 +108,8 @@ class KafkaProducer:
         return ticket
 
     def send_offsets(self, offsets: Mapping[TopicPartition, Committed], group: GroupMetadata) -> None:
-        places = [Place(at.topic, at.partition, to.offset, to.metadata or None) for at, to in offsets.items()]
         try:
-            self._live.send_offsets_to_transaction(places, group.raw, _SEND_OFFSETS_TIMEOUT_S)
+            self._live.send_offsets_to_transaction(committed_places(offsets), group.raw, _SEND_OFFSETS_TIMEOUT_S)
         except KafkaException as raised:
             raise self._round_error(raised, "send_offsets") from raised
 
@@ -119,7 +118,7 @@ class KafkaProducer:
             self._live.commit_transaction(timeout_s)
         except KafkaException as raised:
             raise self._round_error(raised, "commit") from raised
-        self._live.poll(0)  # hear of connections lost on the way: committed, yet not to be used again
+        self._serve()  # hear of connections lost on the way: committed, yet not to be used again
 
     def abort(self, timeout_s: float) -> None:
         self._await_first_report()
@@ -131,7 +130,7 @@ class KafkaProducer:
                 self._is_dirty = True
                 found = RoundInDoubt(str(found))
             raise found from raised
-        self._live.poll(0)
+        self._serve()
 
     def close(self) -> None:
         driver, self._driver = self._driver, None
@@ -147,7 +146,7 @@ class KafkaProducer:
     def _append(self, message: Outgoing, ticket: FollowedTicket) -> FollowedTicket:
         topic, key, value, headers, partition = message
         try:
-            self._produce(topic, value, key, -1 if partition is None else partition, None, ticket, 0, list(headers))
+            self._produce(topic, value, key, -1 if partition is None else partition, ticket, None, 0, list(headers))
         except (BufferError, KafkaException) as raised:
             self._append_again(message, ticket, raised)
         return ticket
@@ -161,9 +160,9 @@ class KafkaProducer:
         for _ in range(_FULL_TRIES):
             if isinstance(raised, KafkaException):
                 raise self._append_error(raised, topic) from raised
-            self._live.poll(_FULL_WAIT_S)
+            self._serve(_FULL_WAIT_S)
             try:
-                self._produce(topic, value, key, where, None, ticket, 0, list(headers))
+                self._produce(topic, value, key, where, ticket, None, 0, list(headers))
             except (BufferError, KafkaException) as again:
                 raised = again
             else:
@@ -178,8 +177,14 @@ class KafkaProducer:
             self._is_dirty = True
         return found
 
+    def _serve(self, timeout_s: float = 0.0) -> None:
+        self._watch.serve(self._live.poll, timeout_s)
+
     def _round_error(self, raised: KafkaException, doing: str) -> WaterclockError:
-        found = round_error(error_of(raised), f"{self._name}: {doing}")
+        error = error_of(raised)
+        if error.fatal():
+            self._watch.fatal = error
+        found = round_error(error, f"{self._name}: {doing}")
         if not isinstance(found, RoundAborted):
             self._is_dirty = True
         return found
@@ -193,7 +198,7 @@ class KafkaProducer:
         first = self._first
         deadline = time.monotonic() + _FIRST_REPORT_WAIT_S
         while first is not None and not first.is_reported and time.monotonic() < deadline:
-            self._live.poll(_FULL_WAIT_S)
+            self._serve(_FULL_WAIT_S)
 
 
 def close_producer(driver: Producer) -> None:

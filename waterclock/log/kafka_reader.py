@@ -14,6 +14,7 @@ from confluent_kafka import TopicPartition as Place
 from .kafka_closing import close_in_background
 from .kafka_errors import error_of, query_error
 from .kafka_feed import Feed
+from .kafka_places import places_of
 from .kafka_properties import Conf
 from .kafka_watch import Watch
 from .port import Record, TopicPartition
@@ -33,7 +34,7 @@ class KafkaReader:
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         self._starts = dict(positions)
         try:
-            self._driver.assign([Place(at.topic, at.partition, offset) for at, offset in positions.items()])
+            self._driver.assign(places_of(positions))
         except KafkaException as raised:
             raise query_error(error_of(raised), f"{self._name}: assign") from raised
 

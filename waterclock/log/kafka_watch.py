@@ -14,10 +14,11 @@ s. A producer is replaced after the first, and a new one starts without that mem
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
-from .kafka_errors import ALL_DOWN, CONNECTION_LOST
+from .kafka_errors import ALL_DOWN, CONNECTION_LOST, error_of
 
 _FAILURES = frozenset({"FAIL", "REQTMOUT"})
 
@@ -38,6 +39,13 @@ class Watch:
         if parts and parts[0] in _FAILURES:
             self.losses += 1
         _logger.log(level, f"%s: {form}", self._name, *parts)
+
+    def serve(self, poll: Callable[[float], object], timeout_s: float) -> None:
+        """Poll a producer for its reports and news. A fatal error comes as an exception from there, once: kept."""
+        try:
+            poll(timeout_s)
+        except KafkaException as raised:
+            self.on_error(error_of(raised))
 
     def on_error(self, error: KafkaError) -> None:
         """The client's ``error_cb``."""
