@@ -9,9 +9,8 @@ only count. A batch may be applied in part: whoever sees WriteUnknown repeats it
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from threading import BoundedSemaphore, Condition
-from typing import TypeAlias
 
 from cassandra import ConsistencyLevel
 from cassandra.cluster import ResponseFuture, ResultSet, Session
@@ -20,6 +19,7 @@ from cassandra.query import BatchStatement, BatchType, BoundStatement, PreparedS
 from waterclock.clock import Clock
 from waterclock.model.errors import BackendDown, WriteUnknown
 
+from .batching import Batch, Sized, batches
 from .cells import Mutation, Put, Select, Value, Values
 from .migrate import wait_for_schema
 from .session import CONNECTION_ERRORS, REQUEST_TIMEOUT_S, connect, translated
@@ -31,17 +31,6 @@ WINDOW = 64
 
 ADMISSION_S = 3 * REQUEST_TIMEOUT_S
 """Longest wait for a place in the window: each request in it ends within one time-out."""
-
-OWN_BATCH_ROWS = 8
-"""From here on the rows of one partition get a batch of their own."""
-
-PARTITION_ROWS_MAX = 100
-PARTITION_BYTES_MAX = 512 * 1024
-"""Bounds of a single-partition batch (the server's: half a commit-log segment, which is 8 MiB in our stack)."""
-
-MIXED_ROWS_MAX = 30
-MIXED_BYTES_MAX = 40 * 1024
-"""Bounds of a batch over several partitions: the server refuses 50 KiB."""
 
 
 class CassandraWriting:
@@ -73,49 +62,6 @@ class CassandraWriting:
                 raise WriteUnknown("cassandra", f"{self._operation}: not acknowledged within {timeout_s:g} s")
             if self._error is not None:
                 raise translated(self._operation, self._error, writing=True)
-
-
-class _Sized:
-    """A mutation ready to be sent, and about how large the server takes it to be."""
-
-    __slots__ = ("size", "statement")
-
-    def __init__(self, statement: BoundStatement, size: int) -> None:
-        self.statement = statement
-        self.size = size
-
-
-_Batch: TypeAlias = list[_Sized]
-
-
-def batches(groups: Sequence[_Batch]) -> Iterator[_Batch]:
-    """Cut what goes to each partition into requests: large groups alone, small ones together."""
-    mixed: _Batch = []
-    size = 0
-    for group in groups:
-        if len(group) >= OWN_BATCH_ROWS:
-            yield from _cut(group)
-            continue
-        for each in group:
-            if mixed and (len(mixed) >= MIXED_ROWS_MAX or size + each.size > MIXED_BYTES_MAX):
-                yield mixed
-                mixed, size = [], 0
-            mixed.append(each)
-            size += each.size
-    if mixed:
-        yield mixed
-
-
-def _cut(group: _Batch) -> Iterator[_Batch]:
-    part: _Batch = []
-    size = 0
-    for each in group:
-        if part and (len(part) >= PARTITION_ROWS_MAX or size + each.size > PARTITION_BYTES_MAX):
-            yield part
-            part, size = [], 0
-        part.append(each)
-        size += each.size
-    yield part
 
 
 class CassandraCells:
@@ -160,8 +106,8 @@ class CassandraCells:
     def close(self) -> None:
         self._session.cluster.shutdown()
 
-    def _by_partition(self, operation: str, mutations: Sequence[Mutation]) -> list[_Batch]:
-        groups: dict[tuple[str, Values], _Batch] = {}
+    def _by_partition(self, operation: str, mutations: Sequence[Mutation]) -> list[Batch]:
+        groups: dict[tuple[str, Values], Batch] = {}
         for mutation in mutations:
             packer, prepared = self._packer(operation, mutation)
             bound = BoundStatement(prepared)
@@ -171,10 +117,10 @@ class CassandraCells:
             else:
                 bound.values = packed = packer.remove(mutation)
                 place = mutation.table.name, mutation.key[: packer.partition_width]
-            groups.setdefault(place, []).append(_Sized(bound, packer.size(packed)))
+            groups.setdefault(place, []).append(Sized(bound, packer.size(packed)))
         return list(groups.values())
 
-    def _send(self, writing: CassandraWriting, operation: str, batch: _Batch) -> None:
+    def _send(self, writing: CassandraWriting, operation: str, batch: Batch) -> None:
         if not self._room.acquire(timeout=ADMISSION_S):
             raise BackendDown("cassandra", f"{operation}: {WINDOW} requests under way, none ended in {ADMISSION_S:g} s")
         writing.begin()
@@ -217,7 +163,7 @@ class CassandraCells:
             raise translated(operation, error, writing=False) from error
 
 
-def _statement(batch: _Batch) -> BoundStatement | BatchStatement:
+def _statement(batch: Batch) -> BoundStatement | BatchStatement:
     if len(batch) == 1:
         return batch[0].statement
     statement = BatchStatement(BatchType.UNLOGGED)
