@@ -85,10 +85,14 @@ def ready_producer(world: LogWorld, log: Log, transactional_id: str) -> Producer
 def open_round(world: LogWorld, log: Log, producer: Producer, messages: Sequence[Outgoing]) -> list[Ticket]:
     """An open transaction whose records have reached the broker (all of them go to one partition)."""
     place = TopicPartition(messages[0].topic, messages[0].partition or 0)
-    end = log.high_watermark(place) + len(messages)
+    before = len(everything(log, Isolation.UNCOMMITTED, place))
     producer.begin()
     tickets = [producer.append_tracked(each) for each in messages]
-    world.advance_or_wait(lambda: log.high_watermark(place) >= end, "the open round's records are on the broker")
+
+    def have_arrived() -> bool:
+        return len(everything(log, Isolation.UNCOMMITTED, place)) == before + len(messages)
+
+    world.advance_or_wait(have_arrived, "the open round's records are on the broker")
     return tickets
 
 
