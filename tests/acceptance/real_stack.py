@@ -17,9 +17,9 @@ from typing import IO
 
 from waterclock.clock import SystemClock
 from waterclock.stack.servers import Server, launch_cassandra, launch_kafka
-from waterclock.stack.topics import ensure_topics
+from waterclock.log.kafka_topics import ensure_topics
 from waterclock.store.migrate import migrate
-from waterclock.wire.names import Names
+from waterclock.wire.names import Names, topic_specs
 
 WAIT_S = 60.0
 
@@ -120,7 +120,7 @@ class RealStack:
             self.kafka = launch_kafka(folder / "kafka", port=free_port())
             self._servers.append(self.kafka)
             self.kafka.wait_ready()
-            ensure_topics(self.bootstrap, self.names, partitions)
+            ensure_topics(self.bootstrap, topic_specs(self.names, partitions))
             self.cassandra.wait_ready()
             migrate(
                 ["127.0.0.1"], self.cassandra.port, "waterclock", SystemClock(), replication=1
