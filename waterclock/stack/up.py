@@ -13,9 +13,10 @@ import time
 from collections.abc import Callable, Mapping
 
 from waterclock.clock import SystemClock
+from waterclock.log.kafka_topics import ensure_topics
 from waterclock.settings import Settings
 from waterclock.store.migrate import migrate, migrations
-from waterclock.wire.names import Names
+from waterclock.wire.names import Names, topic_specs
 
 from . import cassandra_server, kafka_server
 from .banner import machine, other_port, where_to_look
@@ -30,10 +31,11 @@ from .server import Server
 from .servers import launch_cassandra, launch_kafka
 from .state import read_state, sole_owner
 from .supervise import RolePlan, ServerPlan, Supervisor, Whereabouts
-from .topics import ensure_topics
 from .trouble import StackTrouble
 
 _WORKER_DRAIN_S = 3.0
+_BROKER_DEFAULT = -1
+"""Replication of topics on a cluster that is not ours: as its operators decided."""
 
 Say = Callable[[str], None]
 
@@ -189,15 +191,12 @@ class Up:
 
     def _make_topics(self) -> str:
         settings = self._settings
-        names = Names(settings.kafka.prefix)
-        made, wanted = ensure_topics(
-            self._where().bootstrap,
-            names,
-            settings.partitions,
-            pools=sorted({"default", settings.worker.pool}),
-            client=settings.kafka.client,
-        )
-        return f"topics {wanted}/{wanted} ({made} made, {settings.partitions} partitions each)"
+        pools = sorted({"default", settings.worker.pool})
+        specs = topic_specs(Names(settings.kafka.prefix), settings.partitions, pools)
+        extra = {key: str(value) for key, value in settings.kafka.client.items()}
+        copies = 1 if self._own_kafka else _BROKER_DEFAULT
+        made = ensure_topics(self._where().bootstrap, specs, replication_factor=copies, extra=extra)
+        return f"topics {len(specs)}/{len(specs)} ({len(made)} made, {settings.partitions} partitions each)"
 
     def _run_schema(self) -> str:
         where, cassandra = self._where(), self._settings.cassandra

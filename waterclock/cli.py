@@ -1,0 +1,105 @@
+"""``waterclock``: the operator's front door. Names the commands, and loads only the one that is asked for.
+
+``waterclock --help`` therefore answers in a fifth of a second, whatever a command needs. Errors of ours become what,
+why and the next command on stderr, and an exit code (``commands/failing.py``); anything else is a bug, with its trace.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+from waterclock.model.errors import WaterclockError
+
+
+class _Entry(NamedTuple):
+    """Where a command lives. ``whole``: the module's app is the command itself, else one of its commands."""
+
+    module: str
+    help: str
+    panel: str
+    whole: bool = True
+
+
+_JOBS, _LOOK, _STACK = "Jobs and runs", "Look inside", "Local stack"
+
+_ENTRIES = {
+    "job": _Entry("job", "Define, look at and change jobs.", _JOBS),
+    "run": _Entry("run", "Look at runs.", _JOBS),
+    "worker": _Entry("worker", "Run your own handlers.", _JOBS),
+    "cron": _Entry("cron", "Understand cron expressions.", _JOBS),
+    "topics": _Entry("topics", "Look into topics.", _LOOK),
+    "lag": _Entry("lag", "How far behind each group is.", _LOOK),
+    "up": _Entry("stack", "Start Kafka, Cassandra and all roles.", _STACK, whole=False),
+    "down": _Entry("stack", "Stop the stack of this folder.", _STACK, whole=False),
+    "status": _Entry("stack", "Show the processes of the stack.", _STACK, whole=False),
+    "logs": _Entry("stack", "Print the logs of the stack's processes.", _STACK, whole=False),
+}
+
+
+class _LazyGroup(TyperGroup):
+    """Lists stand-ins, and puts the real command in place when one is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, stand_in, rest = super().resolve_command(ctx, args)
+        return name, stand_in if name is None or stand_in is None else _load(name), rest
+
+
+def _load(name: str) -> Any:
+    entry = _ENTRIES[name]
+    command: Any = typer.main.get_command(import_module(f"waterclock.commands.{entry.module}").app)
+    return command if entry.whole else command.commands[name]
+
+
+app = typer.Typer(
+    cls=_LazyGroup,
+    help="A distributed job scheduler on Kafka and Cassandra.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(*, wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"waterclock {version('waterclock')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    *,
+    version: bool = typer.Option(False, "--version", callback=lambda value: _show_version(wanted=value), is_eager=True),
+) -> None:
+    """A distributed job scheduler on Kafka and Cassandra."""
+
+
+def _stand_in() -> None:
+    """Never called: ``_LazyGroup`` puts the real command in its place."""
+
+
+for _name, _entry in _ENTRIES.items():
+    app.command(_name, help=_entry.help, rich_help_panel=_entry.panel)(_stand_in)
+
+
+def main() -> None:
+    """Run the command that ``sys.argv`` names; ends the process with its exit code."""
+    try:
+        app()
+    except WaterclockError as error:
+        from waterclock.commands.failing import told
+
+        lines, exit_code = told(error)
+        for line in lines:
+            typer.echo(line, err=True)
+        sys.exit(exit_code)
+
+
+if __name__ == "__main__":
+    main()

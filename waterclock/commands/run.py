@@ -1,0 +1,138 @@
+"""``waterclock run``: what has run, what runs, and what waits for ever."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from waterclock.clock import SystemClock
+from waterclock.model.errors import NotFound
+from waterclock.model.events import Outcome, RunStatus
+from waterclock.model.ids import US_PER_S, make_run_id, parse_run_id
+from waterclock.store.port import AttemptRow, RunRow
+
+from .connect import here, job_id_of, names_of, open_log, open_store
+from .liveness import judge
+from .output import OutputOption, instant_text, payload_text, say, show_one, show_rows
+
+app = typer.Typer(add_completion=False, help="Look at runs.", no_args_is_help=True)
+
+_PAGE_MAX = 500
+
+
+@app.command("list")
+def list_runs(
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Whose runs; without: use --failed")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="The failed runs of the last 24 hours")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=_PAGE_MAX)] = 20,
+    output: OutputOption = None,
+) -> None:
+    """List runs, newest first: of one job, or all that failed in the last 24 hours."""
+    settings = here()
+    if job is None and not failed:
+        raise typer.BadParameter("name a JOB, or give --failed")
+    with open_store(settings) as store:
+        if job is not None:
+            job_id = job_id_of(settings, job)
+            rows = [_line(row) for row in store.runs(job_id, limit) if not failed or row.status is RunStatus.FAILED]
+        else:
+            rows = [
+                {
+                    "run": make_run_id(row.job_id, row.fire_at, row.series, row.node),
+                    "status": "FAILED",
+                    "ended_at": instant_text(row.ended_at),
+                    "error": row.reason,
+                }
+                for row in store.failures(settings.tenant, limit)
+            ]
+    show_rows(rows, ("run", "status", "attempt", "started_at", "took_s", "worker", "error"), output)
+    if not rows:
+        say("no runs yet: `waterclock job show JOB` tells when it fires next")
+
+
+@app.command()
+def show(run: Annotated[str, typer.Argument(metavar="RUN", help="A run id")], output: OutputOption = None) -> None:
+    """Show one run: its attempts, result or error; of one that waits for ever, why."""
+    settings = here()
+    place = parse_run_id(run)
+    with open_store(settings) as store:
+        row = store.run(place.job_id, place.fire_at, place.series)
+        if row is None:
+            raise NotFound(
+                f"History knows no run {run}",
+                hint=f"`waterclock run list {place.job_id}` shows those it knows; history may lag: `waterclock lag`",
+            )
+        attempts = store.attempts(place.job_id, place.fire_at, place.series)
+    card = _card(row) | {"attempts": [_attempt_text(each) for each in attempts]}
+    if row.status is RunStatus.RUNNING:
+        with open_log(settings) as log:
+            now, ttl_s = SystemClock().now(), settings.worker.lease_ttl_s
+            liveness = judge(log, names_of(settings), row, lease_ttl_s=ttl_s, now=now)
+        card["worker_alive"] = liveness.alive
+        card["note"] = liveness.why if liveness.alive else f"it waits for ever: its worker is dead ({liveness.why})"
+    show_one(card, output)
+
+
+def _line(row: RunRow) -> dict[str, Any]:
+    return {
+        "run": make_run_id(row.job_id, row.fire_at, row.series),
+        "status": row.status.name,
+        "attempt": row.attempt or None,
+        "started_at": instant_text(row.started_at),
+        "took_s": _took_s(row.started_at, row.ended_at),
+        "worker": row.worker or None,
+        "error": _first_line(row.error) or row.reason or None,
+    }
+
+
+def _card(row: RunRow) -> dict[str, Any]:
+    skipped = row.status is RunStatus.SKIPPED
+    return {
+        "run": make_run_id(row.job_id, row.fire_at, row.series),
+        "job": row.job_id,
+        "status": row.status.name,
+        "fire_time": instant_text(row.fire_at),
+        "made_by": row.origin.lower(),
+        "tier": row.tier.word,
+        "revision": row.revision,
+        "attempt": row.attempt or None,
+        "outcome": row.outcome.name.lower() if row.outcome is not Outcome.NONE else None,
+        "dispatched_at": instant_text(row.dispatched_at),
+        "started_at": instant_text(row.started_at),
+        "ended_at": instant_text(row.ended_at),
+        "took_s": _took_s(row.started_at, row.ended_at),
+        "worker": row.worker or None,
+        "fencing_token": row.fence or None,
+        "result": _result(row.result),
+        "error": row.error or None,
+        "reason": row.reason or None,
+        "skipped_count": row.skipped_count if skipped else None,
+        "skipped_to": instant_text(row.skipped_to) if skipped else None,
+        "zone": row.zone or None,
+        "tzdata": row.tzdata or None,
+    }
+
+
+def _result(result: bytes | None) -> Any:
+    """A handler's return value is kept as JSON."""
+    if not result:
+        return None
+    try:
+        return orjson.loads(result)
+    except orjson.JSONDecodeError:
+        return payload_text(result)
+
+
+def _attempt_text(row: AttemptRow) -> str:
+    took = _took_s(row.started_at, row.ended_at)
+    return f"{row.attempt}: {row.outcome.name.lower()} on {row.worker} in {took} s {_first_line(row.error)}".rstrip()
+
+
+def _took_s(started_at: int, ended_at: int) -> float | None:
+    return round((ended_at - started_at) / US_PER_S, 3) if started_at and ended_at else None
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]

@@ -1,0 +1,160 @@
+"""``waterclock up | down | status | logs``: the local stack of this folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from waterclock.model.errors import NotFound
+from waterclock.settings import load_settings
+from waterclock.stack.down import purge, stop_stack
+from waterclock.stack.following import follow_logs, last_lines
+from waterclock.stack.state import birth_of, read_state
+
+from .failing import CommandFailed
+from .output import OutputOption, say, show_rows
+
+app = typer.Typer(add_completion=False)
+
+_DETACHED_READY_S = 180.0
+
+DataDirOption = Annotated[
+    Path | None, typer.Option("--data-dir", help="Where data, logs and state are [.waterclock]", show_default=False)
+]
+
+
+@app.command()
+def up(
+    app_target: Annotated[str | None, typer.Option("--app", help="MODULE:APP, your handlers [the demo's]")] = None,
+    workers: Annotated[int | None, typer.Option(min=0, max=64, help="How many [2]")] = None,
+    dispatchers: Annotated[int | None, typer.Option(min=1, max=16, help="How many [2]")] = None,
+    kafka_port: Annotated[int, typer.Option(help="[9092, or another where it is taken]", show_default=False)] = 0,
+    cql_port: Annotated[int, typer.Option(help="[9042, or another where it is taken]", show_default=False)] = 0,
+    bootstrap: Annotated[str | None, typer.Option(help="Use this Kafka instead of starting one")] = None,
+    contact_points: Annotated[str | None, typer.Option(help="Use this Cassandra instead of starting one")] = None,
+    java_home: Annotated[Path | None, typer.Option(help="The Java to use")] = None,
+    data_dir: DataDirOption = None,
+    detach: Annotated[bool, typer.Option("-d", "--detach", help="Return once all is ready; it goes on")] = False,
+) -> None:
+    """Start Kafka, Cassandra and all roles, and keep them running until Ctrl-C."""
+    flags = _flags(
+        kafka={"bootstrap": bootstrap},
+        cassandra={"contact_points": contact_points},
+        worker={"app": app_target},
+        stack={"data_dir": data_dir, "java_home": java_home, "workers": workers, "dispatchers": dispatchers},
+    )
+    settings = load_settings(flags)
+    if detach:
+        _detach(settings.stack.data_dir.resolve())
+        return
+    from waterclock.stack.up import Up
+
+    Up(settings, say, kafka_port=kafka_port, cql_port=cql_port).run()
+
+
+@app.command()
+def down(
+    data_dir: DataDirOption = None,
+    purge_data: Annotated[bool, typer.Option("--purge", help="Delete its data too")] = False,
+) -> None:
+    """Stop the stack of this folder; with --purge delete its data."""
+    folder = _data_dir(data_dir)
+    say("stopped" if stop_stack(folder) else "nothing was running")
+    if purge_data:
+        say(f"deleted {folder}" if purge(folder) else f"there was nothing in {folder}")
+
+
+@app.command()
+def status(data_dir: DataDirOption = None, output: OutputOption = None) -> None:
+    """Show the processes of the stack. Exit code 0 when all is ready, 1 when not."""
+    folder = _data_dir(data_dir)
+    state = read_state(folder)
+    if state is None or not state.alive:
+        raise CommandFailed(f"No stack runs in {folder}", hint="`waterclock up` starts one")
+    rows: list[dict[str, Any]] = [
+        {
+            **process._asdict(),
+            "restarts": process.restart_count,
+            "pid": process.pid or None,
+            "life": process.life if not process.pid or birth_of(process.pid) else "ended",
+        }
+        for process in state.processes
+    ]
+    show_rows(rows, ("name", "life", "pid", "restarts", "address", "version"), output)
+    say(f"{state.phase} for {time.time() - state.started_at_s:.0f} s (supervisor: pid {state.pid})")
+    if state.phase != "ready" or any(row["life"] != "ready" for row in rows):
+        raise typer.Exit(1)
+
+
+@app.command()
+def logs(
+    name: Annotated[list[str] | None, typer.Argument(help="Which processes [all]")] = None,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Wait for more; Ctrl-C ends")] = False,
+    lines: Annotated[int, typer.Option("-n", help="Begin with so many of the last lines of each")] = 20,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Print the logs of the stack's processes."""
+    folder = _data_dir(data_dir) / "logs"
+    known = {path.stem: path for path in sorted(folder.glob("*.log"))}
+    unknown = [each for each in name or () if each not in known]
+    if unknown or not known:
+        what = f"There is no log of {unknown[0]}" if unknown else f"There are no logs in {folder}"
+        raise NotFound(what, hint=f"There are: {', '.join(known)}" if known else "`waterclock up` starts a stack")
+    chosen = {each: known[each] for each in name or known}
+    width = max(map(len, chosen)) if len(chosen) > 1 else 0
+    for each, path in chosen.items():
+        for line in last_lines(path, lines):
+            typer.echo(_labelled(each, line, width))
+    if follow:
+        for each, line in follow_logs(chosen):
+            typer.echo(_labelled(each, line, width))
+
+
+def _labelled(name: str, line: str, width: int) -> str:
+    return f"{name:<{width}} | {line}" if width else line
+
+
+def _flags(**groups: dict[str, Any]) -> dict[str, Any]:
+    """Only what was given: what is not given must not hide what a file says."""
+    given = {group: {key: value for key, value in keys.items() if value is not None} for group, keys in groups.items()}
+    return {group: keys for group, keys in given.items() if keys}
+
+
+def _data_dir(data_dir: Path | None) -> Path:
+    return (data_dir or load_settings().stack.data_dir).resolve()
+
+
+def _detach(data_dir: Path) -> None:
+    """The same command without ``--detach``, in a session of its own; return when its state file says ready."""
+    log_path = data_dir / "logs" / "supervisor.log"
+    log_path.parent.mkdir(parents=True, exist_ok=True)
+    words = [word for word in sys.argv[1:] if word not in ("-d", "--detach")]
+    with log_path.open("wb") as log:
+        supervisor = subprocess.Popen(  # noqa: S603 - ourselves
+            [sys.executable, "-m", "waterclock.cli", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=dict(os.environ),
+        )
+    give_up_at = time.monotonic() + _DETACHED_READY_S
+    while supervisor.poll() is None:
+        state = read_state(data_dir)
+        if state is not None and state.pid == supervisor.pid and state.phase == "ready":
+            say(log_path.read_text())
+            return
+        if time.monotonic() > give_up_at:
+            raise CommandFailed(
+                f"Not ready after {_DETACHED_READY_S:.0f} s; it still tries (pid {supervisor.pid}). Its words are in "
+                f"{log_path}",
+                hint="waterclock status, waterclock logs",
+            )
+        time.sleep(0.1)
+    raise CommandFailed(log_path.read_text().strip() or "The supervisor ended without a word", hint="waterclock logs")

@@ -1,0 +1,44 @@
+"""Reading log files as they grow: the end of each, and then line by line, as ``tail -f`` does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+_TAIL_BYTES = 256 * 1024
+_LOOK_AGAIN_S = 0.2
+
+
+def last_lines(path: Path, count: int) -> list[str]:
+    """The last ``count`` lines, out of the last 256 KiB."""
+    if count <= 0:
+        return []
+    with path.open("rb") as log:
+        size = log.seek(0, 2)
+        log.seek(max(0, size - _TAIL_BYTES))
+        return log.read().decode(errors="replace").splitlines()[-count:]
+
+
+def follow_logs(paths: Mapping[str, Path]) -> Iterator[tuple[str, str]]:
+    """(name, line) for every line that comes from now on, for ever. A file that began anew is read from its start."""
+    at = {name: path.stat().st_size for name, path in paths.items()}
+    while True:
+        for name, path in paths.items():
+            for line in _new_lines(path, at, name):
+                yield name, line
+        time.sleep(_LOOK_AGAIN_S)
+
+
+def _new_lines(path: Path, at: dict[str, int], name: str) -> list[str]:
+    """Whole lines only: the end of one that is still being written waits."""
+    try:
+        size = path.stat().st_size
+        start = at[name] if size >= at[name] else 0
+        with path.open("rb") as log:
+            log.seek(start)
+            whole, newline, _ = log.read(_TAIL_BYTES).rpartition(b"\n")
+    except FileNotFoundError:  # between two files
+        return []
+    at[name] = start + len(whole) + len(newline)
+    return whole.decode(errors="replace").splitlines() if newline else []
