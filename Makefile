@@ -1,0 +1,119 @@
+# `make help` lists what there is. Everything works on a clean clone with Python 3.11, a JDK 17 and Maven.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3.11
+VENV := .venv
+PY := $(VENV)/bin/python
+WATERCLOCK := $(VENV)/bin/waterclock
+ROLES := dispatcher workers dag_engine retry_router
+MAVEN_POMS := compose/pom.xml compose/kafka/pom.xml compose/cassandra/pom.xml
+PIP := $(PY) -m pip --disable-pip-version-check --quiet
+
+# pip's isolated builds would fetch setuptools once more: it is installed first, by the pin of pyproject.toml.
+SETUPTOOLS = $(shell sed -n 's/^ *"\(setuptools==[0-9.]*\)",$$/\1/p' pyproject.toml)
+
+.PHONY: help check test test-fast demo up down bench show jars venv venv-dev wheel clean release-schemas
+
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name remark; do \
+	  printf '  make %-16s %s\n' "$$name" "$$remark"; done
+
+# Setting up ---------------------------------------------------------------------------------------------------------
+
+venv: $(VENV)/.runtime ## Python environment with what Waterclock needs to run (.venv)
+
+venv-dev: $(VENV)/.dev
+
+$(VENV)/.runtime: pyproject.toml
+	@echo "python environment: $(VENV) (pinned by pyproject.toml)"
+	@[ -x $(PY) ] || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install $(SETUPTOOLS)
+	@$(PIP) install --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime
+	@$(PIP) install --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+jars: compose/target/.jars ## Jars of the local Kafka and Cassandra, by Maven (compose/*/target/lib)
+
+# Fetched beside its place and swapped in whole: an interrupted fetch must not look like a finished one, and jars that
+# somebody runs from are never missing for longer than a rename.
+compose/target/.jars: $(MAVEN_POMS)
+	@echo "jars of the local Kafka and Cassandra: compose/*/target/lib"
+	@rm -rf compose/{kafka,cassandra}/target/{fetching,old} && mkdir -p compose/target
+	@mirror=(); url="$${WATERCLOCK_STACK__MAVEN_URL:-}"; settings=compose/target/settings.xml; \
+	if [ -n "$$url" ]; then mirror=(-s $$settings); { \
+	  echo "<settings><mirrors><mirror><id>waterclock</id><mirrorOf>*</mirrorOf>"; \
+	  echo "<url>$$url</url></mirror></mirrors></settings>"; } > $$settings; fi; \
+	mvn --batch-mode --quiet -Dstyle.color=never "$${mirror[@]}" -f compose/pom.xml dependency:copy-dependencies \
+	  -DoutputDirectory='$${project.build.directory}/fetching'
+	@for server in kafka cassandra; do cd $(CURDIR)/compose/$$server/target; \
+	  if [ -d lib ]; then mv lib old; fi; mv fetching lib; rm -rf old; done
+	@touch $@
+
+# Using it -----------------------------------------------------------------------------------------------------------
+
+demo: ## Set everything up, start it, and watch schedules fire (UNATTENDED=1: ends by itself)
+	@$(MAKE) --jobs=2 --output-sync=line venv jars
+	@exec $(WATERCLOCK) demo $(if $(UNATTENDED),--unattended)
+
+up: ## Start the local stack; Ctrl-C stops it
+	@$(MAKE) --jobs=2 --output-sync=line venv jars
+	@exec $(WATERCLOCK) up
+
+down: venv ## Stop it from elsewhere (PURGE=1: and delete its data)
+	@exec $(WATERCLOCK) down $(if $(PURGE),--purge)
+
+# Checking it --------------------------------------------------------------------------------------------------------
+
+check: venv-dev ## Linters, types, layers, tidiness: under a minute
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check --quiet .
+	@$(PY) -m mypy waterclock $(ROLES)
+	@$(VENV)/bin/lint-imports --no-logo
+	@$(PY) -m pytest --quiet tests/test_tidy.py
+
+test-fast: venv-dev ## Tests without servers: unit, property, simulation, the ports in memory
+	@$(PY) -m pytest --quiet -m 'not servers' tests/unit tests/property tests/simulation tests/conformance
+
+# One pytest session, so that the servers start once; tests/minutes.py prints the minutes of each part.
+test: export CI := true
+test: ## Everything, on real servers: check, then all tests and the short form of every acceptance check
+	@began=$$(date +%s); $(MAKE) --jobs=2 --output-sync=line venv-dev jars; \
+	  ready=$$(date +%s); $(MAKE) check; \
+	  export WATERCLOCK_TEST_PARTS="setting up:$$((ready - began)),check:$$(($$(date +%s) - ready))"; \
+	  exec $(PY) -m pytest --quiet -p tests.minutes tests/unit tests/property tests/simulation \
+	    tests/conformance tests/integration tests/acceptance
+
+show: ## List the acceptance checks, or run one whole: make show NAME=dispatcher-kill
+	@$(MAKE) --jobs=2 --output-sync=line venv-dev jars
+	@exec $(PY) -m tests.acceptance $(NAME)
+
+bench: ## Measure: runs per second, due to start, CPU per run
+	@$(MAKE) --jobs=2 --output-sync=line venv-dev jars
+	@exec $(PY) -m tests.bench
+
+# Releasing it -------------------------------------------------------------------------------------------------------
+
+wheel: venv-dev ## Build the wheel, and try it in an empty environment
+	@rm -rf build dist && mkdir -p build/elsewhere
+	@$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+	@$(PYTHON) -m venv build/wheel-venv
+	@build/wheel-venv/bin/python -m pip --disable-pip-version-check --quiet install dist/*.whl
+	@cd build/elsewhere && ../wheel-venv/bin/python ../../tests/wheel.py
+	@ls -l dist/*.whl
+
+release-schemas: ## Freeze schemas/ as release N: make release-schemas N=2
+	@test -n "$(N)" || { echo 'say which: make release-schemas N=<the next number>'; exit 2; }
+	@test ! -e schemas/released/$(N) || { echo 'release $(N) is frozen already'; exit 2; }
+	@mkdir schemas/released/$(N) && cp schemas/avro/*.avsc schemas/released/$(N)/
+	@cd schemas/cassandra && sha256sum *.cql > ../released/cassandra.sha256
+
+clean: ## Delete what was built and cached (keeps .venv, jars and the stack's data)
+	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find $(ROLES) waterclock schemas tests -name __pycache__ -type d -prune -exec rm -rf {} +
