@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 
 import pytest
 from cassandra import ConsistencyLevel, InvalidRequest, OperationTimedOut, Unavailable, WriteTimeout, WriteType
 from cassandra.cluster import NoHostAvailable
 from cassandra.policies import RetryPolicy
+from cassandra.protocol import ReadTimeoutErrorMessage, UnavailableErrorMessage, WriteTimeoutErrorMessage
 from cassandra.query import BatchStatement, BatchType, BoundStatement, PreparedStatement
 
 from waterclock.clock import SystemClock
@@ -149,10 +151,39 @@ def test_a_read_that_times_out_is_no_unknown_write() -> None:
     assert type(translated("job", OperationTimedOut(), writing=False)) is BackendDown
 
 
-def test_a_write_is_repeated_twice_with_the_same_consistency_and_no_more() -> None:
-    again = [_Bounded().on_write_timeout(None, ConsistencyLevel.LOCAL_QUORUM, None, 2, 1, tried) for tried in range(3)]
+READ_OR_WRITE = b"\x00\x06" + (1).to_bytes(4, "big") + (2).to_bytes(4, "big")
+"""LOCAL_QUORUM, one answer, two wanted: as a server's error says it."""
 
-    assert again == [(RetryPolicy.RETRY, ConsistencyLevel.LOCAL_QUORUM)] * 2 + [(RetryPolicy.RETHROW, None)]
+
+@pytest.mark.parametrize(
+    ("message", "body", "how"),
+    [
+        (WriteTimeoutErrorMessage, READ_OR_WRITE + b"\x00\x06SIMPLE", RetryPolicy.RETRY),
+        (ReadTimeoutErrorMessage, READ_OR_WRITE + b"\x00", RetryPolicy.RETRY),
+        (UnavailableErrorMessage, READ_OR_WRITE, RetryPolicy.RETRY_NEXT_HOST),
+        (None, b"", RetryPolicy.RETRY_NEXT_HOST),
+    ],
+    ids=["write time-out", "read time-out", "unavailable", "request error"],
+)
+def test_a_request_is_repeated_twice_with_the_same_consistency_and_no_more(message: Any, body: bytes, how: int) -> None:
+    policy = _Bounded()
+    ask: dict[Any, Callable[..., tuple[int, int | None]]] = {
+        WriteTimeoutErrorMessage: policy.on_write_timeout,
+        ReadTimeoutErrorMessage: policy.on_read_timeout,
+        UnavailableErrorMessage: policy.on_unavailable,
+        None: policy.on_request_error,
+    }
+
+    def decide(tried: int) -> tuple[int, int | None]:
+        if message is None:
+            return ask[None](None, ConsistencyLevel.LOCAL_QUORUM, error=OSError(), retry_num=tried)
+        return ask[message](None, retry_num=tried, **message.recv_error_info(BytesIO(body), 4))
+
+    assert [decide(tried) for tried in range(3)] == [
+        (how, ConsistencyLevel.LOCAL_QUORUM),
+        (how, ConsistencyLevel.LOCAL_QUORUM),
+        (RetryPolicy.RETHROW, None),
+    ]
 
 
 def test_nobody_at_the_address_is_told_with_the_address() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from threading import Event
+from typing import TypeAlias
 
 from cassandra import (
     ConsistencyLevel,
@@ -43,30 +44,29 @@ CONNECTION_ERRORS = (DriverException, NoHostAvailable, ConnectionException, OSEr
 """All that the driver raises; NoHostAvailable and ConnectionException are no DriverExceptions."""
 
 
-class _Bounded(RetryPolicy):  # type: ignore[misc]  # the driver ships no types
-    """Two more tries with the same consistency and the same stamps, then the caller is told."""
+_Decision: TypeAlias = tuple[int, int | None]
+"""What to do, and at which consistency."""
 
-    def _again(self, how: int, consistency: int, tried: int) -> tuple[int, int | None]:
+
+class _Bounded(RetryPolicy):  # type: ignore[misc]  # the driver ships no types
+    """Two more tries with the same consistency and the same stamps, then the caller is told.
+
+    The driver passes the query by position and all else by keyword, with names of its own.
+    """
+
+    def _again(self, how: int, consistency: int, tried: int) -> _Decision:
         return (self.RETHROW, None) if tried >= _TRIES_MAX else (how, consistency)
 
-    def on_read_timeout(
-        self, _query: object, consistency: int, _required: int, _received: int, _data: object, retry_num: int
-    ) -> tuple[int, int | None]:
+    def on_read_timeout(self, _query: object, consistency: int, retry_num: int, **_: object) -> _Decision:
         return self._again(self.RETRY, consistency, retry_num)
 
-    def on_write_timeout(
-        self, _query: object, consistency: int, _kind: object, _required: int, _received: int, retry_num: int
-    ) -> tuple[int, int | None]:
+    def on_write_timeout(self, _query: object, consistency: int, retry_num: int, **_: object) -> _Decision:
         return self._again(self.RETRY, consistency, retry_num)
 
-    def on_unavailable(
-        self, _query: object, consistency: int, _required: int, _alive: int, retry_num: int
-    ) -> tuple[int, int | None]:
+    def on_unavailable(self, _query: object, consistency: int, retry_num: int, **_: object) -> _Decision:
         return self._again(self.RETRY_NEXT_HOST, consistency, retry_num)
 
-    def on_request_error(
-        self, _query: object, consistency: int, _error: object, retry_num: int
-    ) -> tuple[int, int | None]:
+    def on_request_error(self, _query: object, consistency: int, retry_num: int, **_: object) -> _Decision:
         return self._again(self.RETRY_NEXT_HOST, consistency, retry_num)
 
 
