@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from waterclock.log.port import Record
 from waterclock.model.errors import RequestError, UndecodableRecord
-from waterclock.model.ids import Instant, ordinal, partition_of
+from waterclock.model.ids import Instant, ordinal, partition_of, split_job_id
 from waterclock.model.job import Command, JobStatus, JobVersion, Tier
 from waterclock.model.schedule import next_fire
 from waterclock.store.port import DueDelete, JobChange, TimeIndex
@@ -114,6 +114,7 @@ def _read(shard: Shard, batch: list[Record]) -> tuple[list[tuple[Record, Command
     for record in batch:
         try:
             command = codec.decode_command(record.value or b"")
+            split_job_id(command.job_id)
             if (record.key or b"") != command.job_id.encode():
                 raise UndecodableRecord(f"the record's key is not the job id {command.job_id}", hint="Key by job id")
             if partition_of(command.job_id, 256) not in shard.slots:

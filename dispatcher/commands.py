@@ -12,6 +12,7 @@ from typing import NamedTuple
 from waterclock.model.errors import Conflict, NotFound, RequestError
 from waterclock.model.ids import Instant, ordinal
 from waterclock.model.job import Command, CommandKind, Every, JobSpec, JobStatus, JobVersion, Once
+from waterclock.model.schedule import check_schedule
 from waterclock.store.port import JobRow
 
 from .misfire import DELETED, PAUSED, SkipRange, skip_all
@@ -105,6 +106,7 @@ def _redefined(
     spec = command.spec
     if spec is None:
         raise RequestError(f"{command.kind} carries no spec", pointer="/spec", hint="Send the whole job")
+    _check(spec)
     if standing is not None and spec == standing.spec:
         return None  # defining a job twice is one job: an interval keeps its anchor
     _refuse_past(spec, stamp_at, before)
@@ -119,6 +121,14 @@ def _redefined(
         spec_revision=place.revision,
         created_at=standing.created_at if standing else stamp_at,
     )
+
+
+def _check(spec: JobSpec) -> None:
+    """The door has checked all this; but anybody may write to ``commands``, and a bad spec would stop the shard."""
+    check_schedule(spec.schedule)
+    if spec.pool != "default":
+        # Its topic would be missing, and an unknown topic blocks every round of the shard (kafka.md 3.3).
+        raise RequestError(f"there is no pool {spec.pool!r}", pointer="/spec/pool", hint="Use the pool 'default'")
 
 
 def _anchor(spec: JobSpec, stamp_at: Instant) -> Instant:

@@ -155,12 +155,14 @@ def live_through(seed: int) -> Counter[str]:
         kind = rng.choice([*[CommandKind.CREATE] * 3, *list(CommandKind)[2:]])
         spec = None
         if kind in (CommandKind.CREATE, CommandKind.UPDATE):
-            spec = rng.choice([
-                every(rng.choice([1, 3, 7, 90])),
-                every(10, start_at=START + rng.randrange(0, 30) * US_PER_S),
-                JobSpec("demo.noop", Cron(rng.choice(["* * * * *", "*/2 * * * *", "1,2 * * * *"]))),
-                JobSpec("demo.noop", Once(world.clock.now() + rng.randrange(-5, 60) * US_PER_S)),
-            ])
+            spec = rng.choice(
+                [
+                    every(rng.choice([1, 3, 7, 90])),
+                    every(10, start_at=START + rng.randrange(0, 30) * US_PER_S),
+                    JobSpec("demo.noop", Cron(rng.choice(["* * * * *", "*/2 * * * *", "1,2 * * * *"]))),
+                    JobSpec("demo.noop", Once(world.clock.now() + rng.randrange(-5, 60) * US_PER_S)),
+                ]
+            )
         world.command(kind, job, spec)
         what = rng.random()
         if what < 0.2:
@@ -174,3 +176,17 @@ def live_through(seed: int) -> Counter[str]:
     complaints, counts = books.balance(commands, events, world.clock.now() - 5 * US_PER_S)
     assert complaints == []
     return counts
+
+
+def test_a_spec_that_no_door_would_let_in_is_refused_and_the_shard_goes_on() -> None:
+    world = World(partitions=1)
+    world.run(1)
+    world.command(CommandKind.CREATE, "t:cron", JobSpec("demo.noop", Cron("61 * * * *")))
+    world.command(CommandKind.CREATE, "t:zone", JobSpec("demo.noop", Cron("* * * * *", zone="Mars/Base")))
+    world.command(CommandKind.CREATE, "t:zero", every(0))
+    world.command(CommandKind.CREATE, "t:pool", every(5, pool="nowhere"))
+    world.command(CommandKind.CREATE, "T T:bad", every(5))
+    world.command(CommandKind.CREATE, "t:beat", every(5))
+    world.run(6)
+    assert len(world.records("waterclock.rejects")) == 5
+    assert len(world.runs()) == 1
