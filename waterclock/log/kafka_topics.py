@@ -16,11 +16,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from waterclock.model.errors import BackendDown, RequestError
-from waterclock.wire.names import TopicSpec
 
 from .kafka_errors import BACKEND, error_of, query_error
 from .kafka_properties import Properties
 from .kafka_watch import Watch
+from .port import TopicSpec
 
 _ANSWER_TIMEOUT_S = 15.0
 _VISIBLE_WAIT_S = 15.0

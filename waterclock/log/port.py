@@ -26,6 +26,14 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+class TopicSpec(NamedTuple):
+    """A topic as it must be: ``config`` holds what differs from the broker's defaults."""
+
+    name: str
+    partitions: int
+    config: dict[str, str]
+
+
 class Record(NamedTuple):
     """A record as read. ``timestamp_us`` is Kafka's record time in microseconds (append time on ``commands``).
 

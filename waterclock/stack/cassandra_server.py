@@ -89,6 +89,9 @@ def _settings(port: int, storage_port: int, heaps: Heaps) -> dict[str, object]:
         "memtable_offheap_space": f"{heaps.memtable_mb}MiB",
         "cas_contention_timeout": "3000ms",
         "paxos_variant": "v2",
+        # History goes out in batches of 20-30 rows of many partitions: one node, no fan-out, nothing to warn of.
+        "batch_size_warn_threshold": "64KiB",
+        "unlogged_batch_across_partitions_warn_threshold": 50,
         "sai_options": {"segment_write_buffer_size": "64MiB"},
         "seed_provider": [{"class_name": "org.apache.cassandra.locator.SimpleSeedProvider", "parameters": seeds}],
     }

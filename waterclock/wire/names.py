@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from waterclock.log.port import TopicSpec
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import SLOT_COUNT
 from waterclock.model.job import Tier
@@ -66,14 +66,6 @@ class Names:
     def client_id(self, role: str, instance: str) -> str:
         """What the broker's logs and metrics call a client."""
         return f"{self.prefix}-{_word(role)}-{instance}"
-
-
-class TopicSpec(NamedTuple):
-    """A topic as it must be: ``config`` holds what differs from the broker's defaults."""
-
-    name: str
-    partitions: int
-    config: dict[str, str]
 
 
 def topic_specs(names: Names, partitions: int, pools: Sequence[str] = ("default",)) -> list[TopicSpec]:
