@@ -281,6 +281,17 @@ def test_no_offset_is_committed_before_its_rows_are_acknowledged(fault: WriteFau
     assert world.committed(EVENTS) == world.log.high_watermark(EVENTS)
 
 
+def test_under_steady_load_positions_are_committed_without_waiting_for_rest() -> None:
+    world = World()
+    recorder = world.recorder()
+    for _ in range(40):
+        world.succeeded()
+        assert recorder.step()
+        world.clock.advance(100_000)
+    behind = world.log.high_watermark(EVENTS) - world.committed(EVENTS)
+    assert behind <= 3 * 15  # a batch gathers for 0.2 s, two are under way, a commit comes each 0.5 s
+
+
 def test_a_repeated_write_carries_the_same_stamps() -> None:
     world = World()
     world.succeeded()

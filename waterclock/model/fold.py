@@ -26,6 +26,7 @@ OPEN_MAX = 1_000_000
 """Open runs in one partition, about 300 bytes each while they wait."""
 
 _FOLD_FROM = "fold-from="
+_SKIPPED = EventKind.SKIPPED
 
 Note = TypeVar("Note")
 
@@ -101,7 +102,7 @@ class Fold(Generic[Note]):
             verdict = reduce(run.state, event, self._high_bits | offset)
             if verdict.accepted:
                 self._move(event.run_id, run, verdict.state)
-        if event.kind is EventKind.SKIPPED:
+        if event.kind is _SKIPPED:
             self._skip_range(event, offset)
         self.position = offset + 1
         return verdict
@@ -125,14 +126,14 @@ class Fold(Generic[Note]):
         return self._recent.runs.get(run_id) or self._older.runs.get(run_id)
 
     def _apply_to_closed(self, event: RunEvent, offset: int) -> Verdict:
-        finished = self._finished(event.run_id)
+        finished = self._recent.runs.get(event.run_id) or self._older.runs.get(event.run_id)
         verdict = reduce(finished, event, self._high_bits | offset)
         if not verdict.accepted or verdict.state is None:
             return verdict
         if verdict.state.status in FINAL:
             self._recent.runs[event.run_id] = verdict.state
             return verdict
-        if self._in_skipped_range(event):
+        if (self._recent.ranges or self._older.ranges) and self._in_skipped_range(event):
             return Verdict(RunState(RunStatus.SKIPPED), False, Ignored.FINAL)
         if len(self.open) >= self._open_max:
             raise FoldFull(

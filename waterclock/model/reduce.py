@@ -106,6 +106,12 @@ def covers(job_id: str, skipped: Skipped, run: RunId, revision: int | None = Non
     )
 
 
+# Looking a member up in its Enum costs as much as the comparison after it, and every event pays for several.
+_RUN_PENDING = RunStatus.PENDING
+_RUN_RUNNING = RunStatus.RUNNING
+_RUN_RETRYING = RunStatus.RETRYING
+_NO_OUTCOME = Outcome.NONE
+_OK = Outcome.SUCCEEDED
 _PENDING = RunState(RunStatus.PENDING)
 _HELD = RunState(RunStatus.PENDING, held=True)
 _SKIPPED = RunState(RunStatus.SKIPPED)
@@ -151,27 +157,25 @@ def _skipped(state: RunState | None, _event: RunEvent, _token: int) -> Verdict:
 
 
 def _started(state: RunState | None, event: RunEvent, token: int) -> Verdict:
-    if state is None or (state.status is not RunStatus.PENDING and state.status is not RunStatus.RETRYING):
+    if state is None or (state.status is not _RUN_PENDING and state.status is not _RUN_RETRYING):
         return _refuse(state, Ignored.NOT_WAITING)
     if state.held:
         return _refuse(state, Ignored.HELD)
     if event.attempt != state.attempt + 1:
         return _refuse(state, Ignored.WRONG_ATTEMPT)
-    return Verdict(
-        RunState(RunStatus.RUNNING, event.attempt, Outcome.NONE, event.worker, event.incarnation, token), True
-    )
+    return Verdict(RunState(_RUN_RUNNING, event.attempt, _NO_OUTCOME, event.worker, event.incarnation, token), True)
 
 
 def _ended(state: RunState | None, event: RunEvent, _token: int) -> Verdict:
-    if state is None or state.status is not RunStatus.RUNNING or state.outcome is not Outcome.NONE:
+    if state is None or state.status is not _RUN_RUNNING or state.outcome is not _NO_OUTCOME:
         return _refuse(state, Ignored.NO_OPEN_ATTEMPT)
     if event.attempt != state.attempt:
         return _refuse(state, Ignored.WRONG_ATTEMPT)
     if event.token != state.token or event.worker != state.worker:
         return _refuse(state, Ignored.WRONG_OWNER)
     outcome = _OUTCOMES[event.kind]
-    status = RunStatus.RUNNING
-    if outcome is Outcome.SUCCEEDED:
+    status = _RUN_RUNNING
+    if outcome is _OK:
         status = RunStatus.SUCCEEDED
     elif state.cancel_requested:
         status = RunStatus.CANCELLED
@@ -188,7 +192,7 @@ def _retrying(state: RunState | None, event: RunEvent, _token: int) -> Verdict:
         return _refuse(state, Ignored.NO_VERDICT_DUE)
     if event.attempt != state.attempt + 1:
         return _refuse(state, Ignored.WRONG_ATTEMPT)
-    return Verdict(_moved(state, RunStatus.RETRYING, state.outcome), True)
+    return Verdict(_moved(state, _RUN_RETRYING, state.outcome), True)
 
 
 def _run_failed(state: RunState | None, event: RunEvent, _token: int) -> Verdict:
@@ -200,7 +204,7 @@ def _run_failed(state: RunState | None, event: RunEvent, _token: int) -> Verdict
 
 
 def _run_expired(state: RunState | None, _event: RunEvent, _token: int) -> Verdict:
-    if state is None or (state.status is not RunStatus.PENDING and state.status is not RunStatus.RETRYING):
+    if state is None or (state.status is not _RUN_PENDING and state.status is not _RUN_RETRYING):
         return _refuse(state, Ignored.NOT_WAITING)
     return Verdict(_moved(state, RunStatus.FAILED, state.outcome)._replace(held=False), True)
 
