@@ -113,9 +113,8 @@ class MemoryConsumer:
         self._enter("poll")
         revoked = self._keep_membership()
         assigned = self._take_assignment()
-        if max_records <= 0 or self._is_paused:
-            return Polled((), assigned, revoked)
-        return Polled(self._cursor.take(max_records), assigned, revoked)
+        records = [] if self._is_paused else self._cursor.take(max_records)
+        return Polled(records, assigned, revoked)
 
     def owned(self) -> frozenset[TopicPartition]:
         return frozenset(self._owned)

@@ -10,17 +10,19 @@ import pytest
 from waterclock.clock import ManualClock
 from waterclock.log.memory import CommitFate, MemoryCluster, MemoryLog
 from waterclock.log.port import TopicPartition
+from waterclock.model.ids import US_PER_S
 
 from .world import Kept
 
-_STEP_US = 10_000
+_START_AT = 1_795_000_000 * US_PER_S + 123
+_STEP_US = 10_007
 _STEPS = 500
 """5 s in all: below every session and transaction time-out, so that waiting alone breaks nothing."""
 
 
 class MemoryWorld:
     def __init__(self, closing: ExitStack) -> None:
-        self._clock = ManualClock()
+        self._clock = ManualClock(_START_AT)
         self._cluster = MemoryCluster(self._clock)
         self._closing = closing
         self._made_count = 0

@@ -109,6 +109,23 @@ def test_a_member_that_has_left_is_refused(world: LogWorld) -> None:
     assert stays.committed([place], WAIT_S) == {place: None}
 
 
+def test_a_member_whose_instance_was_taken_over_is_refused_though_the_generation_is_the_same(world: LogWorld) -> None:
+    topic, log, group = world.new_topic(), world.new_log(), world.new_name("group")
+    place = TopicPartition(topic, 0)
+    zombie = world.keep(log.consumer(group, [topic], instance="slot"))
+    joined(world, zombie, count=1)
+    metadata = zombie.metadata()
+    heir = world.keep(world.new_log("heir").consumer(group, [topic], instance="slot"))
+    joined(world, heir, count=1)
+    assert heir.metadata().generation == metadata.generation
+    producer = ready_producer(world, log, world.new_name("txn"))
+    producer.begin()
+    with pytest.raises(RoundAborted):
+        producer.send_offsets({place: Committed(1)}, metadata)
+    producer.abort(WAIT_S)
+    assert heir.committed([place], WAIT_S) == {place: None}
+
+
 def test_a_consumer_that_never_joined_has_no_generation_and_fences_nothing(world: LogWorld) -> None:
     """The trap for which transact refuses a generation below 0: the broker takes these positions."""
     topic, log, group = world.new_topic(), world.new_log(), world.new_name("group")

@@ -146,6 +146,15 @@ def test_members_share_the_same_partition_numbers_of_each_topic(world: LogWorld)
         assert numbers[one] in ({0, 1}, {2, 3})
 
 
+def test_what_does_not_divide_goes_to_the_first_members(world: LogWorld) -> None:
+    topic, log, group = world.new_topic(3), world.new_log(), world.new_name("group")
+    first = world.keep(log.consumer(group, [topic], instance="a"))
+    second = world.keep(log.consumer(group, [topic], instance="b"))
+    joined(world, first, second, count=3)
+    assert first.owned() == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
+    assert second.owned() == {TopicPartition(topic, 2)}
+
+
 def test_a_joining_member_takes_everything_from_everybody_first(world: LogWorld) -> None:
     topic, log, group = world.new_topic(2), world.new_log(), world.new_name("group")
     places = {TopicPartition(topic, 0), TopicPartition(topic, 1)}

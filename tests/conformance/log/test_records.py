@@ -113,6 +113,7 @@ def test_the_offset_at_a_time_does_not_stop_at_an_open_transaction(world: LogWor
     producer = ready_producer(world, log, world.new_name("txn"))
     open_round(world, log, producer, [message(topic, "open")])
     assert log.offset_at(place, 0) == 0
+    assert log.offset_at(place, 4_000_000_000 * US_PER_S) == log.high_watermark(place) == 1
     producer.commit(WAIT_S)
 
 
@@ -168,7 +169,8 @@ def test_assign_replaces_what_was_assigned_before(world: LogWorld) -> None:
     append_plain(world, log, [message(topic, "zero"), message(topic, "one", partition=1)])
     reader = world.keep(log.reader(Isolation.COMMITTED))
     for partition, expected in ((0, "zero"), (1, "one"), (0, "zero")):
-        place = TopicPartition(topic, partition)
+        place, other = TopicPartition(topic, partition), TopicPartition(topic, 1 - partition)
+        reader.assign({other: 0})
         reader.assign({place: 0})
         assert values(read_to(world, reader, place, 1)) == [expected]
 
