@@ -266,7 +266,12 @@ def test_pause_delivers_nothing_and_resume_loses_nothing(world: LogWorld) -> Non
     consumer.start({place: 0})
     append_plain(world, log, [message(topic, str(n)) for n in range(6)])
     found: list[str] = []
-    world.advance_or_wait(lambda: bool(found.extend(values(consumer.poll(1, 0.1).records)) or found), "the first one")
+
+    def first_came() -> bool:
+        found.extend(values(consumer.poll(1, 0.1).records))
+        return bool(found)
+
+    world.advance_or_wait(first_came, "the first one")
     consumer.pause()
     append_plain(world, log, [message(topic, str(n)) for n in range(6, 9)])
     assert nothing_comes(lambda: consumer.poll(10, 0.1).records)

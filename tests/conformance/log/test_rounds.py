@@ -13,6 +13,7 @@ from .world import (
     message,
     nothing_comes,
     open_round,
+    read_to,
     ready_producer,
     values,
 )
@@ -79,9 +80,7 @@ def test_an_open_transaction_hides_what_others_write_behind_it(world: LogWorld) 
 
     reader = world.keep(log.reader(Isolation.COMMITTED))
     reader.assign({place: 0})
-    seen: list[str] = []
-    world.advance_or_wait(lambda: bool(seen.extend(values(reader.poll(10, 0.1))) or seen), "what lies before the LSO")
-    assert seen == ["before"]
+    assert values(read_to(world, reader, place, 1)) == ["before"]
     assert nothing_comes(lambda: reader.poll(10, 0.1))
     assert reader.position(place) == 1
     assert values(everything(log, Isolation.UNCOMMITTED, place)) == ["before", "open", "plain", "committed"]
