@@ -118,9 +118,9 @@ def _decoded(record: Record) -> tuple[str, dict[str, Any]]:
 def _fields(value: Any) -> Any:
     """Plain JSON of our values: NamedTuples become objects, enums words, bytes text."""
     if hasattr(value, "_asdict"):
-        return {name: _fields(part) for name, part in value._asdict().items()}
+        return {name: _field(name, part) for name, part in value._asdict().items()}
     if hasattr(value, "__dataclass_fields__"):
-        return {name: _fields(getattr(value, name)) for name in value.__dataclass_fields__}
+        return {name: _field(name, getattr(value, name)) for name in value.__dataclass_fields__}
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, bytes):
@@ -128,6 +128,12 @@ def _fields(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_fields(part) for part in value]
     return value
+
+
+def _field(name: str, value: Any) -> Any:
+    """Instants, known by their names, as RFC 3339."""
+    is_instant = (name == "at" or name.endswith("_at")) and isinstance(value, int)
+    return (format_rfc3339(value) if value else None) if is_instant else _fields(value)
 
 
 def _document(record: Record) -> dict[str, Any]:

@@ -22,7 +22,10 @@ def last_lines(path: Path, count: int) -> list[str]:
 
 def follow_logs(paths: Mapping[str, Path]) -> Iterator[tuple[str, str]]:
     """(name, line) for every line that comes from now on, for ever. A file that began anew is read from its start."""
-    at = {name: path.stat().st_size for name, path in paths.items()}
+    return _follow(paths, {name: path.stat().st_size for name, path in paths.items()})
+
+
+def _follow(paths: Mapping[str, Path], at: dict[str, int]) -> Iterator[tuple[str, str]]:
     while True:
         for name, path in paths.items():
             for line in _new_lines(path, at, name):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,13 +64,21 @@ def holder_of(port: int) -> Holder:
     """Who listens on ``port``, from /proc; a Holder with pid 0 where that cannot be known."""
     inodes = _listening_inodes(port)
     for process in Path("/proc").glob("[0-9]*"):
-        try:
-            sockets = {str(fd.readlink()) for fd in (process / "fd").iterdir()}
-        except OSError:  # gone meanwhile, or another user's
-            continue
-        if sockets & inodes:
+        if _open_files(process) & inodes:
             return Holder(int(process.name), _command_of(process))
     return Holder(0, "a process of another user" if inodes else "another process")
+
+
+def _open_files(process: Path) -> set[str]:
+    """What its descriptors stand for; nothing for a process that has gone meanwhile, or is another user's."""
+    found = set()
+    try:
+        for descriptor in (process / "fd").iterdir():
+            with suppress(FileNotFoundError):  # closed meanwhile
+                found.add(str(descriptor.readlink()))
+    except OSError:
+        return set()
+    return found
 
 
 def _command_of(process: Path) -> str:
