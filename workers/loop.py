@@ -375,6 +375,6 @@ class Worker:
     def _rebuild_positions(self, missing: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Positions that the group has lost, from run-events. Kept for the other tiers until the next idle moment."""
         if self._claimed is None:
-            self._claimed = ClaimedPositions(self._log, self._names.run_events, self._tend)
+            self._claimed = ClaimedPositions(self._log, self._names.run_events, self._generation, self._tend)
         logger.info("positions_rebuilt_from_run_events", worker=self._worker, partitions=len(missing))
         return self._claimed.rebuild(missing)

@@ -26,11 +26,13 @@ _BREATHE_EVERY = 1_000
 class ClaimedPositions:
     """What the accepted STARTED events say about the tier topics; reads on from where it stopped the last time."""
 
-    def __init__(self, log: Log, run_events: str, breathe: Callable[[], None]) -> None:
+    def __init__(self, log: Log, run_events: str, generation: int, breathe: Callable[[], None]) -> None:
         self._log = log
         self._breathe = breathe
         self._partitions = [TopicPartition(run_events, number) for number in range(log.partitions(run_events))]
-        self._folds: dict[TopicPartition, Fold[None]] = {partition: Fold() for partition in self._partitions}
+        self._folds: dict[TopicPartition, Fold[None]] = {
+            partition: Fold(generation=generation) for partition in self._partitions
+        }
         self._read_to = {partition: log.low_watermark(partition) for partition in self._partitions}
         self._next: dict[TopicPartition, int] = {}
 

@@ -41,6 +41,8 @@ class TierConsumer:
         self._rebuild = rebuild
         self._unstarted: set[TopicPartition] = set()
         self._next: dict[TopicPartition, int] = {}
+        # What the client answered right after start(): librdkafka still tells the position of before, for a moment.
+        self._stale: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._paused = False
         self._polled_at_s = float("-inf")
@@ -56,6 +58,8 @@ class TierConsumer:
         self.taken.extend(records)
         for record in records:
             self._next[TopicPartition(record.topic, record.partition)] = record.offset + 1
+        if self._stale:
+            self._believe(records)
         self._start()
         return len(records)
 
@@ -71,7 +75,7 @@ class TierConsumer:
     def drained(self) -> None:
         """Nothing taken is undecided: let the positions step over markers and gaps, so that the lag reads 0."""
         assert not self.taken, "a position may run ahead of what was taken only between rounds"
-        for partition in self._next:
+        for partition in self._next.keys() - self._stale.keys():
             position = self._consumer.position(partition)
             if position is not None and position > self._next[partition]:
                 self._next[partition] = position
@@ -102,6 +106,7 @@ class TierConsumer:
         self.taken.clear()
         self._unstarted = set(self._consumer.owned())
         self._next.clear()
+        self._stale.clear()
         self._committed.clear()
 
     def close(self) -> None:
@@ -124,6 +129,7 @@ class TierConsumer:
             self._unstarted -= gone
             for partition in gone:
                 self._next.pop(partition, None)
+                self._stale.pop(partition, None)
                 self._committed.pop(partition, None)
         self._unstarted.update(polled.assigned)
 
@@ -142,3 +148,16 @@ class TierConsumer:
         self._consumer.start(positions)
         self._next.update(positions)
         self._unstarted.clear()
+        answers = {partition: self._consumer.position(partition) for partition in partitions}
+        self._stale = {partition: position for partition, position in answers.items() if position is not None}
+
+    def _believe(self, records: Sequence[Record]) -> None:
+        """A position counts again once it differs from the one before the start, or a record came since the start.
+
+        To step over the records of a void round, by a position that was true before it, would lose them.
+        """
+        for record in records:
+            self._stale.pop(TopicPartition(record.topic, record.partition), None)
+        for partition, position in list(self._stale.items()):
+            if self._consumer.position(partition) != position:
+                del self._stale[partition]
