@@ -1,15 +1,16 @@
-"""A TCP proxy that understands Kafka's request frames, to make doubt on a real broker.
+"""A TCP proxy that understands Kafka's request frames and breaks connections at the worst moment.
 
-The broker advertises the proxy's port, so every client goes through it. A frame is int32 size, then the header: int16
-api key, int16 version, int32 correlation id, client id. A rule waits for the next EndTxn of one transactional id and
+Beside ``conformance/log/doubt_proxy.py``, which loses answers and keeps connections, this one cuts: then the client
+sends the EndTxn again by itself, on a new connection, and the commit returns as if nothing had been. A rule waits for
+the next EndTxn of one transactional id and
 
-* ``LOSE_REQUEST``: drops it and closes the connection: not applied, no answer;
-* ``LOSE_ANSWER``: passes it on, drops the answer, then closes: applied, no answer;
-* ``DELAY``: closes towards the client but keeps the request until ``release()``: it arrives later, and may then end
-  the transaction that is open at that time.
+* ``LOSE_REQUEST``: drops it and cuts: not applied until the client repeats it;
+* ``LOSE_ANSWER``: passes it on, drops the answer and cuts: applied, and repeated;
+* ``DELAY``: cuts towards the client, but keeps the request until ``release()``: a copy of it arrives late, and may
+  then end the transaction that is open at that time.
 
-The client repeats an EndTxn by itself on a new connection. With ``persistent`` the rule swallows these too, until the
-id is initialised again (InitProducerId): the caller of ``commit`` then gets no answer at all.
+A frame is int32 size, then the header: int16 api key, int16 version, int32 correlation id, client id. The broker's
+address in answers is replaced by the proxy's, so that clients come back through it. One broker only.
 """
 
 from __future__ import annotations
@@ -22,79 +23,74 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
-from typing import NamedTuple
 
-END_TXN = 26
-INIT_PRODUCER_ID = 22
-
-_FLEXIBLE_FROM = {END_TXN: 3, INIT_PRODUCER_ID: 2}
+_METADATA, _FIND_COORDINATOR, _END_TXN = 3, 10, 26
 _FRAME_MAX = 200 * 1024 * 1024
+_ANSWER_TIMEOUT_S = 10.0
+_LOOK_UP_S = 0.1
 
 
 class Fate(Enum):
-    LOSE_REQUEST = "the request is lost"
-    LOSE_ANSWER = "applied, the answer is lost"
-    DELAY = "arrives later"
+    """What becomes of an EndTxn."""
 
-
-class Request(NamedTuple):
-    """The part of a request that rules look at."""
-
-    api_key: int
-    version: int
-    correlation_id: int
-    transactional_id: str | None
+    LOSE_REQUEST = "lost, and the connection cut"
+    LOSE_ANSWER = "applied, and the connection cut"
+    DELAY = "kept back, and the connection cut"
 
 
 class Rule:
-    """What becomes of the next EndTxn of one id. ``met``: set when it happened; ``count``: how often."""
+    """For the next EndTxn of one id. ``met`` is set when it came."""
 
-    def __init__(self, transactional_id: str, fate: Fate, *, persistent: bool) -> None:
+    def __init__(self, transactional_id: str, fate: Fate) -> None:
         self.transactional_id = transactional_id
         self.fate = fate
-        self.persistent = persistent
         self.met = threading.Event()
-        self.count = 0
-        self._delayed: list[tuple[socket.socket, bytes]] = []
+        self._kept: list[tuple[socket.socket, bytes]] = []
 
     def keep(self, upstream: socket.socket, frame: bytes) -> None:
-        self._delayed.append((upstream, frame))
+        self._kept.append((upstream, frame))
 
     def release(self) -> None:
-        """Let the delayed requests arrive, and wait for the broker's answer to each."""
-        for upstream, frame in self._delayed:
-            upstream.settimeout(10)
+        """Let the request that was kept back arrive, and wait for the broker's answer to it."""
+        for upstream, frame in self._kept:
+            upstream.settimeout(_ANSWER_TIMEOUT_S)
             upstream.sendall(frame)
             _read_frame(upstream)
             upstream.close()
-        self._delayed.clear()
+        self._kept.clear()
+
+    def drop(self) -> None:
+        """Lose for good what was kept back."""
+        for upstream, _ in self._kept:
+            upstream.close()
+        self._kept.clear()
 
 
-class Proxy:
-    """Listens on 127.0.0.1; ``aim`` names the broker once it is known."""
+class CuttingProxy:
+    """Listens on 127.0.0.1:``port`` in front of the broker at ``host:broker_port``."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str, broker_port: int) -> None:
+        self._broker = (host, broker_port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
-        self._upstream_port = 0
+        self._is_refusing = False
         self._lock = threading.Lock()
         self._rules: list[Rule] = []
+        self._at_close: list[Rule] = []
         self._sockets: set[socket.socket] = set()
         threading.Thread(target=self._accept, name="proxy accept", daemon=True).start()
 
-    def aim(self, upstream_port: int) -> None:
-        """Forward to the broker on 127.0.0.1:``upstream_port``."""
-        self._upstream_port = upstream_port
-
-    def rule(self, transactional_id: str, fate: Fate, *, persistent: bool = True) -> Rule:
-        """For the next EndTxn of ``transactional_id``."""
-        rule = Rule(transactional_id, fate, persistent=persistent)
+    def rule(self, transactional_id: str, fate: Fate) -> Rule:
+        """For the next EndTxn of ``transactional_id``, a commit or an abort."""
+        rule = Rule(transactional_id, fate)
         with self._lock:
             self._rules.append(rule)
+            self._at_close.append(rule)
         return rule
 
-    def cut(self) -> None:
-        """Close every connection that is open now."""
+    def cut(self, *, for_good: bool = False) -> None:
+        """Cut every connection; ``for_good``: and take no new one."""
+        self._is_refusing = self._is_refusing or for_good
         with self._lock:
             sockets = list(self._sockets)
         for each in sockets:
@@ -103,7 +99,23 @@ class Proxy:
     def close(self) -> None:
         _shut(self._listener)
         self._listener.close()
-        self.cut()
+        self.cut(for_good=True)
+        for rule in self._at_close:
+            rule.drop()
+
+    def take_rule(self, transactional_id: str) -> Rule | None:
+        """The rule for this id, once."""
+        with self._lock:
+            rule = next((each for each in self._rules if each.transactional_id == transactional_id), None)
+            if rule is not None:
+                self._rules.remove(rule)
+                rule.met.set()
+            return rule
+
+    def led_through(self, frame: bytes) -> bytes:
+        """The answer with the broker's address replaced by ours: the port is four bytes behind the host's text."""
+        host, port = self._broker
+        return frame.replace(host.encode() + struct.pack(">i", port), host.encode() + struct.pack(">i", self.port))
 
     def _accept(self) -> None:
         while True:
@@ -111,63 +123,24 @@ class Proxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._serve, args=(client,), name="proxy up", daemon=True).start()
+            if self._is_refusing:
+                client.close()
+                continue
+            threading.Thread(target=self._serve, args=(client,), name="proxy", daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
         try:
-            upstream = socket.create_connection(("127.0.0.1", self._upstream_port), timeout=5)
+            upstream = socket.create_connection(self._broker)
         except OSError:
             client.close()
             return
-        upstream.settimeout(None)
-        for each in (client, upstream):
-            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = _Connection(client, upstream)
+        connection = _Connection(self, client, upstream)
         with self._tracked(client, upstream):
-            down = threading.Thread(target=connection.pump_answers, name="proxy down", daemon=True)
+            down = threading.Thread(target=connection.pump_answers, name="proxy answers", daemon=True)
             down.start()
-            self._pump_requests(connection)
+            connection.pump_requests()
             down.join()
         connection.close()
-
-    def _pump_requests(self, connection: _Connection) -> None:
-        try:
-            while (frame := _read_frame(connection.client)) is not None:
-                request = parse_request(frame)
-                fate = self._fate_of(request, connection, frame)
-                if fate is None:
-                    connection.upstream.sendall(frame)
-                elif fate is Fate.LOSE_ANSWER:
-                    connection.swallow = request.correlation_id
-                    connection.upstream.sendall(frame)
-                else:
-                    break
-        except OSError:
-            pass
-        connection.end_client()
-
-    def _fate_of(self, request: Request, connection: _Connection, frame: bytes) -> Fate | None:
-        if request.transactional_id is None:
-            return None
-        with self._lock:
-            rule = next((r for r in self._rules if r.transactional_id == request.transactional_id), None)
-            if rule is None:
-                return None
-            if request.api_key == INIT_PRODUCER_ID:
-                if rule.met.is_set():
-                    self._rules.remove(rule)
-                return None
-            if not rule.persistent:
-                self._rules.remove(rule)
-            rule.count += 1
-            first = not rule.met.is_set()
-            rule.met.set()
-        if rule.fate is Fate.DELAY and first:
-            connection.is_detached = True
-            rule.keep(connection.upstream, frame)
-        if rule.fate is Fate.LOSE_ANSWER and not first:
-            return Fate.LOSE_REQUEST  # it stands already
-        return rule.fate
 
     @contextmanager
     def _tracked(self, *sockets: socket.socket) -> Iterator[None]:
@@ -181,69 +154,75 @@ class Proxy:
 class _Connection:
     """One client's connection and its counterpart to the broker."""
 
-    def __init__(self, client: socket.socket, upstream: socket.socket) -> None:
-        self.client = client
-        self.upstream = upstream
-        self.swallow: int | None = None
-        self.is_detached = False
+    def __init__(self, proxy: CuttingProxy, client: socket.socket, upstream: socket.socket) -> None:
+        self._proxy = proxy
+        self._client = client
+        self._upstream = upstream
+        self._rewritten: set[int] = set()
+        self._swallow: int | None = None
+        self._is_detached = False
+        for each in (client, upstream):
+            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def pump_requests(self) -> None:
+        with contextlib.suppress(OSError):
+            while (frame := _read_frame(self._client)) is not None and self._passes(frame):
+                self._upstream.sendall(frame)
+        if self._swallow is None:
+            _shut(self._client)
+            if not self._is_detached:
+                _shut(self._upstream)
 
     def pump_answers(self) -> None:
-        try:
+        with contextlib.suppress(OSError):
             while (frame := self._next_answer()) is not None:
-                if self.swallow is not None and struct.unpack_from(">i", frame, 4)[0] == self.swallow:
+                (correlation_id,) = struct.unpack_from(">i", frame, 4)
+                if correlation_id == self._swallow:
                     break
-                self.client.sendall(frame)
-        except OSError:
-            pass
-        _shut(self.client)
-
-    def end_client(self) -> None:
-        _shut(self.client)
-        if not self.is_detached:
-            _shut(self.upstream)
+                if correlation_id in self._rewritten:
+                    self._rewritten.discard(correlation_id)
+                    frame = self._proxy.led_through(frame)
+                self._client.sendall(frame)
+        _shut(self._client)
 
     def close(self) -> None:
-        self.client.close()
-        if not self.is_detached:
-            self.upstream.close()
+        self._client.close()
+        if not self._is_detached:
+            self._upstream.close()
+
+    def _passes(self, frame: bytes) -> bool:
+        """Whether the broker gets this request now."""
+        api_key, version, correlation_id = struct.unpack_from(">hhi", frame, 4)
+        if api_key in {_METADATA, _FIND_COORDINATOR}:
+            self._rewritten.add(correlation_id)
+        rule = self._proxy.take_rule(_transactional_id_of(frame, version)) if api_key == _END_TXN else None
+        if rule is None:
+            return True
+        if rule.fate is Fate.LOSE_ANSWER:
+            self._swallow = correlation_id
+            return True
+        if rule.fate is Fate.DELAY:
+            self._is_detached = True
+            rule.keep(self._upstream, frame)
+        return False
 
     def _next_answer(self) -> bytes | None:
-        """As ``_read_frame``, but looks up now and then: a detached connection is not ours to read any more."""
-        while not self.is_detached:
-            readable, _, _ = select.select([self.upstream], [], [], 0.1)
-            if readable and not self.is_detached:
-                return _read_frame(self.upstream)
+        """The next frame; looks up now and then, because a detached connection is not ours to read any more."""
+        while not self._is_detached:
+            readable, _, _ = select.select([self._upstream], [], [], _LOOK_UP_S)
+            if readable and not self._is_detached:
+                return _read_frame(self._upstream)
         return None
 
 
-def parse_request(frame: bytes) -> Request:
-    """Reads the transactional id of EndTxn and InitProducerId; other requests have None."""
-    api_key, version, correlation_id, client_length = struct.unpack_from(">hhih", frame, 4)
+def _transactional_id_of(frame: bytes, version: int) -> str:
+    """Header v1 and body v0-v2 of EndTxn, which is what the client speaks."""
+    if version > 2:
+        raise RuntimeError(f"EndTxn v{version}: this proxy knows v0 to v2")
+    (client_length,) = struct.unpack_from(">h", frame, 12)
     at = 14 + max(0, client_length)
-    transactional_id = None
-    if api_key in _FLEXIBLE_FROM:
-        if version >= _FLEXIBLE_FROM[api_key]:
-            at += 1  # no tagged fields in the header
-            length, at = _varint(frame, at)
-            length -= 1
-        else:
-            (length,) = struct.unpack_from(">h", frame, at)
-            at += 2
-        if length >= 0:
-            transactional_id = frame[at : at + length].decode()
-    return Request(api_key, version, correlation_id, transactional_id)
-
-
-def _varint(frame: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    for _ in range(5):
-        byte = frame[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if not byte & 0x80:
-            return value, at
-    raise ValueError("a varint of more than five bytes")
+    (length,) = struct.unpack_from(">h", frame, at)
+    return frame[at + 2 : at + 2 + length].decode()
 
 
 def _read_frame(source: socket.socket) -> bytes | None:

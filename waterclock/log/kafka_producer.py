@@ -70,7 +70,9 @@ class KafkaProducer:
         except KafkaException as raised:
             raise init_error(error_of(raised), f"{self._name}: init") from raised
         self._serve()
-        self._watch.losses = 0  # what was lost before the id was ours can touch no transaction of ours
+        # A broker that was not reached before the id was ours touches no transaction of ours. A connection that was
+        # closed counts all the same: the client would not report the next one like it.
+        self._watch.losses = self._watch.closings
 
     def begin(self) -> None:
         self._serve()

@@ -8,7 +8,8 @@ level INFO or WARNING; requests that timed out: REQTMOUT). Both are heard here.
 
 Must hold: nothing here raises; the client calls it in the middle of a poll, and an exception there loses the records
 that the poll has taken. How it fails: the client leaves out a line equal to the last one of the same broker within 30
-s. A producer is replaced after the first, and a new one starts without that memory.
+s. So one closed connection is enough for good (``closings``, also one from before the init): the producer is
+replaced, and the new one starts without that memory.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Watch:
     def __init__(self, name: str) -> None:
         self._name = name
         self.losses = 0
+        self.closings = 0
         self.fatal: KafkaError | None = None
         self._down: KafkaError | None = None
 
@@ -38,6 +40,7 @@ class Watch:
         """One log line of the client; the facility is the first of ``parts``."""
         if parts and parts[0] in _FAILURES:
             self.losses += 1
+            self.closings += level < logging.ERROR  # a connection that never came about is an ERROR
         _logger.log(level, f"%s: {form}", self._name, *parts)
 
     def serve(self, poll: Callable[[float], object], timeout_s: float) -> None:
