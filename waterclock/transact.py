@@ -33,7 +33,7 @@ from waterclock.log.port import (
     TopicPartition,
 )
 from waterclock.log.reading import read_range
-from waterclock.model.errors import BackendDown, Fenced, RoundAborted, RoundInDoubt
+from waterclock.model.errors import BackendDown, Fenced, RequestError, RoundAborted, RoundInDoubt
 
 _INIT_TIMEOUT_S = 30.0
 _COMMIT_TIMEOUT_S = 10.0
@@ -127,7 +127,10 @@ class Rounds:
         return consumer.committed(list(partitions), _COMMITTED_TIMEOUT_S)
 
     def commit(self, draft: Round) -> None:
-        """Send the round. Returns when it has landed. Raises RoundAborted, RoundInDoubt, Fenced, BackendDown."""
+        """Send the round. Returns when it has landed. Raises RoundAborted, RoundInDoubt, Fenced, BackendDown.
+
+        RequestError: a record is over the limit or its topic does not exist; the round is aborted, like any other.
+        """
         if draft.empty:
             return
         self.open()
@@ -147,6 +150,10 @@ class Rounds:
             raise
         except Fenced:
             self._forget(producer)
+            raise
+        except RequestError:
+            # A record that no broker would take: nothing was committed, and nothing may stay open.
+            self._abort(producer)
             raise
 
     def landed(self, draft: Round) -> bool:

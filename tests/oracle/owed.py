@@ -4,14 +4,25 @@ Imports nothing of ours. Commands are dicts ``{"offset", "appended_at", "record"
 come from REVISED events (``{revision offset: edge}``). Instants are microseconds.
 """
 
-import collections
 import datetime
+import typing
 
 from . import brute_force
 
 MINUTE_US = 60_000_000
 
-Version = collections.namedtuple("Version", "offset stamp edge status spec anchor brings_spec first")
+
+class Version(typing.NamedTuple):
+    """What one command made of a job."""
+
+    offset: int
+    stamp: int
+    edge: int
+    status: str
+    spec: dict
+    anchor: int
+    brings_spec: bool
+    first: bool
 
 
 def run_id(job_id, fire_at, series=0):
@@ -91,7 +102,7 @@ def versions(commands, edges):
 def owed(made, until):
     """{fire: offset of the version that owes it} up to ``until``: what must run or be skipped, each once."""
     found = {}
-    for version, following in zip(made, [*made[1:], None]):
+    for version, following in zip(made, [*made[1:], None], strict=True):
         floor = max(version.stamp, version.edge)
         if version.status == "ACTIVE":
             end = max(following.stamp, following.edge) if following else until

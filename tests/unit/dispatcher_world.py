@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from waterclock.clock import ManualClock
 from waterclock.dispatcher.loop import Dispatcher, Pace
+
+from waterclock.clock import ManualClock
 from waterclock.log.memory import MemoryCluster, MemoryLog
 from waterclock.log.port import Isolation, TopicPartition
 from waterclock.log.reading import read_range

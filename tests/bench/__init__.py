@@ -1,0 +1,1 @@
+"""Benches: speed as figures, apart from the tests."""

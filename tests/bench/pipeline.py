@@ -1,0 +1,245 @@
+"""The whole pipeline under load: both servers and all roles on this machine, judged from topics and tables.
+
+Three measurements, each on fresh servers (leftover partitions lengthen the broker's pauses):
+
+* ``throughput``: interval jobs of 2 s with one start; from their first instant until all runs stand SUCCEEDED in
+  Cassandra;
+* ``steady``: 1,667 runs a second, spread evenly; from due to STARTED as a separate read_committed consumer sees it, and
+  to the handler's first line;
+* ``herd``: 5,000 runs in one instant.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+import psutil
+from cassandra import ConsistencyLevel
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
+from cassandra.query import tuple_factory
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.acceptance.real_stack import RealStack, wait_for
+from tests.bench.figures import Figures, quantiles
+from tests.oracle.records import decode
+from waterclock.model.job import Command, CommandKind, Every, JobSpec
+from waterclock.wire import messages
+
+US = 1_000_000
+ROLES = (
+    ("dispatcher", "dispatcher-1"),
+    ("workers", "worker-1"),
+    ("retry_router", "retry-router-1"),
+    ("recorder", "recorder-1"),
+)
+
+
+class Pipeline:
+    """A running stack with one process of each role."""
+
+    def __init__(self, *, slots: int = 4_000, sink: bool = False) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="waterclock-bench-"))
+        self.sink = self.folder / "handler.txt"
+        self.stack = RealStack(self.folder)
+        env = {"WATERCLOCK_WORKER__APP": "tests.bench.noop_app:app", "WATERCLOCK_WORKER__SLOTS": str(slots)}
+        env |= {"WATERCLOCK_WORKER__ROUND_RECORDS": "2000", "WATERCLOCK_LOG_LEVEL": "warning"}
+        if sink:
+            env["WATERCLOCK_BENCH_SINK"] = str(self.sink)
+        try:
+            self.roles = [self.stack.role(role, instance, **env) for role, instance in ROLES]
+            for role in self.roles:
+                role.wait_ready()
+            self.cluster = Cluster(
+                ["127.0.0.1"],
+                port=self.stack.cassandra.port,
+                protocol_version=4,
+                execution_profiles={
+                    EXEC_PROFILE_DEFAULT: ExecutionProfile(
+                        row_factory=tuple_factory, consistency_level=ConsistencyLevel.ONE, request_timeout=60
+                    )
+                },
+            )
+            self.session = self.cluster.connect("waterclock")
+        except BaseException:
+            self.stack.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cluster.shutdown()
+        self.stack.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def create(self, specs: dict[str, JobSpec]) -> None:
+        """Append CREATE for each job, and wait until every job's row stands in Cassandra."""
+        producer = Producer(
+            {
+                "bootstrap.servers": self.stack.bootstrap,
+                "partitioner": "murmur2_random",
+                "acks": "all",
+                "queue.buffering.max.messages": 200_000,
+            }
+        )
+        now = time.time_ns() // 1_000
+        for job_id, spec in specs.items():
+            command = Command(CommandKind.CREATE, job_id, job_id, "bench", now, spec=spec)
+            message = messages.command_message(self.stack.names, command)
+            producer.produce(message.topic, message.value, message.key, headers=list(message.headers))
+            producer.poll(0)
+        producer.flush(60)
+        wait_for(lambda: self.count("SELECT job_id FROM jobs") >= len(specs), "jobs in Cassandra", 180, 3.0)
+
+    def count(self, query: str) -> int:
+        return sum(1 for _ in self.session.execute(query))
+
+    def cpu_s(self) -> dict[str, float]:
+        """CPU seconds so far of every process, servers included."""
+        pids = {"kafka": self.stack.kafka.pid, "cassandra": self.stack.cassandra.pid}
+        pids |= {role.instance: role.pid for role in self.roles}
+        times = {name: psutil.Process(pid).cpu_times() for name, pid in pids.items()}
+        return {name: spent.user + spent.system for name, spent in times.items()}
+
+    def succeeded(self, job_ids: list[str], day: int, fires: int) -> bool:
+        """Whether each of these jobs has ``fires`` SUCCEEDED rows."""
+        query = self.session.prepare("SELECT status FROM runs WHERE job_id=? AND day=?")
+        for job_id in job_ids:
+            rows = list(self.session.execute(query, (job_id, day)))
+            if sum(1 for row in rows if row[0] == 3) < fires:
+                return False
+        return True
+
+
+class Seen(threading.Thread):
+    """A read_committed consumer of run-events: when each STARTED was seen, by this machine's clock."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        super().__init__(daemon=True)
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "bench.seen",
+                "fetch.wait.max.ms": 10,
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, part, 0) for part in range(partitions)])
+        self._ended = threading.Event()
+        self._raw: list[tuple[int, bytes]] = []
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            first = self._consumer.poll(0.05)
+            batch = [first, *self._consumer.consume(2_000, 0)] if first is not None else []
+            now = time.time_ns() // 1_000
+            self._raw += [(now, message.value()) for message in batch if message.error() is None]
+        self._consumer.close()
+
+    def stop(self) -> list[tuple[int, dict[str, object]]]:
+        """(seen at, event) of everything; decoded only now."""
+        self._ended.set()
+        self.join()
+        return [(seen_at, decode(value)[1]) for seen_at, value in self._raw]
+
+
+def throughput(
+    figures: Figures,
+    *,
+    jobs: int = 12_000,
+    fires: int = 18,
+    lead_s: int = 85,
+    prepared: Callable[[RealStack], None] = lambda _: None,
+) -> float:
+    """Runs per second from stored due rows until counted in Cassandra. ``prepared`` sees the stack first."""
+    with Pipeline() as pipeline:
+        prepared(pipeline.stack)
+        start_at = (time.time_ns() // 1_000_000_000 + lead_s) * US
+        spec = JobSpec("bench.noop", Every(2 * US, start_at))
+        names = [f"bench:job-{number}" for number in range(jobs)]
+        pipeline.create(dict.fromkeys(names, spec))
+        left_s = start_at / US - time.time()
+        figures.add("created_ahead_s", left_s, "s")
+        if left_s < 3:
+            raise RuntimeError(f"the jobs stood only {left_s:.1f} s before their first instant: nothing was provoked")
+        time.sleep(left_s)
+        before = pipeline.cpu_s()
+        sample, day = names[:: max(1, jobs // 300)], start_at // (86_400 * US)
+        wait_for(lambda: pipeline.succeeded(sample, day, fires), "all runs in Cassandra", 300, 0.25)
+        took_s = time.time() - start_at / US
+        spent = {name: after - before[name] for name, after in pipeline.cpu_s().items()}
+        query = "SELECT status, fire_at FROM runs"
+        last = start_at + (fires - 1) * 2 * US
+        statuses = Counter(status for status, fire_at in pipeline.session.execute(query) if fire_at <= last)
+        total = jobs * fires
+        if statuses != {3: total}:
+            raise RuntimeError(f"wanted {total} SUCCEEDED rows, found {dict(statuses)}")
+        figures.add("runs_per_s", total / took_s, "runs/s", n=total)
+        for name, cpu_s in spent.items():
+            figures.add(f"cpu_us_per_run.{name}", cpu_s / total * US, "us", n=total)
+        figures.add("cpu_us_per_run.all", sum(spent.values()) / total * US, "us", n=total)
+        return total / took_s
+
+
+def delays(pipeline: Pipeline, seen: Seen, figures: Figures, label: str) -> dict[str, float]:
+    """Due to STARTED seen, and due to the handler's first line, in ms."""
+    events = seen.stop()
+    pipeline.roles[1].stop()  # its handler's notes are flushed when it ends
+    due = {event["run_id"]: event["pending"]["due_at"] for _, event in events if event["kind"] == "PENDING"}
+    started = [(at - due[event["run_id"]]) / 1_000 for at, event in events if event["kind"] == "STARTED"]
+    found = quantiles(started)
+    for name, value in found.items():
+        figures.add(f"{label}.due_to_started.{name}", value, "ms", n=len(started))
+    lines = (line.split() for line in pipeline.sink.read_text().splitlines())
+    handled = [(int(at) - due[run_id]) / 1_000 for at, run_id in lines if run_id in due]
+    for name, value in quantiles(handled).items():
+        figures.add(f"{label}.due_to_handler.{name}", value, "ms", n=len(handled))
+    if len(handled) < len(due):
+        raise RuntimeError(f"{len(due)} runs, but only {len(handled)} reached the handler")
+    return found
+
+
+def steady(figures: Figures, *, jobs: int = 10_002, seconds: int = 60) -> dict[str, float]:
+    """1,667 runs/s, one every 600 us."""
+    with Pipeline(sink=True) as pipeline:
+        start_at = (time.time_ns() // 1_000_000_000 + 75) * US
+        specs = {
+            f"bench:job-{number}": JobSpec("bench.noop", Every(6 * US, start_at + number * 6 * US // jobs))
+            for number in range(jobs)
+        }
+        pipeline.create(specs)
+        left_s = start_at / US - time.time()
+        if left_s < 3:
+            raise RuntimeError("the jobs were made too late: nothing was provoked")
+        time.sleep(left_s - 2)
+        seen = Seen(pipeline.stack.bootstrap, pipeline.stack.names.run_events, 4)
+        seen.start()
+        before = pipeline.cpu_s()
+        time.sleep(2 + seconds)
+        spent = {name: after - before[name] for name, after in pipeline.cpu_s().items()}
+        figures.add("steady.cores", sum(spent.values()) / seconds, "cores")
+        return delays(pipeline, seen, figures, "steady")
+
+
+def herd(figures: Figures, *, runs: int = 5_000, herds: int = 5) -> dict[str, float]:
+    """``runs`` in one instant, ``herds`` times, 10 s apart."""
+    with Pipeline(sink=True) as pipeline:
+        start_at = (time.time_ns() // 1_000_000_000 + 50) * US
+        spec = JobSpec("bench.noop", Every(10 * US, start_at))
+        pipeline.create({f"bench:job-{number}": spec for number in range(runs)})
+        left_s = start_at / US - time.time()
+        if left_s < 3:
+            raise RuntimeError("the jobs were made too late: nothing was provoked")
+        time.sleep(left_s - 2)
+        seen = Seen(pipeline.stack.bootstrap, pipeline.stack.names.run_events, 4)
+        seen.start()
+        time.sleep(2 + 10 * (herds - 1) + 6)
+        return delays(pipeline, seen, figures, "herd")
