@@ -35,7 +35,7 @@ def close_in_background(close: Callable[[], object], what: str, *, wait_s: float
     with _lock:
         _waiting.append(run)
         if _threads_count == CLOSING_MAX:
-            _logger.error("%s: %d clients are still closing, this one waits for them", what, CLOSING_MAX)
+            _logger.warning("%s: %d clients are still closing, this one waits for them", what, CLOSING_MAX)
             return
         _threads_count += 1
     threading.Thread(target=_work, name=f"close {what}", daemon=True).start()
