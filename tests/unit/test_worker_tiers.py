@@ -15,6 +15,7 @@ from waterclock.log.memory_consumer import MemoryConsumer
 from waterclock.log.port import TopicPartition
 from waterclock.model.events import EventKind, RunEvent, Started
 from waterclock.model.ids import ordinal
+from waterclock.model.job import Tier
 from waterclock.wire.codec import decode_work
 from waterclock.wire.messages import event_message
 
@@ -49,6 +50,8 @@ def test_a_position_of_before_the_start_never_steps_over_a_void_round(monkeypatc
     world.clock.advance(5_100_000)
     world.turn(worker, count=2)
     assert told
+    assert world.started() == []
+    assert world.lag(Tier.MEDIUM) == 12, "a crash here would lose them"
     monkeypatch.setattr(MemoryConsumer, "poll", taken)
     told.clear()
     world.turn(worker, count=5)

@@ -8,12 +8,16 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import pytest
+from waterclock.workers.heartbeat import Beats, Pulse
 from waterclock.workers.incarnation import TwinLives
 from waterclock.workers.loop import Worker
+from waterclock.workers.slots import Slots
 from worker_world import HandExecutors, World
 
 from waterclock.log.memory import CommitFate
+from waterclock.log.memory_consumer import MemoryReader
 from waterclock.log.memory_producer import MemoryProducer
+from waterclock.log.port import Outgoing, Ticket
 from waterclock.model.errors import BackendDown
 from waterclock.model.events import EventKind, Lease, LeaseKind
 from waterclock.model.fold import Fold
@@ -362,21 +366,49 @@ def test_a_worker_that_cannot_commit_for_three_quarters_of_the_lease_stops_its_r
     assert 15.0 * 0.7 < world.clock.monotonic_s() - failing_from_s <= 15.0 * 0.75 + 1.5
 
 
-def test_no_beat_is_sent_while_leases_cannot_be_read() -> None:
+def test_no_beat_is_sent_while_the_end_of_leases_is_out_of_sight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a log that answers but shows nothing new, then the worker falls silent, and stops its runs in time."""
     world = World()
-    worker, _ = world.worker()
+    worker, executors = world.worker()
+    world.fire(1)
     world.settle(worker)
-    before = len(world.beats())
-
-    def no_reads(client: str, operation: str) -> None:
-        if client != "outside" and operation in {"read", "high_watermark"}:
-            raise BackendDown("kafka", "no answer")
-
-    world.cluster.faults.on_call = no_reads
+    monkeypatch.setattr(MemoryReader, "poll", lambda *_: ())
+    world.put_lease(Lease(LeaseKind.UNKNOWN, "worker-1", 0))  # moves the end, and says nothing
+    blind_from = world.clock.now()
     world.turn(worker, count=400)  # 8 s
-    world.cluster.faults.on_call = None
-    beats = world.beats()[before:]
-    assert all(beat.at <= world.clock.now() - 4_000_000 for beat in beats)
+    assert executors.forgotten_count == 0
+    monkeypatch.undo()
+    assert all(beat.at <= blind_from + 15_000_000 // 4 for beat in world.beats())
+    monkeypatch.setattr(MemoryReader, "poll", lambda *_: ())
+    world.turn(worker, count=350)  # 15 s in all
+    assert executors.forgotten_count == 1
+
+
+def test_only_acknowledged_beats_prolong_the_lease_from_when_they_were_sent() -> None:
+    world = World()
+    tickets: list[Ticket] = []
+
+    class Silent:
+        def append(self, _message: Outgoing) -> Ticket:
+            tickets.append(Ticket())
+            return tickets[-1]
+
+        def flush(self, timeout_s: float) -> None: ...
+
+        def close(self) -> None: ...
+
+    beats = Beats(Silent(), world.names, world.clock, Pulse("worker-1", ID, 15.0, 2.5))
+    beats.begin(0, world.clock.monotonic_s())
+    for _ in range(3):
+        beats.beat(Slots(1))
+        world.clock.advance(2_500_000)
+    assert beats.deadline_s == 0.75 * 15.0
+    tickets[1].offset = 7
+    beats.beat(Slots(1))
+    assert beats.deadline_s == 0.75 * 15.0, "an older beat is not acknowledged yet"
+    tickets[0].offset = 6
+    beats.beat(Slots(1))
+    assert beats.deadline_s == 2.5 + 0.75 * 15.0
 
 
 def test_the_executors_are_told_how_long_the_lease_lets_runs_live() -> None:
