@@ -39,6 +39,7 @@ from .heartbeat import Beats, Pulse
 from .incarnation import Incarnation, TwinLives
 from .lease_watch import LeaseWatch
 from .outcomes import Outbox
+from .patience import Patience
 from .positions import ClaimedPositions
 from .slots import Slots
 from .tiers import TierConsumer
@@ -48,7 +49,6 @@ _BREATH_S = 0.005
 _IDLE_S = 0.010
 _BATCH_WORTH_A_ROUND = 500
 _DRAINED_EVERY_S = 5.0
-_REST_S_MAX = 1.0
 _COMMIT_TIMEOUT_S_MAX = 10.0
 
 logger = structlog.get_logger()
@@ -120,9 +120,7 @@ class Worker:
         self._tend_at_s = float("-inf")
         self._drained_at_s = float("-inf")
         self._drain_until_s: float | None = None
-        self._failing_since_s: float | None = None
-        self._failure_count = 0
-        self._rest_until_s = float("-inf")
+        self._patience = Patience(clock)
 
     # -- the role -------------------------------------------------------------------------------------------------
 
@@ -169,7 +167,9 @@ class Worker:
     # -- one turn -------------------------------------------------------------------------------------------------
 
     def _turn(self, *, taking: bool) -> bool:
-        if self._resting():
+        rest_s = self._patience.rest_s
+        if rest_s > 0:
+            self._executors.wait(self._slots.capacity + 1, min(rest_s, _IDLE_S))
             return False
         try:
             made_round = self._live(taking=taking)
@@ -182,7 +182,7 @@ class Worker:
         except (LostResource, BackendDown) as trouble:
             self._start_over(trouble)
             return False
-        self._failing_since_s, self._failure_count = None, 0
+        self._patience.succeeded()
         if not made_round:
             self._executors.wait(1, _IDLE_S)
         return made_round
@@ -231,7 +231,7 @@ class Worker:
         now_s = self._clock.monotonic_s()
         if now_s > self._beats.deadline_s:
             raise LeaseLost("no beat was acknowledged for three quarters of the lease")
-        if self._failing_since_s is not None and now_s - self._failing_since_s > 0.75 * self._lease_ttl_s:
+        if self._patience.failing_s > 0.75 * self._lease_ttl_s:
             raise LeaseLost("no round could be committed for three quarters of the lease")
         if now_s < self._tend_at_s:
             return
@@ -319,32 +319,20 @@ class Worker:
 
     # -- trouble --------------------------------------------------------------------------------------------------
 
-    def _resting(self) -> bool:
-        left_s = self._rest_until_s - self._clock.monotonic_s()
-        if left_s <= 0:
-            return False
-        self._executors.wait(self._slots.capacity + 1, min(left_s, _IDLE_S))
-        return True
-
     def _start_over(self, trouble: Exception) -> None:
         """The round is void. Running attempts and unsent outcomes stay; everything else is owned again from the top."""
         if isinstance(trouble, Fenced):
             self._incarnation.fenced()
         for tier in self._tiers:
             tier.void()
-        now_s = self._clock.monotonic_s()
-        if self._failing_since_s is None:
-            self._failing_since_s = now_s
-        self._failure_count += 1
-        if self._failure_count > 1:
-            self._rest_until_s = now_s + min(_REST_S_MAX, 0.01 * 2 ** min(self._failure_count, 10))
+        self._patience.failed()
         logger.warning(
             "round_void",
             worker=self._worker,
             cause=type(trouble).__name__,
             detail=str(trouble),
             attempts_held=self._slots.held_count,
-            failures=self._failure_count,
+            failures=self._patience.failure_count,
         )
 
     def _end(self, why: str) -> None:
@@ -360,7 +348,7 @@ class Worker:
         self._slots.clear()
         self._outbox.clear()
         self._doubt = None
-        self._failing_since_s, self._failure_count = None, 0
+        self._patience.succeeded()
         self._incarnation.end()
         for tier in self._tiers:
             tier.void()
