@@ -117,6 +117,18 @@ def test_two_clones_run_side_by_side_on_ports_of_their_own(clones):
     assert two.lines("job", "list") == []
 
 
+def test_down_stops_everything_within_ten_seconds_and_purge_deletes(clones):
+    _, two, _ = clones
+    state = read_state(two.data_dir)
+    asked_at = time.monotonic()
+    assert two.run("down").returncode == 0
+    assert time.monotonic() - asked_at < 12.0  # ten for the stack, the rest for the command's own start
+    assert not [process.name for process in state.processes if birth_of(process.pid)]
+    assert two.run("status").returncode == 1
+    assert two.run("down", "--purge").returncode == 0
+    assert not two.data_dir.exists()
+
+
 def test_a_second_up_in_the_same_folder_is_refused(clones):
     one, _, _ = clones
     done = one.run("up", "--detach")
@@ -219,15 +231,3 @@ def test_logs_are_printed_by_process(clones):
     one, _, _ = clones
     assert '"event":"ready"' in one.run("logs", "recorder-1", "-n", "200").stdout
     assert one.run("logs", "nobody").returncode == 3
-
-
-def test_down_stops_everything_within_ten_seconds_and_purge_deletes(clones):
-    _, two, _ = clones
-    state = read_state(two.data_dir)
-    asked_at = time.monotonic()
-    assert two.run("down").returncode == 0
-    assert time.monotonic() - asked_at < 12.0  # ten for the stack, the rest for the command's own start
-    assert not [process.name for process in state.processes if birth_of(process.pid)]
-    assert two.run("status").returncode == 1
-    assert two.run("down", "--purge").returncode == 0
-    assert not two.data_dir.exists()

@@ -14,7 +14,7 @@ from waterclock.clock import SystemClock
 from waterclock.log.port import Log
 from waterclock.model.document import spec_from_document, spec_to_document
 from waterclock.model.errors import NotFound, RequestError
-from waterclock.model.ids import Instant, make_run_id
+from waterclock.model.ids import US_PER_S, Instant, make_run_id
 from waterclock.model.job import CommandKind, JobStatus, Once
 from waterclock.model.schedule import fires_between
 from waterclock.model.time_text import format_rfc3339, parse_duration
@@ -126,13 +126,15 @@ def trigger(
     """Run a job now, once more than its schedule says. With --wait the exit code tells how the run ended."""
     settings = here()
     job_id = job_id_of(settings, job)
+    wait_us = parse_duration(wait, "/wait") if wait else 0
     body = None if payload is None else json.dumps(_json_or_text(payload), separators=(",", ":")).encode()
     with open_log(settings) as log, open_store(settings) as store:
         obeyed = _change(settings, log, store, CommandKind.TRIGGER, job_id, payload=body)
-        run = watching.triggered_run(store, job_id, obeyed.revision)
+        within_s = wait_us / US_PER_S if wait_us else watching.SEEN_WITHIN_S
+        run = watching.triggered_run(store, job_id, obeyed.revision, within_s)
         show_one({"job": job_id, "run": run, "revision": obeyed.revision}, output)
-        if run and wait:
-            watching.await_end(store, run, parse_duration(wait, "/wait") / 1e6)
+        if wait_us:
+            watching.await_end(store, run, within_s)
     if not wait:
         say(f"next: waterclock run show '{run}'" if run else f"next: waterclock run list {job_id}")
 

@@ -11,14 +11,16 @@ from waterclock.store.port import Reading, RunRow
 from .failing import CommandFailed, ExitCode
 from .output import say
 
-_SEEN_WITHIN_S = 3.0
+SEEN_WITHIN_S = 3.0
+"""How long to look for a run's id where nobody waits for its end."""
+
 _LOOK_AGAIN_S = 0.1
 _NEWEST = 20
 
 
-def triggered_run(store: Reading, job_id: str, series: int) -> str | None:
+def triggered_run(store: Reading, job_id: str, series: int, within_s: float = SEEN_WITHIN_S) -> str | None:
     """The id of the run that the command with this revision number made, as soon as history shows it; else None."""
-    give_up_at = time.monotonic() + _SEEN_WITHIN_S
+    give_up_at = time.monotonic() + within_s
     while time.monotonic() < give_up_at:
         for row in store.runs(job_id, _NEWEST):
             if row.series == series:
@@ -27,8 +29,17 @@ def triggered_run(store: Reading, job_id: str, series: int) -> str | None:
     return None
 
 
-def await_end(store: Reading, run: str, within_s: float) -> RunRow:
-    """The run's row once it is final. Raises CommandFailed: code 7 when it failed, 6 when it takes longer."""
+def await_end(store: Reading, run: str | None, within_s: float) -> RunRow:
+    """The run's row once it is final. Raises CommandFailed: code 7 when it failed, 6 when it takes longer.
+
+    ``run`` None: history has not shown it, although that was waited for.
+    """
+    if run is None:
+        raise CommandFailed(
+            f"The command was obeyed, but history shows no run of it within {within_s:g} s",
+            hint="Is a recorder running, and how far behind is it? waterclock status, waterclock lag",
+            exit_code=ExitCode.TIMEOUT,
+        )
     place = parse_run_id(run)
     give_up_at = time.monotonic() + within_s
     while True:
