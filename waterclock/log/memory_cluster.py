@@ -80,6 +80,10 @@ class MemoryCluster:
             return TopicPartition(message.topic, message.partition)
         return TopicPartition(message.topic, _hash(message.key) % len(self.topic(message.topic).partitions))
 
+    def expire_group(self, name: str) -> None:
+        """Forget an empty group's positions, as a broker does after ``offsets.retention.minutes``."""
+        self._groups.pop(name, None)
+
     def group(self, name: str) -> Group:
         """The group, made at its first use."""
         if name not in self._groups:
