@@ -112,8 +112,9 @@ class Dispatcher:
 
     @property
     def ready(self) -> bool:
-        """Every partition assigned is owned and has applied the commands that stood at take-over."""
-        return not self._waiting and all(shard.caught_up for shard in self._shards.values())
+        """A member of the group, and every shard that is ours has applied the commands that stood at take-over."""
+        joined = self._inputs.metadata().generation >= 0
+        return joined and not self._waiting and all(shard.caught_up for shard in self._shards.values())
 
     # ---- own
 

@@ -12,6 +12,13 @@ from waterclock.model.ids import US_PER_S, make_run_id, ordinal
 from waterclock.model.job import CommandKind, Cron, JobSpec, Once
 
 
+def test_a_dispatcher_is_ready_only_as_a_member_of_its_group() -> None:
+    world = World()
+    assert not world.dispatcher.ready
+    world.run(1)
+    assert world.dispatcher.ready
+
+
 def test_an_interval_job_makes_each_of_its_runs_once() -> None:
     world = World()
     world.run(1)
