@@ -1,8 +1,7 @@
-"""What every role is: a core with a ``step()``, and the thin loop that turns it."""
+"""What every role is: a core with a ``step()``. ``waterclock/process.py`` is the thin loop that turns it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 
@@ -20,12 +19,3 @@ class Role(Protocol):
     def close(self) -> None:
         """Leave groups and close clients. Nothing may be outstanding that a restart would not find again."""
         ...
-
-
-def turn(role: Role, stopping: Callable[[], bool], drain_deadline: Callable[[], bool]) -> None:
-    """Step ``role`` until ``stopping()``, then drain it until it is done or ``drain_deadline()`` says enough."""
-    while not stopping():
-        role.step()
-    while role.drain() and not drain_deadline():
-        pass
-    role.close()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import version
+from uuid import uuid4
 
 from waterclock.app import App, load_app
 from waterclock.clock import SystemClock
@@ -30,6 +31,7 @@ def build(app: App, settings: Settings) -> Worker:
         Names(settings.kafka.prefix),
         PythonExecutors(app.handlers, clock, threads_max=bounds.slots),
         worker=settings.instance_of("worker"),
+        process=uuid4().hex,
         slots=bounds.slots,
         pool=bounds.pool,
         generation=settings.generation,

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
-from uuid import uuid4
 
 import structlog
 
@@ -64,7 +63,7 @@ class _Doubt(NamedTuple):
 class Worker:
     """The core behind its ports; one thread calls it. ``worker`` is the stable name of the process slot.
 
-    ``process`` tells this process from a twin of the same name (made up where none is given). ``generation`` is that
+    ``process`` tells this process from a twin of the same name: a text that no other process has. ``generation`` is that
     of the run-events topic, for the tokens. ``lease_ttl_s`` is what the keepers are told; a beat goes out every
     ``beat_interval_s``, at most a quarter of it. ``slots`` bounds what is held at once, ``drain_grace_s`` the drain.
     """
@@ -77,6 +76,7 @@ class Worker:
         executors: Executors,
         *,
         worker: str,
+        process: str,
         slots: int = 32,
         pool: str = "default",
         generation: int = 0,
@@ -85,7 +85,6 @@ class Worker:
         drain_grace_s: float = 10.0,
         round_claims_max: int = 2_000,
         weights: lanes.PerTier = lanes.WEIGHTS,
-        process: str = "",
         version: str = "",
         tzdata: str = "",
     ) -> None:
@@ -106,9 +105,7 @@ class Worker:
         self._outbox = Outbox(names, worker, self._slots)
         self._watch = LeaseWatch(log, names.leases, worker, clock)
         self._control = ControlTail(log, names.control)
-        self._incarnation = Incarnation(
-            self._rounds, self._watch, names, clock, worker=worker, process=process or uuid4().hex
-        )
+        self._incarnation = Incarnation(self._rounds, self._watch, names, clock, worker=worker, process=process)
         pulse = Pulse(worker, transactional_id, lease_ttl_s, self._beat_interval_s, version, tzdata)
         self._beats = Beats(log.appender(), names, clock, pulse)
         self._claimed: ClaimedPositions | None = None
