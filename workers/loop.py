@@ -63,7 +63,7 @@ class _Doubt(NamedTuple):
 class Worker:
     """The core behind its ports; one thread calls it. ``worker`` is the stable name of the process slot.
 
-    ``process`` tells this process from a twin of the same name: a text that no other process has. ``generation`` is that
+    ``process`` tells this process from a twin of the same name. ``generation`` is that
     of the run-events topic, for the tokens. ``lease_ttl_s`` is what the keepers are told; a beat goes out every
     ``beat_interval_s``, at most a quarter of it. ``slots`` bounds what is held at once, ``drain_grace_s`` the drain.
     """
