@@ -11,6 +11,7 @@ Importing this module costs about 0.1 s (pydantic-settings): commands that need 
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -108,7 +109,7 @@ class StackSettings(BaseModel):
     maven_url: str = ""
     heap_mb: Annotated[int | None, Field(ge=200)] = None
     dispatchers: Annotated[int, Field(ge=1, le=16)] = 2
-    workers: Annotated[int, Field(ge=1, le=64)] = 2
+    workers: Annotated[int, Field(ge=0, le=64)] = 2
 
 
 class Settings(BaseSettings):
@@ -126,9 +127,20 @@ class Settings(BaseSettings):
     """Of every keyed topic: a power of two that divides 256."""
     generation: Annotated[int, Field(ge=1, lt=2**15)] = 1
     """Rises when ``partitions`` changes; the high bits of revisions and fencing tokens."""
+    pools: Annotated[tuple[str, ...], NoDecode] = ("default",)
+    """Every pool has work topics of its own; `waterclock up` makes those of these."""
     tenant: Annotated[str, Field(pattern=_NAME)] = "default"
     instance: Annotated[str, Field(pattern=r"^([a-z0-9][a-z0-9._-]{0,62})?$")] = ""
     log_level: Annotated[str, Field(pattern=r"^(debug|info|warning|error)$")] = "info"
+
+    @field_validator("pools", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        """``a,b`` as well as a list; ``default`` is always among them."""
+        words = value.split(",") if isinstance(value, str) else value
+        if not isinstance(words, list | tuple) or not all(isinstance(w, str) and re.match(_NAME, w) for w in words):
+            raise ValueError("use a list of names, such as ['default', 'gpu']")
+        return tuple(dict.fromkeys(("default", *words)))
 
     @field_validator("partitions")
     @classmethod

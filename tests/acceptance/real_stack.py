@@ -13,11 +13,12 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 from waterclock.clock import SystemClock
-from waterclock.stack.servers import Server, launch_cassandra, launch_kafka
 from waterclock.log.kafka_topics import ensure_topics
+from waterclock.stack import leash as leash_program
+from waterclock.stack.servers import Server, launch_cassandra, launch_kafka
 from waterclock.store.migrate import migrate
 from waterclock.wire.names import Names, topic_specs
 
@@ -30,7 +31,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_for(condition, what: str, timeout_s: float = WAIT_S, every_s: float = 0.05):  # noqa: ANN001, ANN201
+def wait_for(condition, what: str, timeout_s: float = WAIT_S, every_s: float = 0.05):
     """The first true value of ``condition()``; a TimeoutError that says what did not happen."""
     until = time.monotonic() + timeout_s
     while time.monotonic() < until:
@@ -59,7 +60,9 @@ class RoleProcess:
         self._log = self.log_path.open("ab")
         env = {**os.environ, **self.env, "WATERCLOCK_INSTANCE": self.instance}
         env["WATERCLOCK_READY_FILE"] = str(self.ready_path)
-        command = [sys.executable, "-m", f"waterclock.{self.role}", *self.args]
+        # On the leash: a check that is killed leaves no role behind.
+        leash = [sys.executable, "-I", "-S", leash_program.__file__, str(os.getpid())]
+        command = [*leash, sys.executable, "-m", f"waterclock.{self.role}", *self.args]
         self.process = subprocess.Popen(command, env=env, stdout=self._log, stderr=self._log)
         return self
 
@@ -122,9 +125,7 @@ class RealStack:
             self.kafka.wait_ready()
             ensure_topics(self.bootstrap, topic_specs(self.names, partitions))
             self.cassandra.wait_ready()
-            migrate(
-                ["127.0.0.1"], self.cassandra.port, "waterclock", SystemClock(), replication=1
-            )
+            migrate(["127.0.0.1"], self.cassandra.port, "waterclock", SystemClock(), replication=1)
         except BaseException:
             self.close()
             raise
@@ -157,7 +158,7 @@ class RealStack:
         for server in reversed(self._servers):
             server.stop()
 
-    def __enter__(self) -> RealStack:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -13,6 +13,7 @@ import pytest
 from waterclock import cli
 from waterclock.commands import connect, output
 from waterclock.commands.failing import CommandFailed, ExitCode, told
+from waterclock.log import kafka_lag
 from waterclock.model.errors import BackendDown, Conflict, NotFound, RequestError
 from waterclock.stack.following import follow_logs, last_lines
 
@@ -98,6 +99,20 @@ def test_an_unreachable_store_ends_with_5_and_says_how_to_start_one(waterclock, 
     assert (code, out) == (5, "")
     assert "No answer from cassandra" in err
     assert "waterclock up" in err
+
+
+def test_a_broker_that_does_not_answer_is_no_broker_without_groups(waterclock, monkeypatch):
+    monkeypatch.setattr(kafka_lag, "_TIMEOUT_S", 0.5)
+    monkeypatch.setenv("WATERCLOCK_KAFKA__BOOTSTRAP", "127.0.0.1:1")
+    code, out, err = waterclock("lag")
+    assert (code, out) == (5, "")
+    assert "No answer from kafka" in err
+
+
+def test_a_worker_whose_module_is_not_there_ends_before_it_starts(waterclock):
+    code, _, err = waterclock("worker", "nowhere:app", "--instance", "worker-9")
+    assert code in (2, 3)
+    assert "nowhere" in err
 
 
 def test_a_wrong_setting_ends_with_2_and_names_the_file(waterclock):

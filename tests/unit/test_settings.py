@@ -51,6 +51,15 @@ def test_contact_points_are_a_list_or_words_with_commas(monkeypatch):
     assert load_settings().cassandra.contact_points == ("c", "d")
 
 
+def test_the_default_pool_is_always_among_the_pools(monkeypatch):
+    assert load_settings().pools == ("default",)
+    monkeypatch.setenv("WATERCLOCK_POOLS", "gpu")
+    assert load_settings().pools == ("default", "gpu")
+    monkeypatch.setenv("WATERCLOCK_POOLS", "GPU!")
+    with pytest.raises(RequestError, match="list of names"):
+        load_settings()
+
+
 def test_client_properties_pass_untouched(monkeypatch):
     Path("waterclock.toml").write_text("[kafka.client]\n'security.protocol' = 'SASL_SSL'\n")
     assert load_settings().kafka.client == {"security.protocol": "SASL_SSL"}

@@ -15,14 +15,14 @@ from waterclock.log.port import Log
 from waterclock.model.document import spec_from_document, spec_to_document
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.ids import US_PER_S, Instant, make_run_id
-from waterclock.model.job import CommandKind, JobStatus, Once
+from waterclock.model.job import CommandKind, JobSpec, JobStatus, Once
 from waterclock.model.schedule import fires_between
 from waterclock.model.time_text import format_rfc3339, parse_duration
 from waterclock.settings import Settings
 from waterclock.store.port import JobRow, Reading
 
 from . import watching
-from .connect import here, job_id_of, open_log, open_store
+from .connect import here, job_id_of, names_of, open_log, open_store
 from .ordering import Obeyed, command_for, order
 from .output import Format, OutputOption, say, show_one, show_rows
 
@@ -79,6 +79,7 @@ def create(
         say("dry run: nothing was sent")
         return
     with open_log(settings) as log, open_store(settings) as store:
+        _check_pool(settings, log, spec)
         obeyed = order(settings, log, store, command_for(CommandKind.CREATE, job_id, spec=spec))
         show_one(_card(obeyed.row), output)
     if isinstance(spec.schedule, Once) and spec.schedule.at <= obeyed.row.updated_at:
@@ -155,6 +156,18 @@ def resume(job: JobArgument, output: OutputOption = None) -> None:
 def delete(job: JobArgument, output: OutputOption = None) -> None:
     """Delete a job. Its history stays."""
     _change_and_show(CommandKind.DELETE, job, output)
+
+
+def _check_pool(settings: Settings, log: Log, spec: JobSpec) -> None:
+    """Refuse a pool without topics: its work would have nowhere to go."""
+    try:
+        log.partitions(names_of(settings).runs(spec.tier, spec.pool))
+    except NotFound:
+        raise NotFound(
+            f"There is no pool {spec.pool!r}: it has no topics",
+            pointer="/pool",
+            hint="Add it to `pools` in waterclock.toml (or WATERCLOCK_POOLS) and run `waterclock up`",
+        ) from None
 
 
 def _change_and_show(kind: CommandKind, job: str, output: Format | None) -> None:

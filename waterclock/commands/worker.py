@@ -13,10 +13,10 @@ from waterclock.app import load_app
 from .connect import here
 from .output import say
 
-app = typer.Typer(add_completion=False, help="Run your own handlers.", invoke_without_command=True)
+app = typer.Typer(add_completion=False, help="Run your own handlers.")
 
 
-@app.callback()
+@app.command()
 def worker(
     target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="Where your App is, such as jobs:app")],
     instance: Annotated[
@@ -27,8 +27,8 @@ def worker(
 ) -> None:
     """Run a worker with the handlers of your App, in the foreground; Ctrl-C drains.
 
-    Every worker of a pool must know every handler that its jobs name: beside the stack of `waterclock up`, start that
-    with `--workers 0`, or give your handlers a pool of their own.
+    Every worker of a pool must know every handler that its jobs name: start the stack beside it with
+    `waterclock up --workers 0`, or let the stack run your handlers itself with `waterclock up --app MODULE:APP`.
     """
     settings = here()
     sys.path.insert(0, os.getcwd())  # noqa: PTH109 - what `python -m` does: your module lies here

@@ -191,7 +191,7 @@ class Up:
 
     def _make_topics(self) -> str:
         settings = self._settings
-        pools = sorted({"default", settings.worker.pool})
+        pools = sorted({*settings.pools, settings.worker.pool})
         specs = topic_specs(Names(settings.kafka.prefix), settings.partitions, pools)
         extra = {key: str(value) for key, value in settings.kafka.client.items()}
         copies = 1 if self._own_kafka else _BROKER_DEFAULT

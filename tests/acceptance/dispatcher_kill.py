@@ -1,0 +1,235 @@
+"""Killing dispatchers inside their transactions loses no fire and doubles none.
+
+Two dispatchers, herds of jobs that fire in one instant, a trickle of others, and edits, pauses, resumes, deletes and
+triggers in flight. Most kills come the moment an uncommitted tail of run-events sees the first record of a herd's
+round. At rest the fires owed, by a brute-force walk over the dump of commands and REVISED, must equal the runs plus
+the expanded SKIPPED, each once; and the work records the PENDING events, both ways.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import tempfile
+import time
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from confluent_kafka import ConsumerGroupTopicPartitions, Message
+from confluent_kafka.admin import AdminClient
+
+from tests.acceptance import dumps
+from tests.acceptance.evidence import Evidence
+from tests.acceptance.kills import Kill, Killer, Trap, split_by_kill
+from tests.acceptance.orders import Churn, Orders
+from tests.acceptance.real_stack import RealStack, wait_for
+from tests.oracle import books
+from tests.oracle import owed as judge
+from tests.oracle.records import decode
+from waterclock.model.ids import US_PER_S
+from waterclock.model.job import CommandKind, Every, JobSpec, Tier
+
+INSTANCES = ("dispatcher-1", "dispatcher-2")
+INSIDE_PART_MIN = 0.4
+_HERD = "acme:herd-"
+
+
+class Size(NamedTuple):
+    """How much of it. ``rest_s``: at most this long between a restart and the next kill."""
+
+    kills: int
+    herd_jobs: int
+    herd_every_s: int
+    trickle_jobs: int
+    churned_jobs: int
+    churn_per_s: float
+    rest_s: float
+
+
+WHOLE = Size(50, 5_000, 10, 100, 300, 20.0, 4.0)
+SHORT = Size(4, 500, 5, 20, 50, 10.0, 3.0)
+
+
+def main(short: bool = False, seed: int | None = None) -> None:
+    size = SHORT if short else WHOLE
+    seed = time.time_ns() % 1_000_000 if seed is None else seed
+    folder = Path(tempfile.mkdtemp(prefix="dispatcher-kill-"))
+    with RealStack(folder) as stack:
+        evidence = Evidence("dispatcher-kill", stack)
+        evidence.figure("seed", seed, folder=str(folder))
+        dice = Random(seed)
+        for instance in INSTANCES:
+            stack.role("dispatcher", instance)
+        for instance in INSTANCES:
+            stack.roles[instance].wait_ready()
+        orders = Orders(stack)
+        churned = _define(orders, size, dice)
+        wait_for(lambda: _all_applied(stack), "the jobs were made", 120.0, every_s=0.5)
+        kills = _kill(stack, size, Churn(orders, churned, dice, size.churn_per_s), dice)
+        orders.flush()
+        until = time.time_ns() // 1_000
+        _come_to_rest(stack, until)
+        evidence.figure("commands", orders.sent)
+        _judge(stack, evidence, kills, until, judge_figures=not short)
+        evidence.close()
+
+
+def _define(orders: Orders, size: Size, dice: Random) -> list[str]:
+    """The herd, the trickle, and the jobs to be churned, which begin as part of the herd."""
+    begin = time.time_ns() // 1_000 // (60 * US_PER_S) * 60 * US_PER_S
+    herd = JobSpec("demo.ping", Every(size.herd_every_s * US_PER_S, begin), Tier.HIGH)
+    churned = [f"{_HERD}churned-{number}" for number in range(size.churned_jobs)]
+    for number in range(size.herd_jobs):
+        orders.send(CommandKind.CREATE, f"{_HERD}{number}", herd)
+    for job_id in churned:
+        orders.send(CommandKind.CREATE, job_id, herd)
+    for number in range(size.trickle_jobs):
+        every = Every(2 * US_PER_S, begin + dice.randrange(2 * US_PER_S))
+        orders.send(CommandKind.CREATE, f"acme:trickle-{number}", JobSpec("demo.ping", every, Tier.LOW))
+    orders.flush()
+    return churned
+
+
+def _kill(stack: RealStack, size: Size, churn: Churn, dice: Random) -> list[Kill]:
+    owners = _Owners(stack)
+    trap = Trap(stack.bootstrap, stack.names.run_events, owners.of_herd)
+    killer = Killer(stack, INSTANCES, trap, dice)
+    try:
+        for _ in range(size.kills):
+            killer.rest(size.rest_s, churn.go_on)
+            owners.look()
+            killer.kill_one(trapped_part=0.85, patience_s=2.0 * size.herd_every_s)
+    finally:
+        trap.close()
+    return killer.kills
+
+
+class _Owners:
+    """Which dispatcher owns which partition, as the broker tells it; a restart within the session moves none."""
+
+    def __init__(self, stack: RealStack) -> None:
+        self._admin = AdminClient(dumps.client(stack.bootstrap))
+        self._group = stack.names.group("dispatcher")
+        self._of: dict[int, str] = {}
+
+    def look(self) -> None:
+        described = self._admin.describe_consumer_groups([self._group])[self._group].result(10)
+        for member in described.members:
+            for place in member.assignment.topic_partitions if member.assignment else ():
+                self._of[place.partition] = member.group_instance_id
+
+    def of_herd(self, message: Message) -> str | None:
+        """The writer of a herd's record: its rounds are long enough to be hit."""
+        key: Any = message.key()
+        return self._of.get(message.partition()) if key and key.startswith(_HERD.encode()) else None
+
+
+def _all_applied(stack: RealStack) -> bool:
+    return dumps.unread(stack.bootstrap, stack.names.group("dispatcher"), [stack.names.commands]) == 0
+
+
+def _come_to_rest(stack: RealStack, until: int) -> None:
+    """Until every cursor in the group's offsets has passed ``until`` and every command is applied; then stop."""
+    admin = AdminClient(dumps.client(stack.bootstrap))
+    group = stack.names.group("dispatcher")
+
+    def rested() -> bool:
+        answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(10)
+        cursors = [int((place.metadata or "1|0").split("|")[1]) for place in answer.topic_partitions]
+        return len(cursors) == stack.partitions and min(cursors) > until and _all_applied(stack)
+
+    wait_for(rested, "the dispatchers came to rest", 120.0, every_s=0.5)
+    for instance in INSTANCES:
+        stack.roles[instance].stop()
+
+
+def _judge(stack: RealStack, evidence: Evidence, kills: list[Kill], until: int, *, judge_figures: bool) -> None:
+    names = stack.names
+    commands = dumps.dump(stack.bootstrap, names.commands)
+    events = dumps.dump(stack.bootstrap, names.run_events)
+    work = {tier: dumps.dump(stack.bootstrap, names.runs(tier)) for tier in Tier}
+    gone = dumps.aborted(stack.bootstrap, names.run_events, events)
+    for tier in Tier:
+        gone += dumps.aborted(stack.bootstrap, names.runs(tier), work[tier])
+    hit = split_by_kill(kills, [stamp for _, _, stamp in gone])
+    inside = sum(1 for count in hit if count)
+    evidence.figure("kills", len(kills), **Counter(kill.instance for kill in kills))
+    evidence.figure("kills inside an open transaction", inside, trapped=sum(kill.trapped for kill in kills))
+    evidence.figure("records aborted", len(gone), by_no_kill=len(gone) - sum(hit))
+    evidence.demand(inside > 0, "no kill fell inside an open transaction")
+    if judge_figures:
+        evidence.demand(
+            inside >= INSIDE_PART_MIN * len(kills),
+            f"{inside} of {len(kills)} kills fell inside an open transaction, fewer than {INSIDE_PART_MIN:.0%}",
+        )
+    complaints, counts = books.balance(commands, events, until)
+    evidence.figure("books", counts["owed"], **counts)
+    evidence.none_of(complaints, "complaints about the books")
+    _judge_work(evidence, events, list(itertools.chain(*work.values())))
+    _judge_tables(stack, evidence, commands, events)
+    _tell_take_overs(evidence, kills, events)
+
+
+def _judge_work(evidence: Evidence, events: list[dict[str, Any]], work: list[dict[str, Any]]) -> None:
+    """Work records and PENDING events are the same runs, each once."""
+    decoded = (decode(record["value"])[1] for record in events)
+    pending = Counter(event["run_id"] for event in decoded if event["kind"] == "PENDING")
+    asked = Counter(decode(record["value"])[1]["run_id"] for record in work)
+    evidence.figure("work records", asked.total(), pending=pending.total())
+    evidence.demand(pending.total() > 0, "no run was made")
+    evidence.none_of((run for run in asked if run not in pending), "work records without PENDING")
+    evidence.none_of((run for run in pending if run not in asked), "PENDING without a work record")
+    evidence.none_of((run for run, times in (asked + pending).items() if times != 2), "runs made more than once")
+
+
+def _judge_tables(
+    stack: RealStack, evidence: Evidence, commands: list[dict[str, Any]], events: list[dict[str, Any]]
+) -> None:
+    """The table of jobs shows the newest version that the log of commands makes of each."""
+    edges: dict[str, dict[int, int]] = defaultdict(dict)
+    for record in events:
+        _, event = decode(record["value"])
+        if event["kind"] == "REVISED":
+            edges[event["job_id"]][event["revised"]["revision"] & books.MASK] = event["revised"]["edge_at"]
+    by_job: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for record in commands:  # a job's commands are in one partition, and so in log order
+        _, body = decode(record["value"])
+        by_job[body["job_id"]].append(
+            {"offset": record["offset"], "appended_at": record["timestamp_us"], "record": body}
+        )
+    wanted = {}
+    for job_id, ordered in by_job.items():
+        made, _, _ = judge.versions(ordered, edges[job_id])
+        wanted[job_id] = (made[-1].offset, made[-1].status)
+    statuses = {0: "ACTIVE", 1: "PAUSED", 2: "DELETED"}
+    found = {
+        row.job_id: (row.revision & books.MASK, statuses[row.status])
+        for row in dumps.rows(stack.cassandra.port, "SELECT job_id, revision, status FROM jobs")
+    }
+    evidence.figure("jobs in Cassandra", len(found), **Counter(status for _, status in found.values()))
+    other = (job_id for job_id in found | wanted if found.get(job_id) != wanted.get(job_id))
+    evidence.none_of(
+        (f"{job_id}: {found.get(job_id)}, not {wanted.get(job_id)}" for job_id in other),
+        "jobs whose row is not their newest version",
+    )
+
+
+def _tell_take_overs(evidence: Evidence, kills: list[Kill], events: list[dict[str, Any]]) -> None:
+    """From a kill to the next committed event in a partition that stood still, the longest of each kill."""
+    stamps: dict[int, list[int]] = defaultdict(list)
+    for record in events:
+        stamps[record["partition"]].append(record["timestamp_us"])
+    for each in stamps.values():
+        each.sort()
+    waits = []
+    for kill in kills:
+        nexts = [each[at] for each in stamps.values() if (at := bisect_right(each, kill.at)) < len(each)]
+        waits.append((max(nexts) - kill.at) / US_PER_S if nexts else 0.0)
+    evidence.figure(
+        "seconds from a kill to the next committed event everywhere",
+        round(statistics.median(waits), 2),
+        longest=round(max(waits), 2),
+    )

@@ -1,0 +1,53 @@
+"""What a check says: which servers, then its figures as JSON lines, then how far it fell short.
+
+A shortfall does not end the check at once: all figures are printed first, so that one run tells all there is to know.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+
+from tests.acceptance.real_stack import RealStack
+from waterclock.stack.cql_probe import release_version
+from waterclock.stack.kafka_server import cluster_id
+
+_COMPLAINTS_SHOWN = 10
+
+
+class FallsShort(AssertionError):
+    """The promise is broken, or what was to be provoked did not happen."""
+
+
+class Evidence:
+    """The figures of one check. ``close`` raises FallsShort where a demand was not met."""
+
+    def __init__(self, check: str, stack: RealStack) -> None:
+        self._check = check
+        self._shortfalls: list[str] = []
+        self._began_s = time.monotonic()
+        self.figure("kafka cluster id", cluster_id(stack.kafka.port))
+        self.figure("cassandra release", release_version(stack.cassandra.port))
+
+    def figure(self, name: str, value: object, **more: object) -> None:
+        """Print one figure."""
+        print(json.dumps({"check": self._check, "figure": name, "value": value, **more}), flush=True)
+
+    def demand(self, holds: bool, otherwise: str) -> None:
+        """What must be so; ``otherwise`` says what is so instead."""
+        if not holds:
+            self._shortfalls.append(otherwise)
+            print(f"FALLS SHORT: {otherwise}", flush=True)
+
+    def none_of(self, complaints: Iterable[str], what: str) -> None:
+        """There must be none of these; the first few are shown."""
+        found = list(complaints)
+        shown = "".join(f"\n    {complaint}" for complaint in found[:_COMPLAINTS_SHOWN])
+        self.demand(not found, f"{len(found)} {what}:{shown}")
+
+    def close(self) -> None:
+        """The last line: how long it took. Raises FallsShort."""
+        self.figure("seconds", round(time.monotonic() - self._began_s, 1))
+        if self._shortfalls:
+            raise FallsShort(f"{self._check}: " + "; ".join(self._shortfalls))

@@ -1,0 +1,177 @@
+"""At rest every group's lag is 0 by Kafka's own tool, also after each role was restarted; plain kcat tells a run.
+
+All roles, a small load that ends. Half a minute after the last run, and again after each role was stopped and started,
+``ConsumerGroupCommand`` must show every partition of every group with a lag of 0: none missing, none without position.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.acceptance import dumps
+from tests.acceptance.evidence import Evidence
+from tests.acceptance.orders import Orders
+from tests.acceptance.real_stack import RealStack, wait_for
+from tests.oracle import runs as reducer
+from waterclock.model.ids import US_PER_S
+from waterclock.model.job import CommandKind, Every, JobSpec, Once, Tier
+from waterclock.stack.jars import KAFKA, JarSource, jars_of
+from waterclock.stack.java import find_java
+
+ROLES = {
+    "dispatcher-1": "dispatcher",
+    "dispatcher-2": "dispatcher",
+    "worker-1": "workers",
+    "worker-2": "workers",
+    "retry-router-1": "retry_router",
+    "recorder-1": "recorder",
+}
+_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+_TOOL_S = 30.0
+_STORY = ["pending", "started", "succeeded"]
+_ONCE = "acme:told-by-kcat"
+
+
+class Size(NamedTuple):
+    """How much of it. ``rest_s``: how long after the last run the lag must be 0."""
+
+    jobs: int
+    load_s: float
+    rest_s: float
+
+
+WHOLE = Size(40, 10.0, 30.0)
+SHORT = Size(12, 4.0, 12.0)
+
+
+class Lag(NamedTuple):
+    """One line of Kafka's tool."""
+
+    group: str
+    topic: str
+    partition: int
+    lag: str
+
+
+def main(short: bool = False) -> None:
+    size = SHORT if short else WHOLE
+    with RealStack(Path(tempfile.mkdtemp(prefix="lag-zero-"))) as stack:
+        evidence = Evidence("lag-zero", stack)
+        for instance, role in ROLES.items():
+            stack.role(role, instance)
+        for role_process in stack.roles.values():
+            role_process.wait_ready()
+        run_count = _load(stack, size)
+        evidence.figure("runs, all ended", run_count)
+        evidence.demand(run_count > size.jobs, "there was no load")
+        time.sleep(size.rest_s)
+        _judge_lag(stack, evidence, f"{size.rest_s:.0f} s after the last run")
+        for instance in ROLES:
+            _restart(stack, evidence, instance, size.rest_s)
+        time.sleep(size.rest_s)
+        _judge_lag(stack, evidence, f"{size.rest_s:.0f} s after the last restart")
+        _tell_story(stack, evidence)
+        evidence.close()
+
+
+def _load(stack: RealStack, size: Size) -> int:
+    """A few seconds of runs on every tier, then none; returns how many there were, once all have ended."""
+    orders = Orders(stack)
+    job_ids = [f"acme:load-{number}" for number in range(size.jobs)]
+    for number, job_id in enumerate(job_ids):
+        orders.send(CommandKind.CREATE, job_id, JobSpec("demo.ping", Every(US_PER_S), Tier(number % 3)))
+    at = time.time_ns() // 1_000 + 2 * US_PER_S
+    orders.send(CommandKind.CREATE, _ONCE, JobSpec("demo.ping", Once(at), Tier.HIGH))
+    orders.flush()
+    time.sleep(size.load_s)
+    for job_id in job_ids:
+        orders.send(CommandKind.DELETE, job_id)
+    orders.flush()
+    names, bootstrap = stack.names, stack.bootstrap
+    dispatcher = names.group("dispatcher")
+    wait_for(lambda: dumps.unread(bootstrap, dispatcher, [names.commands]) == 0, "the deletes applied", every_s=0.5)
+
+    def ended() -> int:
+        runs, _, _ = reducer.follow(dumps.dump(bootstrap, names.run_events))
+        made = [run for run in runs.values() if run["status"] != "SKIPPED"]
+        return len(made) if made and all(run["status"] == "SUCCEEDED" for run in made) else 0
+
+    return int(wait_for(ended, "all runs ended", every_s=1.0))
+
+
+def _restart(stack: RealStack, evidence: Evidence, instance: str, within_s: float) -> None:
+    role = stack.roles[instance]
+    code = role.stop()
+    evidence.demand(code == 0, f"{instance} drained with {code}")
+    role.start().wait_ready()
+    began_s = time.monotonic()
+    wait_for(lambda: not _shortfalls(stack), f"lag 0 after {instance} was restarted", within_s, every_s=0.2)
+    evidence.figure(f"seconds to lag 0 after {instance} was restarted", round(time.monotonic() - began_s, 1))
+
+
+def _judge_lag(stack: RealStack, evidence: Evidence, when: str) -> None:
+    found = _lags(stack)
+    wanted = _wanted(stack)
+    evidence.figure(f"partitions with lag 0, {when}", sum(lag.lag == "0" for lag in found), of=len(wanted))
+    evidence.none_of(_shortfalls(stack), f"partitions whose lag is not 0 {when}")
+
+
+def _shortfalls(stack: RealStack) -> list[str]:
+    """What keeps the lag from being 0 everywhere."""
+    found = {(lag.group, lag.topic, lag.partition): lag.lag for lag in _lags(stack)}
+    wanted = _wanted(stack)
+    return [f"{place}: {found.get(place, 'not listed')}" for place in found | wanted if found.get(place) != "0"]
+
+
+def _wanted(stack: RealStack) -> dict[tuple[str, str, int], str]:
+    """Every partition that some group reads, by the design's table of roles."""
+    names = stack.names
+    reads = [
+        (names.group("dispatcher"), names.commands),
+        (names.group("retry-router"), names.run_events),
+        (names.group("recorder"), names.run_events),
+        (names.group("recorder"), names.commands),
+        *((names.worker_group(tier), names.runs(tier)) for tier in Tier),
+    ]
+    return {(group, topic, at): "0" for group, topic in reads for at in range(stack.partitions)}
+
+
+def _lags(stack: RealStack) -> list[Lag]:
+    """What Kafka's own tool shows of all groups."""
+    lib = jars_of(KAFKA, JarSource())
+    quick = ["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    command = [str(find_java().program), *quick, "-cp", f"{lib}/*", _TOOL]
+    asked = ["--bootstrap-server", stack.bootstrap, "--describe", "--all-groups"]
+    said = subprocess.run([*command, *asked], capture_output=True, text=True, timeout=_TOOL_S, check=True).stdout
+    lines = re.findall(r"^(\S+)\s+(\S+)\s+(\d+)\s+(?:\d+|-)\s+(?:\d+|-)\s+(\d+|-)\s", said, re.MULTILINE)
+    return [Lag(group, topic, int(at), lag) for group, topic, at, lag in lines]
+
+
+def _tell_story(stack: RealStack, evidence: Evidence) -> None:
+    """The one-off's run by its text headers alone, in the order of the log."""
+    lines = [line for line in _kcat(stack, evidence) if _ONCE in line]
+    for line in lines:
+        print(f"    {line}")
+    told = [found[1] for line in lines if (found := re.search(r"ce_type=io\.waterclock\.run\.([a-z-]+)", line))]
+    evidence.figure("story of one run", told)
+    evidence.demand(told == _STORY, f"the story reads {told}, not {_STORY}")
+
+
+def _kcat(stack: RealStack, evidence: Evidence) -> list[str]:
+    topic = stack.names.run_events
+    kcat = shutil.which("kcat") or shutil.which("kafkacat")
+    if kcat is None:
+        evidence.figure("told by", "a raw consumer: kcat is not installed")
+        return [
+            f"{message.key().decode()} | {','.join(f'{k}={v.decode()}' for k, v in message.headers() or ())}"
+            for message in dumps.messages(stack.bootstrap, topic, committed=True)
+        ]
+    command = [kcat, "-b", stack.bootstrap, "-t", topic, "-C", "-e", "-q", "-f", "%k | %h\\n"]
+    evidence.figure("told by", " ".join(["kcat", *command[1:]]))
+    return subprocess.run(command, capture_output=True, text=True, timeout=_TOOL_S, check=True).stdout.splitlines()
