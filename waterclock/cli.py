@@ -34,6 +34,7 @@ _ENTRIES = {
     "cron": _Entry("cron", "Understand cron expressions.", _JOBS),
     "topics": _Entry("topics", "Look into topics.", _LOOK),
     "lag": _Entry("lag", "How far behind each group is.", _LOOK),
+    "demo": _Entry("demo", "Start everything with a few jobs in it, and watch.", _STACK),
     "up": _Entry("stack", "Start Kafka, Cassandra and all roles.", _STACK, whole=False),
     "down": _Entry("stack", "Stop the stack of this folder.", _STACK, whole=False),
     "status": _Entry("stack", "Show the processes of the stack.", _STACK, whole=False),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
+import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -13,10 +15,18 @@ from .memory import available_mb
 from .ports import PickedPort
 
 NEXT_COMMANDS = (
-    'waterclock job create hello --every 5s --handler demo.echo --payload "hello"',
-    'waterclock cron explain "0 9 * * 1-5" --tz Europe/Berlin',
-    "waterclock topics tail run-events",
+    'job create hello --every 5s --handler demo.echo --payload "hello"',
+    'cron explain "0 9 * * 1-5" --tz Europe/Berlin',
+    "topics tail run-events",
 )
+
+
+def program() -> str:
+    """How a person in this folder types this program: by its name where the shell finds it, else by its path."""
+    ours = Path(sys.executable).parent / "waterclock"
+    if not ours.exists() or shutil.which("waterclock") == str(ours):
+        return "waterclock"
+    return str(ours.relative_to(Path.cwd()) if ours.is_relative_to(Path.cwd()) else ours)
 
 
 def machine(kit: Kit | None) -> list[str]:
@@ -40,14 +50,15 @@ def other_port(name: str, picked: PickedPort, option: str) -> str:
 
 def where_to_look(bootstrap: str, cassandra: str, data_dir: Path) -> Sequence[str]:
     """The last words of a start: addresses, folder, how to stop, what to do next."""
+    ours = program()
     return (
         "",
         f"  Kafka      {bootstrap}",
         f"  Cassandra  {cassandra}",
         f"  Data       {data_dir}",
-        f"  Logs       {data_dir}/logs   (waterclock logs -f worker-1)",
+        f"  Logs       {data_dir}/logs   ({ours} logs -f worker-1)",
         "",
-        "  Ctrl-C stops, `waterclock down --purge` deletes. Next:",
-        *(f"    {command}" for command in NEXT_COMMANDS),
+        f"  Ctrl-C stops, `{ours} down --purge` deletes. Next:",
+        *(f"    {ours} {command}" for command in NEXT_COMMANDS),
         "",
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from waterclock.model.errors import Conflict
@@ -25,9 +25,12 @@ _STOP_GRACE_S = 20.0
 
 
 class DemoStack:
-    """Starts at once. ``tell`` gets every line that the supervisor says, also later, at each ``listen``."""
+    """Starts at once. ``tell`` gets every line that the supervisor says, also later, at each ``listen``.
 
-    def __init__(self, data_dir: Path, tell: Callable[[str], None]) -> None:
+    ``options``: more of those of ``waterclock up``.
+    """
+
+    def __init__(self, data_dir: Path, tell: Callable[[str], None], options: Sequence[str] = ()) -> None:
         state = read_state(data_dir)
         if state is not None and state.alive:
             raise Conflict(
@@ -37,7 +40,7 @@ class DemoStack:
         self._tell = tell
         log_path = data_dir / "logs" / "supervisor.log"
         log_path.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "waterclock.cli", "up", "--app", APP]
+        command = [sys.executable, "-m", "waterclock.cli", "up", "--app", APP, *options]
         self._supervisor = Child("supervisor", command, log_path)
         self._log = log_path.open(encoding="utf-8", errors="replace")
         self._part = ""

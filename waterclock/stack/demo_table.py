@@ -5,6 +5,7 @@ Statuses are told by shape and by colour. Nothing is decided here.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from types import TracebackType
@@ -29,7 +30,7 @@ _SIGNS = {
     RunStatus.SUCCEEDED: ("✓", "green"),
     RunStatus.FAILED: ("✗", "red"),
     RunStatus.CANCELLED: ("■", "magenta"),
-    RunStatus.SKIPPED: ("–", "dim"),
+    RunStatus.SKIPPED: ("-", "dim"),
 }
 
 
@@ -92,7 +93,8 @@ class PlainLines:
         pass
 
     def tell(self, line: str) -> None:
-        print(line, flush=True)
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
 
     def show(self, view: View) -> None:
         if time.monotonic() < self._next_s:

@@ -1,7 +1,7 @@
 """A server of the local stack: a child process, its address, and when it is ready.
 
-Ready means that it answered its own protocol, never that a port is open. Waiting is bounded and ends early, with the
-last lines of the log, when the process has died.
+Ready means that it, and nobody else, answered its own protocol, never that a port is open. Waiting is bounded and ends
+early, with the last lines of the log, when the process has died.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .child import Child
 from .jars import Distribution
-from .ports import PickedPort
+from .ports import PickedPort, holder_of
 from .trouble import StackTrouble, died
 
 _LOOK_AGAIN_S = 0.05
@@ -58,7 +58,14 @@ class Server:
         exit_code = self._child.exit_code()
         if exit_code is not None:
             raise died(self.name, exit_code, self.log_path, self._child.last_lines())
-        return self._answers() is not None
+        return self._answers() is not None and self._is_ours()
+
+    def _is_ours(self) -> bool:
+        """Whether our process answered: in another folder a stack may have taken the same port a moment before.
+
+        Ours cannot bind then and ends soon; to take the other one's answer for ours would mix two stacks.
+        """
+        return holder_of(self.port).pid in (self.pid, 0)
 
     def wait_ready(self, timeout_s: float = 90.0) -> None:
         """Until it answers. Raises StackTrouble when it dies, or (after stopping it) when ``timeout_s`` is over."""
