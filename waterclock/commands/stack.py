@@ -22,7 +22,7 @@ from .output import OutputOption, say, show_rows
 
 app = typer.Typer(add_completion=False)
 
-_DETACHED_READY_S = 180.0
+_DETACHED_READY_S = 360.0
 
 DataDirOption = Annotated[
     Path | None, typer.Option("--data-dir", help="Where data, logs and state are [.waterclock]", show_default=False)

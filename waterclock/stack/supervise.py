@@ -18,8 +18,8 @@ from typing import NamedTuple
 from .member import Member, Process
 from .state import StackState, birth_of, write_state
 
-_SERVER_READY_S = 90.0
-_ROLE_READY_S = 60.0
+_SERVER_READY_S = 180.0
+_ROLE_READY_S = 120.0
 _DRAIN_S = 9.0
 _SERVERS_S = 5.0
 _LAST_MOMENT_S = 0.5
