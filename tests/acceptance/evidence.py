@@ -6,8 +6,12 @@ A shortfall does not end the check at once: all figures are printed first, so th
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from tests.acceptance.real_stack import RealStack
 from waterclock.stack.cql_probe import release_version
@@ -29,6 +33,7 @@ class Evidence:
         self._began_s = time.monotonic()
         self.figure("kafka cluster id", cluster_id(stack.kafka.port))
         self.figure("cassandra release", release_version(stack.cassandra.port))
+        self.figure("logs", str(stack.folder))
 
     def figure(self, name: str, value: object, **more: object) -> None:
         """Print one figure."""
@@ -51,3 +56,14 @@ class Evidence:
         self.figure("seconds", round(time.monotonic() - self._began_s, 1))
         if self._shortfalls:
             raise FallsShort(f"{self._check}: " + "; ".join(self._shortfalls))
+
+
+@contextmanager
+def on_stage(check: str) -> Iterator[tuple[RealStack, Evidence]]:
+    """Servers of the check's own, and its evidence. The folder with the logs stays where the check falls short."""
+    folder = Path(tempfile.mkdtemp(prefix=f"{check}-"))
+    with RealStack(folder) as stack:
+        evidence = Evidence(check, stack)
+        yield stack, evidence
+        evidence.close()
+    shutil.rmtree(folder)

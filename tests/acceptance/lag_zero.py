@@ -9,13 +9,11 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import tempfile
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 from tests.acceptance import dumps
-from tests.acceptance.evidence import Evidence
+from tests.acceptance.evidence import Evidence, on_stage
 from tests.acceptance.orders import Orders
 from tests.acceptance.real_stack import RealStack, wait_for
 from tests.oracle import runs as reducer
@@ -47,7 +45,7 @@ class Size(NamedTuple):
 
 
 WHOLE = Size(40, 10.0, 30.0)
-SHORT = Size(12, 4.0, 12.0)
+SHORT = Size(12, 4.0, 8.0)
 
 
 class Lag(NamedTuple):
@@ -61,8 +59,7 @@ class Lag(NamedTuple):
 
 def main(short: bool = False) -> None:
     size = SHORT if short else WHOLE
-    with RealStack(Path(tempfile.mkdtemp(prefix="lag-zero-"))) as stack:
-        evidence = Evidence("lag-zero", stack)
+    with on_stage("lag-zero") as (stack, evidence):
         for instance, role in ROLES.items():
             stack.role(role, instance)
         for role_process in stack.roles.values():
@@ -77,7 +74,6 @@ def main(short: bool = False) -> None:
         time.sleep(size.rest_s)
         _judge_lag(stack, evidence, f"{size.rest_s:.0f} s after the last restart")
         _tell_story(stack, evidence)
-        evidence.close()
 
 
 def _load(stack: RealStack, size: Size) -> int:

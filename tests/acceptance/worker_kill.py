@@ -8,7 +8,6 @@ other one SUCCEEDED in its first attempt, left exactly one line, and stands so i
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Message
 
 from tests.acceptance import dumps
-from tests.acceptance.evidence import Evidence
+from tests.acceptance.evidence import Evidence, on_stage
 from tests.acceptance.kills import Kill, Killer, Trap, split_by_kill
 from tests.acceptance.orders import Orders
 from tests.acceptance.real_stack import RealStack, wait_for
@@ -49,11 +48,9 @@ SHORT = Size(4, 60, 3.0)
 def main(short: bool = False, seed: int | None = None) -> None:
     size = SHORT if short else WHOLE
     seed = time.time_ns() % 1_000_000 if seed is None else seed
-    folder = Path(tempfile.mkdtemp(prefix="worker-kill-"))
-    sink = folder / "effects.txt"
-    with RealStack(folder) as stack:
-        evidence = Evidence("worker-kill", stack)
-        evidence.figure("seed", seed, folder=str(folder))
+    with on_stage("worker-kill") as (stack, evidence):
+        evidence.figure("seed", seed)
+        sink = stack.folder / "effects.txt"
         dice = Random(seed)
         _start(stack, sink)
         _define(stack, size, dice)
@@ -61,7 +58,6 @@ def main(short: bool = False, seed: int | None = None) -> None:
         kills = _kill(stack, size, dice)
         _come_to_rest(stack)
         _judge(stack, evidence, kills, sink)
-        evidence.close()
 
 
 def _start(stack: RealStack, sink: Path) -> None:
