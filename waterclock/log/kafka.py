@@ -14,12 +14,13 @@ from types import MappingProxyType
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException
 from confluent_kafka import TopicPartition as Place
 
+from waterclock.model.errors import BackendDown, NotFound
 from waterclock.model.ids import Instant
 
 from .kafka_appender import KafkaAppender
 from .kafka_closing import close_in_background
 from .kafka_consumer import KafkaConsumer
-from .kafka_errors import error_of, query_error
+from .kafka_errors import BACKEND, error_of, query_error
 from .kafka_producer import KafkaProducer
 from .kafka_properties import Properties
 from .kafka_reader import KafkaReader
@@ -94,13 +95,27 @@ class KafkaLog:
             close_in_background(asker.close, f"{self._client_id} questions")
 
     def _offset(self, partition: TopicPartition, question: int) -> int:
-        """ListOffsets READ_UNCOMMITTED: the client takes a time in ms, or the markers for the beginning and the end."""
+        """ListOffsets READ_UNCOMMITTED: the client takes a time in ms, or the markers for the beginning and the end.
+
+        While no broker answers, and while its metadata is older than the topic, the client calls a partition that
+        exists unknown. Only a broker can deny one: so it is asked, and then the question is put once more.
+        """
+        try:
+            return self._ask(partition, question)
+        except NotFound:
+            if partition.partition >= self._count_partitions(partition.topic):
+                raise
+        try:
+            return self._ask(partition, question)
+        except NotFound as denied:
+            raise BackendDown(BACKEND, str(denied)) from denied
+
+    def _ask(self, partition: TopicPartition, question: int) -> int:
         doing = f"offsets of {partition.topic}[{partition.partition}]"
         asker = self._questions()
+        place = Place(partition.topic, partition.partition, question)
         try:
-            found = asker.offsets_for_times([Place(partition.topic, partition.partition, question)], _ANSWER_TIMEOUT_S)[
-                0
-            ]
+            found = asker.offsets_for_times([place], _ANSWER_TIMEOUT_S)[0]
         except KafkaException as raised:
             raise query_error(error_of(raised), doing) from raised
         finally:

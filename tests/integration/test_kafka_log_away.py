@@ -1,0 +1,32 @@
+"""A broker that is away is waited for: it never looks like a topic that is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from waterclock.log.kafka import KafkaLog
+from waterclock.log.kafka_topics import ensure_topics
+from waterclock.log.port import TopicPartition, TopicSpec
+from waterclock.model.errors import BackendDown
+from waterclock.stack.servers import start_kafka
+
+pytestmark = pytest.mark.servers
+
+
+def test_a_broker_that_went_away_is_down_and_its_topics_are_not_missing(tmp_path: Path) -> None:
+    server = start_kafka(tmp_path / "kafka")
+    log = KafkaLog(server.address, client_id="away")
+    try:
+        ensure_topics(server.address, [TopicSpec("there", 2, {})])
+        assert log.partitions("there") == 2
+        assert log.high_watermark(TopicPartition("there", 1)) == 0
+        server.kill()
+        with pytest.raises(BackendDown):
+            log.high_watermark(TopicPartition("there", 1))
+        with pytest.raises(BackendDown):
+            log.low_watermark(TopicPartition("there", 0))
+    finally:
+        log.close()
+        server.stop()
