@@ -138,6 +138,7 @@ class RetryRouter:
             shard = shards.get(record.partition)
             if shard is None:
                 continue
+            shard.has_begun = True
             if not shard.live and record.offset >= shard.act_from:
                 shard.go_live(wanted)
             try:
@@ -148,6 +149,7 @@ class RetryRouter:
                 continue
             shard.take(event, record.offset, wanted)
         for shard in shards.values():
+            shard.has_begun = shard.has_begun or not records
             if shard.catch_up(self._consumer):
                 shard.go_live(wanted)
         self._ignored.update(wanted.ignored)

@@ -43,19 +43,24 @@ def beginning(log: Log, partition: TopicPartition, committed: Committed | None) 
 
 
 class Position:
-    """One partition of a group while it is ours. ``next_offset``: everything below it was read and dealt with."""
+    """One partition of a group while it is ours. ``next_offset``: everything below it was read and dealt with.
 
-    __slots__ = ("committed", "next_offset", "partition")
+    ``has_begun`` is the role's to set, once a record of it, or a poll that brought nothing, came after the start: until
+    then a client may still tell the position from before the start, and committing that would pass over records.
+    """
+
+    __slots__ = ("committed", "has_begun", "next_offset", "partition")
 
     def __init__(self, partition: TopicPartition, start_at: int) -> None:
         self.partition = partition
         self.next_offset = start_at
+        self.has_begun = False
         self.committed: Committed | None = None
         """The last position committed by us, None before the first."""
 
     def move(self, consumer: Consumer) -> None:
         """Take over the consumer's position, past markers, once all that it delivered was dealt with."""
-        position = consumer.position(self.partition)
+        position = consumer.position(self.partition) if self.has_begun else None
         if position is not None:
             self.next_offset = position
 

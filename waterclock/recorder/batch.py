@@ -7,13 +7,12 @@ the batch is handed over, and are values: what happens to a run afterwards belon
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
 
-from waterclock.log.following import Followed, Position
-from waterclock.log.port import Committed, Record
+from waterclock.log.following import Followed
+from waterclock.log.port import Record
 from waterclock.model.events import EventKind, Pending, RunEvent, Skipped
 from waterclock.model.fold import OpenRun
-from waterclock.store.port import AttemptRow, AuditRow, FailureRow, History, RunRow, Writing
+from waterclock.store.port import AttemptRow, AuditRow, FailureRow, History, RunRow
 
 from .projection import Known, attempt_row, failure_row, follow, run_row, skipped_row
 
@@ -69,11 +68,3 @@ class Batch:
     def empty(self) -> bool:
         """Nothing was read."""
         return not self.record_count
-
-
-class Write(NamedTuple):
-    """A batch under way, and the positions that may be committed once it is acknowledged."""
-
-    writing: Writing
-    history: History
-    positions: dict[Position, Committed]

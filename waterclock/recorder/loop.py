@@ -12,7 +12,7 @@ them (run-events: the retry router; commands: the dispatcher).
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 
 import structlog
@@ -26,16 +26,15 @@ from waterclock.store.port import Histories
 from waterclock.wire.codec import decode_command, decode_event
 from waterclock.wire.names import Names
 
-from .batch import Batch, Write
+from .batch import Batch
 from .projection import Known, audit_row
+from .writes import Writes
 
 ROLE = "recorder"
 
 _POLL_S = 0.05
 _TROUBLE_WAIT_S = 0.5
 _COMMITTED_TIMEOUT_S = 10.0
-_WRITE_TIMEOUT_S = 20.0
-
 
 _log = structlog.get_logger()
 
@@ -58,13 +57,11 @@ class Recorder:
         commit_every_s: float = 0.5,
     ) -> None:
         self._log = log
-        self._store = store
         self._clock = clock
         self._names = names
         self._generation = generation
         self._batch_records = batch_records
         self._batch_s = batch_s
-        self._writes_max = writes_in_flight
         self._commit_every_s = commit_every_s
         self._consumer = log.consumer(names.group(ROLE), [names.commands, names.run_events], instance=instance)
         self._shards: dict[int, Followed[Known]] = {}
@@ -73,9 +70,7 @@ class Recorder:
         self._is_troubled = False
         self._has_joined = False
         self._batch = Batch(0.0)
-        self._writes: deque[Write] = deque()
-        self._is_stuck = False
-        self._acknowledged: dict[Position, Committed] = {}
+        self._writes = Writes(store, writes_in_flight)
         self._commit_due_s = 0.0
         self._ignored: Counter[str] = Counter()
 
@@ -90,7 +85,7 @@ class Recorder:
             if self._is_troubled:
                 self._notice(self._consumer.poll(0, _TROUBLE_WAIT_S))
                 self._is_troubled = False
-            if self._is_stuck:
+            if self._writes.is_stuck:
                 return self._write_again()
             self._take_over()
             polled = self._consumer.poll(self._batch_records, _POLL_S)
@@ -108,18 +103,18 @@ class Recorder:
     def drain(self) -> bool:
         """Write what was read and commit it. True while Cassandra has not acknowledged it."""
         try:
-            if self._is_stuck:
+            if self._writes.is_stuck:
                 self._write_again()
                 return True
             self._hand_over()
-            while self._writes and not self._is_stuck:  # ends: each turn takes one write off, or sticks
+            while self._writes and not self._writes.is_stuck:  # ends: each turn takes one write off, or sticks
                 self._settle()
             self._commit()
         except (LostResource, BackendDown) as trouble:
             _log.warning("last positions not committed", trouble=str(trouble))
             return False
         else:
-            return self._is_stuck
+            return self._writes.is_stuck
 
     def close(self) -> None:
         """Give up the membership as a static member does: the slot's next process takes over."""
@@ -136,13 +131,11 @@ class Recorder:
         """Forget what is held. Rows under way may still land: they are the ones that will be written again."""
         self._shards.clear()
         self._orders.clear()
+        if self._writes.is_stuck:
+            self._consumer.resume()
         self._writes.clear()
-        self._acknowledged.clear()
         self._batch = Batch(self._clock.monotonic_s())
         self._to_take = set(self._consumer.owned())
-        if self._is_stuck:
-            self._is_stuck = False
-            self._consumer.resume()
 
     def _start_over(self, trouble: Exception) -> None:
         _log.warning("begins again from the committed positions", trouble=str(trouble))
@@ -185,6 +178,7 @@ class Recorder:
             shard = shards.get(record.partition)
             if shard is None:
                 continue
+            shard.has_begun = True
             if record.offset >= shard.act_from:
                 shard.live = True
             try:
@@ -194,10 +188,15 @@ class Recorder:
                 continue
             take(shard, event, record)
         batch.record_count += len(records)
+        if not records:
+            for place in self._places():
+                place.has_begun = True
 
     def _audit(self, record: Record) -> None:
-        if record.partition not in self._orders:
+        order = self._orders.get(record.partition)
+        if order is None:
             return
+        order.has_begun = True
         try:
             command = decode_command(record.value or b"")
         except UndecodableRecord as error:
@@ -218,27 +217,21 @@ class Recorder:
 
     def _hand_over(self) -> None:
         """Begin to write the batch, as soon as there is room beside the writes under way; commit what is safe."""
-        room_for = 0 if self._batch.empty else self._writes_max - 1
-        while len(self._writes) > room_for:  # ends: each turn takes one write off, or sticks and returns
+        while self._writes and (self._batch.empty or self._writes.full):  # ends: one less each turn, or stuck
             self._settle()
-            if self._is_stuck:
+            if self._writes.is_stuck:
                 return
         if not self._batch.empty:
             self._begin_write()
         else:
-            self._acknowledged.update(self._positions())
+            self._writes.acknowledged.update(self._positions())
         if self._clock.monotonic_s() >= self._commit_due_s:
             self._commit()
 
     def _begin_write(self) -> None:
         batch, self._batch = self._batch, Batch(self._clock.monotonic_s())
         self._ignored.update(batch.ignored)
-        history, positions = batch.history(), self._positions()
-        try:
-            writing = self._store.record(history)
-        except BackendDown as trouble:
-            writing = _Refused(trouble)
-        self._writes.append(Write(writing, history, positions))
+        self._writes.begin(batch.history(), self._positions())
 
     def _positions(self) -> dict[Position, Committed]:
         """Where every partition stands: all that was delivered is in this batch, or in an earlier one."""
@@ -247,39 +240,29 @@ class Recorder:
             shard.catch_up(self._consumer)
         for order in self._orders.values():
             order.move(self._consumer)
-        for place in (*self._shards.values(), *self._orders.values()):
+        for place in self._places():
             committed = place.to_commit()
             if committed is not None:
                 due[place] = committed
         return due
 
+    def _places(self) -> tuple[Position, ...]:
+        return (*self._shards.values(), *self._orders.values())
+
     def _settle(self) -> None:
-        """Wait for the oldest write; where the store gives no answer, stop reading and say so."""
-        try:
-            self._writes[0].writing.wait(_WRITE_TIMEOUT_S)
-        except BackendDown as trouble:
-            self._is_stuck = True
+        """Wait for the oldest write; while the store is away nothing more is read."""
+        self._writes.settle()
+        if self._writes.is_stuck:
             self._consumer.pause()
-            _log.warning("history is not written: the batch is kept", trouble=str(trouble))
-        else:
-            self._acknowledged.update(self._writes.popleft().positions)
 
     def _write_again(self) -> bool:
-        """Repeat the oldest write, with the same stamps; the polls keep us in the group and take nothing."""
+        """Repeat what the store did not acknowledge; the polls keep us in the group and take nothing."""
         self._notice(self._consumer.poll(0, _TROUBLE_WAIT_S))
-        if not self._is_stuck:
+        if not self._writes.is_stuck:
             return True  # a rebalance took everything from us meanwhile
-        oldest = self._writes[0]
-        try:
-            writing = self._store.record(oldest.history)
-            writing.wait(_WRITE_TIMEOUT_S)
-        except BackendDown as trouble:
-            _log.warning("history is still not written", trouble=str(trouble))
+        if not self._writes.repeat():
             return False
-        self._acknowledged.update(self._writes.popleft().positions)
-        self._is_stuck = False
         self._consumer.resume()
-        _log.info("history is written again", rows=len(oldest.history.runs))
         return True
 
     def _commit(self) -> None:
@@ -288,19 +271,9 @@ class Recorder:
         if self._ignored:
             _log.info("events ignored", **self._ignored)
             self._ignored.clear()
-        if not self._acknowledged:
+        if not self._writes.acknowledged:
             return
-        self._consumer.commit({place.partition: due for place, due in self._acknowledged.items()})
-        for place, due in self._acknowledged.items():
+        self._consumer.commit({place.partition: due for place, due in self._writes.acknowledged.items()})
+        for place, due in self._writes.acknowledged.items():
             place.committed = due
-        self._acknowledged.clear()
-
-
-class _Refused:
-    """A write that did not even begin."""
-
-    def __init__(self, trouble: BackendDown) -> None:
-        self._trouble = trouble
-
-    def wait(self, timeout_s: float) -> None:  # noqa: ARG002 - the port's signature
-        raise self._trouble
+        self._writes.acknowledged.clear()
