@@ -18,6 +18,7 @@ from waterclock.wire import codec
 
 from . import commands
 from .emit import Emitter
+from .owed import in_force
 from .rows import Ahead, rows_ahead, void_row, void_rows
 from .shard import Decided, Shard
 
@@ -69,11 +70,12 @@ class _Known:
             known += [version for version in older if version.revision < known[-1].revision]
         return known
 
-    def tier_of(self, job_id: str, command: Command) -> Tier:
-        """The tier that places the job on the timeline: that of the version which stands, else the new one."""
-        known = self._versions[job_id]
-        if known:
-            return known[0].spec.tier
+    def tier_of(self, job_id: str, command: Command, at: Instant) -> Tier:
+        """The tier that places the job's fire at ``at`` on the timeline: that of the version in force then."""
+        versions = self.versions(job_id, at - 1)
+        owner = in_force(versions, at) or (versions[0] if versions else None)
+        if owner:
+            return owner.spec.tier
         return command.spec.tier if command.spec else Tier.HIGH
 
     def add(self, version: JobVersion) -> None:
@@ -131,12 +133,16 @@ def _read(shard: Shard, batch: list[Record]) -> tuple[list[tuple[Record, Command
 def _plan(shard: Shard, known: _Known, record: Record, command: Command, window_end: Instant) -> _Plan:
     job_id = command.job_id
     decided = known.decided.get(job_id)
-    edge_at = shard.cursor.edge_for(known.tier_of(job_id, command), job_id)
+    cursor = shard.cursor
+    edge_at = cursor.edge_for(known.tier_of(job_id, command, cursor.due_at), job_id)
     edge_at = max(edge_at, decided.at) if decided else edge_at
     versions = known.versions(job_id, edge_at)
     place = commands.Place(shard.generation, record.partition, record.offset, record.timestamp_us)
     paused_from = decided.at if decided and decided.paused else 0
     applied = commands.apply(command, place, versions, edge_at, paused_from)
+    if applied.version is not None and applied.decided_at is None and cursor.job_id and edge_at == cursor.due_at:
+        # Taken over inside a due time: under a new tier the fire that is decided there would look undecided.
+        applied = applied._replace(decided_at=edge_at)
     plan = _Plan(record, command, applied, edge_at, tuple(versions))
     version = applied.version
     if version is None:

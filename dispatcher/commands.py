@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from waterclock.model.document import HANDLER_MAX, PAYLOAD_MAX
 from waterclock.model.errors import Conflict, NotFound, RequestError
 from waterclock.model.ids import Instant, ordinal
 from waterclock.model.job import Command, CommandKind, Every, JobSpec, JobStatus, JobVersion, Once
@@ -71,11 +72,12 @@ def apply(
         raise NotFound(f"there is no job {command.job_id}", pointer="/job_id", hint="`waterclock job list` shows them")
     if command.kind is CommandKind.TRIGGER:
         assert standing is not None
-        return Applied(_row(standing, place, stamp_at), stamp_at, run_at=stamp_at, series=place.revision)
+        _check_payload(command.payload or b"")
+        return Applied(_row(standing, place), stamp_at, run_at=stamp_at, series=place.revision)
     after = _changed(command, place, stamp_at, before, standing)
     if after is None:
         assert standing is not None
-        return Applied(_row(standing, place, stamp_at), stamp_at)
+        return Applied(_row(standing, place), stamp_at)
     return _close(after, versions, edge_at, paused_from, place)
 
 
@@ -126,9 +128,23 @@ def _redefined(
 def _check(spec: JobSpec) -> None:
     """The door has checked all this; but anybody may write to ``commands``, and a bad spec would stop the shard."""
     check_schedule(spec.schedule)
+    _check_payload(spec.payload)
+    if len(spec.handler) > HANDLER_MAX:
+        raise RequestError(f"the handler's name has {len(spec.handler)} characters", pointer="/spec/handler",
+                           hint=f"At most {HANDLER_MAX}")  # fmt: skip
     if spec.pool != "default":
         # Its topic would be missing, and an unknown topic blocks every round of the shard (kafka.md 3.3).
         raise RequestError(f"there is no pool {spec.pool!r}", pointer="/spec/pool", hint="Use the pool 'default'")
+
+
+def _check_payload(payload: bytes) -> None:
+    """One that fits into a command need not fit into a work record: its shard would stop at the fire."""
+    if len(payload) > PAYLOAD_MAX:
+        raise RequestError(
+            f"the payload has {len(payload)} bytes",
+            pointer="/payload",
+            hint=f"At most {PAYLOAD_MAX}: keep large data elsewhere and pass a reference",
+        )
 
 
 def _anchor(spec: JobSpec, stamp_at: Instant) -> Instant:
@@ -160,14 +176,14 @@ def _close(
         # A paused job's fires count as paused up to the command that ends the pause, or changes the paused job.
         rest = skip_all(Stretch(before, max(before.stamp_at, paused_from), stamp_at))
         skipped += [(rest, PAUSED)] if rest else []
-        decided_at = stamp_at
+        decided_at = max(edge_at, stamp_at)
     elif after.status is not JobStatus.ACTIVE:
         reason = PAUSED if after.status is JobStatus.PAUSED else DELETED
         owed = (skip_all(stretch) for stretch in stretches(versions, edge_at, stamp_at))
         skipped += [(rest, reason) for rest in owed if rest]
         decided_at = max(edge_at, stamp_at)
     return Applied(
-        row=_row(after, place, stamp_at),
+        row=_row(after, place),
         stamp_at=stamp_at,
         version=after,
         skipped=tuple(skipped),
@@ -191,7 +207,13 @@ def _decided_by(before: JobVersion, fire_at: Instant) -> bool:
     return probe is not None and before.status is JobStatus.ACTIVE
 
 
-def _row(version: JobVersion, place: Place, stamp_at: Instant) -> JobRow:
+def _row(version: JobVersion, place: Place) -> JobRow:
+    """The job as it stands. All with the stamp of its version, also after a command that made none.
+
+    Reason: a batch of commands has one append time, so a trigger's own stamp could equal that of the version which
+    comes next, and the two rows would be mixed cell by cell. So equal cells meet equal ones, and of the commands'
+    offsets the greater one wins.
+    """
     return JobRow(
         job_id=version.job_id,
         spec=version.spec,
@@ -203,5 +225,5 @@ def _row(version: JobVersion, place: Place, stamp_at: Instant) -> JobRow:
         updated_at=version.stamp_at,
         src_partition=place.partition,
         src_offset=place.offset,
-        wts=stamp_at,
+        wts=version.stamp_at,
     )

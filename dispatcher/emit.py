@@ -30,7 +30,10 @@ _ROLE = "dispatcher"
 
 
 _TEMPLATES_MAX = 50_000
-"""About 2 KB each. At the bound all are dropped: they are made again as they are needed."""
+"""About 2 KB each and the payload. At the bound all are dropped: they are made again as they are needed."""
+
+_PAYLOAD_KEPT_MAX = 2_048
+"""Bytes of payload up to which templates are kept: 50,000 times 64 KiB would be 3 GB."""
 
 
 class Templates:
@@ -44,6 +47,8 @@ class Templates:
         """The two templates of a version's scheduled runs."""
         key = (version.job_id, version.revision)
         made = self._made.get(key)
+        if made is None and len(version.spec.payload) > _PAYLOAD_KEPT_MAX:
+            return _templates(self.names, version, Origin.SCHEDULE, version.spec.payload)
         if made is None:
             if len(self._made) >= _TEMPLATES_MAX:
                 self._made.clear()

@@ -15,22 +15,39 @@ from waterclock.model.errors import UndecodableRecord
 from waterclock.model.ids import Instant
 from waterclock.model.job import JobSpec, JobVersion
 
+_KEPT_MAX_BYTES = 4_096
+"""Envelopes (and payloads) up to this size are kept for the next row of the job: 16,384 large ones were gigabytes."""
 
-@lru_cache(maxsize=16_384)
+
 def _seal(stamp_at: Instant, anchor_at: Instant, spec: JobSpec) -> bytes:
     return orjson.dumps([stamp_at, anchor_at, orjson.Fragment(spec_to_json(spec))])
 
 
+_seal_kept = lru_cache(maxsize=16_384)(_seal)
+
+
 def seal(version: JobVersion) -> bytes:
     """The envelope of a version's rows."""
-    return _seal(version.stamp_at, version.anchor_at, version.spec)
+    make = _seal_kept if len(version.spec.payload) <= _KEPT_MAX_BYTES else _seal
+    return make(version.stamp_at, version.anchor_at, version.spec)
 
 
-@lru_cache(maxsize=16_384)
 def unseal(env: bytes) -> tuple[Instant, Instant, JobSpec]:
     """(stamp, anchor, spec) of an envelope. Raises UndecodableRecord."""
+    return (_unseal_kept if len(env) <= _KEPT_MAX_BYTES else _unseal)(env)
+
+
+def kept_count() -> int:
+    """How many envelopes and specs are kept."""
+    return _seal_kept.cache_info().currsize + _unseal_kept.cache_info().currsize
+
+
+def _unseal(env: bytes) -> tuple[Instant, Instant, JobSpec]:
     try:
         stamp_at, anchor_at, document = orjson.loads(env)[:3]
         return stamp_at, anchor_at, spec_from_json(orjson.dumps(document))
     except (ValueError, TypeError, KeyError) as error:
         raise UndecodableRecord(f"an envelope that cannot be read: {error}") from error
+
+
+_unseal_kept = lru_cache(maxsize=16_384)(_unseal)

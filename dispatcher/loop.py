@@ -7,7 +7,6 @@ taken over again from what is committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -30,7 +29,10 @@ from .takeover import take_over
 
 _POLL_MAX = 500
 _INBOX_MAX = 2_000
+_IDLE_S = 0.05
 _IDLE_BEHIND_US = 1 * US_PER_S
+_OLD_NEWS_S = 5.0
+"""So long after a start a position is believed even where it equals the one from before."""
 
 log_ = structlog.get_logger("dispatcher")
 
@@ -73,6 +75,9 @@ class Dispatcher:
         self._inputs = log.consumer(names.group("dispatcher"), [names.commands], instance=instance)
         self._shards: dict[int, Shard] = {}
         self._waiting: set[TopicPartition] = set()
+        # What the client told right after a start: for a moment that is still where it stood before (librdkafka).
+        self._told_before: dict[TopicPartition, int] = {}
+        self._believed_at_s = 0.0
         self._round_at_s = -1.0
         self._idle_at_s = clock.monotonic_s()
         self._store_down_until_s = 0.0
@@ -124,14 +129,29 @@ class Dispatcher:
             self._waiting.discard(partition)
         self._waiting.update(polled.assigned)
         for record in polled.records:
+            self._told_before.pop(TopicPartition(record.topic, record.partition), None)
             shard = self._shards.get(record.partition)
             if shard is not None and record.offset >= shard.next_offset:
                 shard.inbox.append(record)
         for shard in self._shards.values():
             if not shard.inbox:
                 # Past transaction markers too, so that lag reads 0; only while nothing delivered waits (kafka.md 9).
-                position = self._inputs.position(TopicPartition(self._names.commands, shard.partition))
+                position = self._position(TopicPartition(self._names.commands, shard.partition))
                 shard.next_offset = max(shard.next_offset, position or 0)
+
+    def _position(self, partition: TopicPartition) -> int | None:
+        """Where the client stands; None while it may still tell where it stood before its start.
+
+        To believe that would pass over the commands of a round that was aborted.
+        """
+        position = self._inputs.position(partition)
+        before = self._told_before.get(partition)
+        if before is None:
+            return position
+        if position == before and self._clock.monotonic_s() < self._believed_at_s:
+            return None
+        del self._told_before[partition]
+        return position
 
     def _take_over_waiting(self) -> None:
         if not self._waiting:
@@ -141,6 +161,9 @@ class Dispatcher:
         for partition in waiting:
             self._take_over(partition, committed.get(partition))
         self._inputs.start({part: self._shards[part.partition].next_offset for part in waiting})
+        told = {part: self._inputs.position(part) for part in waiting}
+        self._told_before = {part: position for part, position in told.items() if position is not None}
+        self._believed_at_s = self._clock.monotonic_s() + _OLD_NEWS_S
         self._waiting.clear()
 
     def _take_over(self, partition: TopicPartition, committed: Committed | None) -> None:
@@ -181,9 +204,14 @@ class Dispatcher:
 
     def _apply(self, shard: Shard, out: Emitter, now: Instant) -> None:
         """Commands go between two due times, never inside one; without Cassandra they wait, and fires go on."""
-        inside = shard.timeline.next_due_at() == shard.cursor.due_at
-        if not shard.inbox or (inside and shard.caught_up) or self._store_is_down():
+        if not shard.inbox or self._store_is_down():
             return
+        if shard.caught_up:
+            if shard.inside_due_time:
+                return
+            # So every job's edge is this due time. Its place inside it would change with a command that changes the
+            # tier, and a fire decided there would look undecided.
+            shard.cursor = shard.cursor.after_due_time()
         window_end = now + round((self._pace.look_ahead_s + 60) * US_PER_S)
         try:
             applying.apply_commands(shard, self._index, out, now, window_end)
@@ -211,6 +239,11 @@ class Dispatcher:
         draft.extend(out.messages)
         for shard in self._shards.values():
             if shard.cursor != shard.committed_cursor or shard.next_offset != shard.committed_offset:
+                self._advance(draft, shard)
+        if out.messages and not draft.offsets:
+            # Only a round with offsets is fenced by the group: without one an owner that has lost its shards could
+            # still erase what its successor keeps in the state topic.
+            for shard in self._shards.values():
                 self._advance(draft, shard)
         if out.messages:
             self._round_at_s = self._clock.monotonic_s()
@@ -280,16 +313,21 @@ class Dispatcher:
         since_round_s = self._clock.monotonic_s() - self._round_at_s
         rest_s = max(0.0, pace.round_interval_s - since_round_s)
         now = self._clock.now()
-        nearest_s = 0.05
+        look_ahead_us = round(pace.look_ahead_s * US_PER_S)
+        can_store = not self._store_is_down()  # or a waiting command would make the loop spin until it is back
+        nearest_s = _IDLE_S
         for shard in self._shards.values():
             due_at = shard.timeline.next_due_at()
-            if shard.inbox or window.wants_more(shard, now, round(pace.look_ahead_s * US_PER_S)):
+            if can_store and (shard.inbox or window.wants_more(shard, now, look_ahead_us)):
                 nearest_s = 0.0
-            elif due_at is not None:
+            elif due_at is not None and due_at < shard.horizon_at:
                 nearest_s = min(nearest_s, max(0.0, (due_at - now) / US_PER_S))
         return max(rest_s, nearest_s) if not self._behind(now) else 0.0
 
     def _behind(self, now: Instant) -> bool:
         late_us = round(self._pace.round_interval_s * US_PER_S) * 5
-        dues: Iterable[Instant | None] = (shard.timeline.next_due_at() for shard in self._shards.values())
-        return any(due_at is not None and due_at < now - late_us for due_at in dues)
+        for shard in self._shards.values():
+            due_at = shard.timeline.next_due_at()
+            if due_at is not None and due_at < min(now - late_us, shard.horizon_at):
+                return True
+        return False

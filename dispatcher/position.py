@@ -34,6 +34,10 @@ class Position(NamedTuple):
         """
         return self.due_at if (tier, job_id, "") <= (self.tier, self.job_id, self.entry) else self.due_at - 1
 
+    def after_due_time(self) -> Position:
+        """Past everything due at this very instant, whatever its tier and job. Only where all of it is decided."""
+        return Position(self.due_at + 1) if self.job_id else self
+
 
 def encode_cursor(cursor: Position) -> str:
     """The text for the offset metadata: ``1|<due_at>|<tier>|<job id>|<entry>`` (no part may hold a ``|``)."""

@@ -6,6 +6,7 @@ position, what was decided ahead of the cursor, and the loaded window of the tim
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from typing import NamedTuple
 
@@ -37,7 +38,8 @@ class Shard:
         self.caught_up_at = next_offset
         self.inbox: deque[Record] = deque()
         self.decided: dict[str, Decided] = {}
-        self._ahead: dict[str, Instant] = {}
+        self._ahead: list[tuple[Instant, str]] = []
+        """A heap, earliest first: a catch-up of many jobs must not be walked through in every round."""
         self.lately: dict[str, list[JobVersion]] = {}
         """Versions, newest first, of the jobs revised within the last hour: what ghosts are told by."""
         self.timeline = Timeline()
@@ -65,6 +67,12 @@ class Shard:
         """Fires before it are all in the timeline."""
         return self.loaded_minute * US_PER_MINUTE
 
+    @property
+    def inside_due_time(self) -> bool:
+        """Whether fires due at the very instant of the cursor may still be undecided."""
+        due_at = self.cursor.due_at
+        return self.timeline.next_due_at() == due_at or (self.cursor.job_id != "" and self.horizon_at <= due_at)
+
     def is_loaded(self, job_id: str, minute: int) -> bool:
         """Whether the window has taken this job's bucket for that minute already."""
         if minute == self.loaded_minute:
@@ -80,16 +88,17 @@ class Shard:
     def decide_ahead(self, job_id: str, decided: Decided) -> None:
         """Note that all fires of a job up to an instant are decided, whatever the cursor says."""
         self.decided[job_id] = decided
-        if decided.paused:
-            self._ahead.pop(job_id, None)
-        else:
-            self._ahead[job_id] = decided.at
+        if not decided.paused:
+            heapq.heappush(self._ahead, (decided.at, job_id))
 
     def passed_ahead(self) -> list[str]:
         """Forget, and name, the jobs whose decisions the cursor has passed; those of paused jobs are kept."""
-        passed = [job_id for job_id, at in self._ahead.items() if at < self.cursor.due_at]
-        for job_id in passed:
-            del self._ahead[job_id], self.decided[job_id]
+        passed: list[str] = []
+        while self._ahead and self._ahead[0][0] < self.cursor.due_at:
+            at, job_id = heapq.heappop(self._ahead)
+            if self.decided.get(job_id) == Decided(at, paused=False):  # else another decision has replaced this one
+                del self.decided[job_id]
+                passed.append(job_id)
         return passed
 
     def remember(self, version: JobVersion) -> None:

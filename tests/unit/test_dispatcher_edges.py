@@ -1,0 +1,66 @@
+"""What is decided stays decided, also where a command changes a job's place inside its due time."""
+
+from __future__ import annotations
+
+import pytest
+from waterclock.dispatcher.loop import Pace
+
+from tests.oracle import books
+from tests.unit.dispatcher_world import START, World, every, raw
+from waterclock.model.events import EventKind
+from waterclock.model.ids import US_PER_S
+from waterclock.model.job import CommandKind, Tier
+
+FIRST = START + 10 * US_PER_S
+ONE_BY_ONE = Pace(round_records=1, idle_commit_s=1_000.0)
+"""No idle cursor: it stands where the last fire left it."""
+
+
+def balance(world: World) -> list[str]:
+    records = {topic: [raw(record) for record in world.records(f"waterclock.{topic}")] for topic in TOPICS}
+    return books.balance(records["commands"], records["run-events"], world.clock.now() - 5 * US_PER_S)[0]
+
+
+TOPICS = ("commands", "run-events")
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+@pytest.mark.parametrize("tiers", [(Tier.MEDIUM, Tier.LOW), (Tier.MEDIUM, Tier.HIGH)])
+def test_a_run_made_before_its_job_changed_tier_is_not_skipped_by_a_pause(
+    tiers: tuple[Tier, Tier], *, crashes: bool
+) -> None:
+    world = World(partitions=1, pace=ONE_BY_ONE)
+    world.run(1)
+    world.command(CommandKind.CREATE, "t:beat", every(10, start_at=FIRST, tier=tiers[0]))
+    world.run(19.2)
+    world.command(CommandKind.UPDATE, "t:beat", every(10, start_at=FIRST, tier=tiers[1]))
+    world.run(0.2)
+    if crashes:
+        world.crash()
+        world.run(0.2)
+    world.command(CommandKind.PAUSE, "t:beat")
+    world.run(20)
+    world.command(CommandKind.RESUME, "t:beat")
+    world.run(20)
+    assert balance(world) == []
+    assert [event.reason for event in world.events(EventKind.SKIPPED)] == ["paused"]
+
+
+def test_fires_of_one_instant_are_made_once_when_a_command_arrives_among_them() -> None:
+    """Four jobs fire together, one in each round; one of them changes its tier meanwhile, and the owner dies."""
+    world = World(partitions=1, pace=ONE_BY_ONE)
+    world.run(1)
+    jobs = [f"t:job{number}" for number in range(4)]
+    for job in jobs:
+        world.command(CommandKind.CREATE, job, every(10, start_at=FIRST, tier=Tier.MEDIUM))
+    world.run(8.9)
+    for raised, lowered in (("t:job3", "t:job0"), ("t:job2", "t:job1")):
+        world.clock.advance(150_000)
+        world.steps(2)  # inside the due time: two of its fires are made
+        world.command(CommandKind.UPDATE, raised, every(10, start_at=FIRST, tier=Tier.HIGH))
+        world.command(CommandKind.UPDATE, lowered, every(10, start_at=FIRST, tier=Tier.LOW))
+        world.crash()
+        world.run(9.85)
+    world.run(10)
+    assert balance(world) == []
+    assert len(world.runs()) >= 3 * len(jobs)
