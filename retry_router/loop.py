@@ -19,7 +19,7 @@ import structlog
 from waterclock.clock import Clock
 from waterclock.log.following import beginning
 from waterclock.log.port import Log, Outgoing, Polled, Record, TopicPartition
-from waterclock.model.errors import BackendDown, Fenced, LostResource, UndecodableRecord
+from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError
 from waterclock.model.events import Reject, SourceRecord
 from waterclock.model.fold import Fold
 from waterclock.transact import Round, Rounds
@@ -142,12 +142,10 @@ class RetryRouter:
             if not shard.live and record.offset >= shard.act_from:
                 shard.go_live(wanted)
             try:
-                event = decode_event(record.value or b"")
-            except UndecodableRecord as error:
+                shard.take(decode_event(record.value or b""), record.offset, wanted)
+            except RequestError as error:  # undecodable, or it names no run
                 if shard.live:
                     wanted.rejects.append(self._reject(record, error))
-                continue
-            shard.take(event, record.offset, wanted)
         for shard in shards.values():
             shard.has_begun = shard.has_begun or not records
             if shard.catch_up(self._consumer):
@@ -198,7 +196,7 @@ class RetryRouter:
             for each, place in zip(given_up, places, strict=True)
         ]
 
-    def _reject(self, record: Record, error: UndecodableRecord) -> Outgoing:
+    def _reject(self, record: Record, error: RequestError) -> Outgoing:
         topic, partition, offset, _, key, value, headers = record
         source = SourceRecord(topic, partition, offset, key, value, headers)
         _log.warning("undecodable event", partition=partition, offset=offset, reason=error.message)

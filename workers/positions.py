@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 
 from waterclock.log.port import Isolation, Log, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.errors import UndecodableRecord
+from waterclock.model.errors import RequestError
 from waterclock.model.events import EventKind, Started
 from waterclock.model.fold import Fold
 from waterclock.wire.codec import decode_event
@@ -61,10 +61,10 @@ class ClaimedPositions:
             return
         try:
             event = decode_event(value)
-        except UndecodableRecord:
+            accepted = fold.apply(event, offset).accepted
+        except RequestError:
             # Not an event of ours, so it claims nothing; the readers of run-events are the ones that report it.
             return
-        accepted = fold.apply(event, offset).accepted
         if accepted and event.kind is EventKind.STARTED and isinstance(event.detail, Started):
             claimed = TopicPartition(event.detail.topic, event.detail.partition)
             self._next[claimed] = max(self._next.get(claimed, 0), event.detail.offset + 1)

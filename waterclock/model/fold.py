@@ -89,6 +89,7 @@ class Fold(Generic[Note]):
     def apply(self, event: RunEvent, offset: int) -> Verdict:
         """Apply the event at ``offset``; raises FoldFull at the bound, ValueError when offsets run backwards.
 
+        RequestError: the event names no run; nothing has changed then, and the next event can be applied.
         A SKIPPED of several fires is judged by its first one; it also ends the HELD runs that it covers.
         """
         if offset < self.position:
@@ -140,9 +141,11 @@ class Fold(Generic[Note]):
                 f"{len(self.open)} runs are open in one run-events partition, the most that is held: "
                 "the workers are far behind. Add workers, or raise the bound"
             )
-        self.open[event.run_id] = OpenRun(verdict.state, offset)
         if verdict.state.held:
             self._held.setdefault(event.job_id, {})[event.run_id] = parse_run_id(event.run_id)
+        elif "~" in event.run_id:
+            parse_run_id(event.run_id)  # whoever follows the run will ask for its series
+        self.open[event.run_id] = OpenRun(verdict.state, offset)
         return verdict
 
     def _move(self, run_id: str, run: OpenRun[Note], state: RunState | None) -> None:

@@ -20,7 +20,7 @@ import structlog
 from waterclock.clock import Clock
 from waterclock.log.following import Beginning, Followed, Position, beginning
 from waterclock.log.port import Committed, Log, Polled, Record, TopicPartition
-from waterclock.model.errors import BackendDown, Fenced, LostResource, UndecodableRecord
+from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError, UndecodableRecord
 from waterclock.model.fold import Fold
 from waterclock.store.port import Histories
 from waterclock.wire.codec import decode_command, decode_event
@@ -182,11 +182,9 @@ class Recorder:
             if record.offset >= shard.act_from:
                 shard.live = True
             try:
-                event = decode_event(record.value or b"")
-            except UndecodableRecord as error:
+                take(shard, decode_event(record.value or b""), record)
+            except RequestError as error:  # undecodable, or it names no run
                 self._cannot_read(record, error)
-                continue
-            take(shard, event, record)
         batch.record_count += len(records)
         if not records:
             for place in self._places():
@@ -204,7 +202,7 @@ class Recorder:
             return
         self._batch.audit.append(audit_row(command, record.timestamp_us, record.partition, record.offset))
 
-    def _cannot_read(self, record: Record, error: UndecodableRecord) -> None:
+    def _cannot_read(self, record: Record, error: RequestError) -> None:
         self._ignored["undecodable"] += 1
         _log.warning("record passed over", topic=record.topic, partition=record.partition, offset=record.offset,
                      reason=error.message)  # fmt: skip
