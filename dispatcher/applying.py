@@ -78,6 +78,10 @@ class _Known:
             return owner.spec.tier
         return command.spec.tier if command.spec else Tier.HIGH
 
+    def fresh_from(self, job_id: str) -> int:
+        """The revision from which on the job's versions are this batch's own."""
+        return self._limits[job_id]
+
     def add(self, version: JobVersion) -> None:
         self._versions[version.job_id].insert(0, version)
 
@@ -139,7 +143,7 @@ def _plan(shard: Shard, known: _Known, record: Record, command: Command, window_
     versions = known.versions(job_id, edge_at)
     place = commands.Place(shard.generation, record.partition, record.offset, record.timestamp_us)
     paused_from = decided.at if decided and decided.paused else 0
-    applied = commands.apply(command, place, versions, edge_at, paused_from)
+    applied = commands.apply(command, place, versions, edge_at, paused_from, known.fresh_from(job_id))
     if applied.version is not None and applied.decided_at is None and cursor.job_id and edge_at == cursor.due_at:
         # Taken over inside a due time: under a new tier the fire that is decided there would look undecided.
         applied = applied._replace(decided_at=edge_at)

@@ -17,7 +17,7 @@ from waterclock.model.schedule import check_schedule
 from waterclock.store.port import JobRow
 
 from .misfire import DELETED, PAUSED, SkipRange, skip_all
-from .owed import Stretch, stretches
+from .owed import Stretch, in_force, stretches
 
 
 class Place(NamedTuple):
@@ -51,12 +51,18 @@ class Applied(NamedTuple):
 
 
 def apply(
-    command: Command, place: Place, versions: Sequence[JobVersion], edge_at: Instant, paused_from: Instant = 0
+    command: Command,
+    place: Place,
+    versions: Sequence[JobVersion],
+    edge_at: Instant,
+    paused_from: Instant = 0,
+    fresh_from: int | None = None,
 ) -> Applied:
     """Apply ``command``. ``versions``: the job's, newest first, all below the command, as far back as ``edge_at``.
 
     ``edge_at``: every fire of the job at or before it is decided. ``paused_from``: for a paused job, up to where its
-    fires were decided when it was paused. Raises RequestError (refused: nothing changes).
+    fires were decided when it was paused. ``fresh_from``: versions from this revision on came under this same edge, so
+    they have decided nothing at or before it (default: none did). Raises RequestError (refused: nothing changes).
     """
     before = versions[0] if versions else None
     stamp_at = max(place.appended_at, before.stamp_at + 1) if before else place.appended_at
@@ -78,7 +84,9 @@ def apply(
     if after is None:
         assert standing is not None
         return Applied(_row(standing, place), stamp_at)
-    return _close(after, versions, edge_at, paused_from, place)
+    deciders = [known for known in versions if fresh_from is None or known.revision < fresh_from]
+    run_at = _behind(after, before, edge_at, deciders)
+    return _close(after, versions, edge_at, paused_from, place)._replace(run_at=run_at)
 
 
 def _changed(
@@ -188,23 +196,26 @@ def _close(
         version=after,
         skipped=tuple(skipped),
         decided_at=decided_at,
-        run_at=_behind(after, before, edge_at),
     )
 
 
-def _behind(after: JobVersion, before: JobVersion | None, edge_at: Instant) -> Instant | None:
+def _behind(
+    after: JobVersion, before: JobVersion | None, edge_at: Instant, deciders: Sequence[JobVersion]
+) -> Instant | None:
     """A one-off whose instant lies at or behind the edge, or before its first command: decided at once (design §6)."""
     schedule = after.spec.schedule
     if after.status is not JobStatus.ACTIVE or not isinstance(schedule, Once) or after.spec_revision != after.revision:
         return None
     if before is None:
         return schedule.at if schedule.at <= max(edge_at, after.stamp_at) else None
-    return schedule.at if after.stamp_at < schedule.at <= edge_at and not _decided_by(before, schedule.at) else None
+    return schedule.at if after.stamp_at < schedule.at <= edge_at and not _decided_by(deciders, schedule.at) else None
 
 
-def _decided_by(before: JobVersion, fire_at: Instant) -> bool:
-    probe = skip_all(Stretch(before, fire_at - 1, fire_at))
-    return probe is not None and before.status is JobStatus.ACTIVE
+def _decided_by(deciders: Sequence[JobVersion], fire_at: Instant) -> bool:
+    owner = in_force(deciders, fire_at)
+    if owner is None or owner.status is not JobStatus.ACTIVE:
+        return False
+    return skip_all(Stretch(owner, fire_at - 1, fire_at)) is not None
 
 
 def _row(version: JobVersion, place: Place) -> JobRow:

@@ -7,13 +7,14 @@ from waterclock.dispatcher import emit, envelope
 from waterclock.dispatcher.position import Position
 from waterclock.dispatcher.shard import Decided, Shard
 
-from tests.unit.dispatcher_world import NAMES, World, every
+from tests.oracle import books
+from tests.unit.dispatcher_world import NAMES, START, World, every, raw
 from waterclock.log.memory import CommitFate
 from waterclock.log.port import TopicPartition
 from waterclock.model.document import HANDLER_MAX, PAYLOAD_MAX
 from waterclock.model.errors import BackendDown
-from waterclock.model.ids import US_PER_S
-from waterclock.model.job import CommandKind, Every, JobSpec, JobStatus, JobVersion
+from waterclock.model.ids import US_PER_S, make_run_id
+from waterclock.model.job import CommandKind, Every, JobSpec, JobStatus, JobVersion, Once
 from waterclock.store.memory import MemoryStore
 from waterclock.transact import Round
 
@@ -153,3 +154,29 @@ def test_large_payloads_are_not_kept_by_the_thousand() -> None:
         assert envelope.unseal(envelope.seal(version)) == (number + 1, number + 1, spec)
     assert len(templates._made) == 0
     assert envelope.kept_count() == before
+
+
+@pytest.mark.parametrize(("every_s", "between_s", "count"), [(1, 7, 1), (60, 1, 1)])
+def test_a_one_off_that_was_overtaken_while_the_store_was_away_runs_once(
+    every_s: int, between_s: int, count: int
+) -> None:
+    """Fires went on meanwhile: where the version that stood has made this one, it is not made again."""
+    world = World(partitions=1)
+    world.run(1)
+    world.command(CommandKind.CREATE, "t:beat", every(every_s, start_at=START))
+    world.run(5)
+
+    def away(_client: str, _operation: str) -> None:
+        raise BackendDown("cassandra", "away")
+
+    world.tables.on_call = away
+    world.command(CommandKind.UPDATE, "t:beat", every(between_s, start_at=START))
+    world.run(1)
+    at = (world.clock.now() // US_PER_S + 2) * US_PER_S
+    world.command(CommandKind.UPDATE, "t:beat", JobSpec("demo.noop", Once(at)))
+    world.run(7)
+    world.tables.on_call = None
+    world.run(10)
+    assert world.runs().count(make_run_id("t:beat", at)) == count
+    commands, events = ([raw(each) for each in world.records(topic)] for topic in (NAMES.commands, NAMES.run_events))
+    assert books.balance(commands, events, world.clock.now() - US_PER_S)[0] == []
