@@ -88,9 +88,14 @@ class Beats:
         self._appender.close()
 
     def _take_acks(self) -> None:
-        # In order of sending: an acknowledged beat says the same for every one before it.
-        while self._unacked and self._unacked[0].ticket.offset is not None:
-            self._allow_from(self._unacked.popleft().at_s)
+        # The newest one that was acknowledged counts: those before it say less, and one that was given up (no broker
+        # took it in time) will never be acknowledged.
+        for index in range(len(self._unacked) - 1, -1, -1):
+            if self._unacked[index].ticket.offset is not None:
+                self._allow_from(self._unacked[index].at_s)
+                for _ in range(index + 1):
+                    self._unacked.popleft()
+                return
 
     def _allow_from(self, at_s: float) -> None:
         self.deadline_s = at_s + 0.75 * self._pulse.lease_ttl_s
