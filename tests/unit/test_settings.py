@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+import structlog
 
 from waterclock.model.errors import RequestError
 from waterclock.settings import load_settings
@@ -106,7 +107,10 @@ def test_a_file_that_is_not_toml_is_named():
 
 
 def test_a_log_line_is_json_with_a_constant_event_and_hides_secrets(capsys):
-    configure_logging("worker", "worker-1", pretty=False).info("claimed", run_count=3, callback_authorization="x")
+    try:
+        configure_logging("worker", "worker-1", pretty=False).info("claimed", run_count=3, callback_authorization="x")
+    finally:
+        structlog.reset_defaults()  # or every later test would log to this one's closed stdout
     line = json.loads(capsys.readouterr().out)
     assert list(line)[:5] == ["ts", "level", "event", "role", "instance"]
     assert line["event"] == "claimed"
