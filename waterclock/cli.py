@@ -92,7 +92,7 @@ for _name, _entry in _ENTRIES.items():
 def main() -> None:
     """Run the command that ``sys.argv`` names; ends the process with its exit code."""
     try:
-        app()
+        app(prog_name="waterclock")
     except WaterclockError as error:
         from waterclock.commands.failing import told
 

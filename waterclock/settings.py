@@ -100,7 +100,10 @@ class RetryRouterSettings(BaseModel):
 
 
 class StackSettings(BaseModel):
-    """The local stack. ``jars_dir`` and ``heap_mb`` are for machines without Maven, or with little memory."""
+    """The local stack. ``jars_dir`` and ``heap_mb`` are for machines without Maven, or with little memory.
+
+    ``quick``: servers that start for half the CPU time and carry less; the demo's choice.
+    """
 
     model_config = _GROUP
     data_dir: Path = Path(".waterclock")
@@ -108,6 +111,7 @@ class StackSettings(BaseModel):
     jars_dir: Path | None = None
     maven_url: str = ""
     heap_mb: Annotated[int | None, Field(ge=200)] = None
+    quick: bool = False
     dispatchers: Annotated[int, Field(ge=1, le=16)] = 2
     workers: Annotated[int, Field(ge=0, le=64)] = 2
 

@@ -36,7 +36,8 @@ def demo(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # however it is stopped, it stops its stack
     data_dir = load_settings().stack.data_dir.resolve()
     with display() as shown:
-        stack = DemoStack(data_dir, shown.tell, (f"--kafka-port={kafka_port}", f"--cql-port={cql_port}"))
+        options = (f"--began-s={began_s}", f"--kafka-port={kafka_port}", f"--cql-port={cql_port}")
+        stack = DemoStack(data_dir, shown.tell, options)
         try:
             _watch(stack, shown, began_s, unattended=unattended)
         except KeyboardInterrupt:

@@ -40,6 +40,10 @@ def up(
     contact_points: Annotated[str | None, typer.Option(help="Use this Cassandra instead of starting one")] = None,
     java_home: Annotated[Path | None, typer.Option(help="The Java to use")] = None,
     data_dir: DataDirOption = None,
+    quick: Annotated[
+        bool | None, typer.Option("--quick", help="Servers start for half the CPU time, and carry less")
+    ] = None,
+    began_s: Annotated[float, typer.Option(hidden=True, help="When it all began: seconds since the epoch")] = 0.0,
     detach: Annotated[bool, typer.Option("-d", "--detach", help="Return once all is ready; it goes on")] = False,
 ) -> None:
     """Start Kafka, Cassandra and all roles, and keep them running until Ctrl-C."""
@@ -47,7 +51,13 @@ def up(
         kafka={"bootstrap": bootstrap},
         cassandra={"contact_points": contact_points},
         worker={"app": app_target},
-        stack={"data_dir": data_dir, "java_home": java_home, "workers": workers, "dispatchers": dispatchers},
+        stack={
+            "data_dir": data_dir,
+            "java_home": java_home,
+            "workers": workers,
+            "dispatchers": dispatchers,
+            "quick": quick,
+        },
     )
     settings = load_settings(flags)
     if detach:
@@ -55,7 +65,7 @@ def up(
         return
     from waterclock.stack.up import Up
 
-    Up(settings, say, kafka_port=kafka_port, cql_port=cql_port).run()
+    Up(settings, say, kafka_port=kafka_port, cql_port=cql_port, began_s=began_s).run()
 
 
 @app.command()

@@ -105,6 +105,7 @@ def _command(kit: Kit, lib: Path, data_dir: Path, *, unsafe_system: bool) -> lis
         f"-Xms{kit.heaps.cassandra_mb}m",
         f"-Xmx{kit.heaps.cassandra_mb}m",
         "-XX:+UseSerialGC",
+        *kit.compiler_options,
         "-XX:+ExitOnOutOfMemoryError",
         *(f"--add-exports={module}=ALL-UNNAMED" for module in _EXPORTS),
         *(f"--add-opens={module}=ALL-UNNAMED" for module in _OPENS),

@@ -54,7 +54,7 @@ class Demo:
         self._began = began
         self._names = Names(settings.kafka.prefix)
         self._clock = SystemClock()
-        self._sight = Sight(log, self._names, self._clock)
+        self._sight = Sight(log, self._names, self._clock, generation=settings.generation)
         self._world = kinds(self._clock.now())
         self._proof = Proof(self._world, settings.tenant)
         self._lags: dict[Tier, int | None] = dict.fromkeys(Tier)

@@ -61,15 +61,16 @@ class Letters:
 
 
 class Sight:
-    """Reads on at every ``look``. Raises BackendDown."""
+    """Reads on at every ``look``. ``generation``: that of the topics, for the fencing tokens. Raises BackendDown."""
 
-    def __init__(self, log: Log, names: Names, clock: Clock) -> None:
+    def __init__(self, log: Log, names: Names, clock: Clock, *, generation: int) -> None:
         self.tiers = {tier: TierCount() for tier in Tier}
         self.last: deque[SeenRun] = deque(maxlen=_LAST_RUNS)
         """The runs that were made last, the newest first."""
         self.skipped_count = 0
         self.letters = Letters()
         self._clock = clock
+        self._generation = generation
         self._names = names
         self._folds: dict[int, Fold[SeenRun]] = {}
         places = [TopicPartition(t, n) for t in (names.run_events, names.dlq) for n in range(log.partitions(t))]
@@ -98,7 +99,7 @@ class Sight:
             yield ended
 
     def _apply(self, event: RunEvent, record: Record) -> SeenRun | None:
-        fold = self._folds.setdefault(record.partition, Fold())
+        fold = self._folds.setdefault(record.partition, Fold(generation=self._generation))
         before = fold.open.get(event.run_id)
         verdict = fold.apply(event, record.offset)
         if not verdict.accepted or verdict.state is None:

@@ -40,7 +40,7 @@ class DemoStack:
         self._tell = tell
         log_path = data_dir / "logs" / "supervisor.log"
         log_path.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "waterclock.cli", "up", "--app", APP, *options]
+        command = [sys.executable, "-m", "waterclock.cli", "up", "--quick", "--app", APP, *options]
         self._supervisor = Child("supervisor", command, log_path)
         self._log = log_path.open(encoding="utf-8", errors="replace")
         self._part = ""

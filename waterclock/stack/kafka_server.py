@@ -132,6 +132,7 @@ def _command(kit: Kit, lib: Path, properties: Path) -> list[str]:
         f"-Xms{kit.heaps.kafka_mb * 3 // 4}m",
         f"-Xmx{kit.heaps.kafka_mb}m",
         "-XX:+UseSerialGC",
+        *kit.compiler_options,
         "-XX:+ExitOnOutOfMemoryError",
         "-Djava.awt.headless=true",
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",

@@ -41,9 +41,14 @@ Say = Callable[[str], None]
 
 
 class Up:
-    """One start of the stack. ``*_port``: asked for by the user, refused when taken; 0: the usual one, or another."""
+    """One start of the stack. ``*_port``: asked for by the user, refused when taken; 0: the usual one, or another.
 
-    def __init__(self, settings: Settings, say: Say, *, kafka_port: int = 0, cql_port: int = 0) -> None:
+    ``began_s``: from when on its words count the seconds, since the epoch; 0: now.
+    """
+
+    def __init__(
+        self, settings: Settings, say: Say, *, kafka_port: int = 0, cql_port: int = 0, began_s: float = 0.0
+    ) -> None:
         self._settings = settings
         self._say = say
         self._data_dir = settings.stack.data_dir.resolve()
@@ -52,7 +57,7 @@ class Up:
         self._own_kafka = "bootstrap" not in settings.kafka.model_fields_set
         self._own_cassandra = "contact_points" not in settings.cassandra.model_fields_set
         self._kit: Kit | None = None
-        self._began_s = time.monotonic()
+        self._began_s = began_s or time.time()
 
     def run(self) -> None:
         """Until Ctrl-C or ``waterclock down``. Raises StackTrouble, Conflict, BackendDown."""
@@ -76,6 +81,7 @@ class Up:
             find_java(stack.java_home),
             choose_heaps(heap_mb=stack.heap_mb),
             JarSource(stack.jars_dir, stack.maven_url),
+            quick=stack.quick,
         )
         wanted = [KAFKA] if self._own_kafka else []
         self._fetch([*wanted, CASSANDRA] if self._own_cassandra else wanted, kit.jars)
@@ -218,4 +224,4 @@ class Up:
             self._say(line)
 
     def _say_with_time(self, line: str) -> None:
-        self._say(f"{time.monotonic() - self._began_s:6.1f} s  {line}")
+        self._say(f"{time.time() - self._began_s:6.1f} s  {line}")
