@@ -1,0 +1,134 @@
+"""What became of every run: a second reducer of run-events, by the table of the design. Imports nothing of ours.
+
+Input: ``events`` as a list of dumped records ``{"partition", "offset", "timestamp_us", "key", "value"}`` of a
+read_committed dump. Output: the runs as dicts by run id, and complaints. Every prefix is judged: the complaints are
+made while the log is read, record by record.
+"""
+
+import collections
+
+from .records import decode
+
+MASK = (1 << 48) - 1
+FINAL = ("SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED")
+OUTCOMES = {
+    "ATTEMPT_SUCCEEDED": "SUCCEEDED",
+    "ATTEMPT_FAILED": "FAILED",
+    "ATTEMPT_TIMED_OUT": "TIMED_OUT",
+    "ATTEMPT_CANCELLED": "CANCELLED",
+    "ATTEMPT_LOST": "LOST",
+}
+
+
+def follow(events):
+    """(runs, complaints, counts). A run: status, attempt, outcome, worker, incarnation, token (an offset), reason."""
+    runs, complaints, counts = {}, [], collections.Counter()
+    ended, started, said = collections.Counter(), collections.Counter(), collections.Counter()
+    for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
+        _, event = decode(record["value"])
+        kind, run_id = event["kind"], event["run_id"]
+        if kind == "REVISED":
+            continue
+        before = runs.get(run_id)
+        after = step(before, event, record["offset"])
+        counts["accepted" if after else "ignored"] += 1
+        if kind == "STARTED":
+            started[run_id, event["attempt"]] += 1
+        if kind in OUTCOMES or kind in ("RUN_FAILED", "RUN_EXPIRED", "RETRYING"):
+            said[run_id, event["attempt"], kind, event["token"]] += 1
+        if not after:
+            continue
+        if before and before["status"] in FINAL and after["status"] != before["status"]:
+            complaints.append(f"{run_id}: {before['status']} became {after['status']}")
+        if kind in OUTCOMES:
+            ended[run_id, event["attempt"]] += 1
+        after["job_id"] = event["job_id"]
+        runs[run_id] = after
+    complaints += [f"{run} attempt {attempt}: {n} accepted outcomes" for (run, attempt), n in ended.items() if n > 1]
+    complaints += [f"{run} attempt {attempt}: {n} STARTED" for (run, attempt), n in started.items() if n > 1]
+    complaints += [f"{run} attempt {attempt}: {n} times {kind}" for (run, attempt, kind, _), n in said.items() if n > 1]
+    return runs, complaints, counts
+
+
+def step(run, event, offset):
+    """The run after the event; None where the event is ignored."""
+    kind = event["kind"]
+    if run is not None and run["status"] in FINAL:
+        return None
+    if kind in ("PENDING", "HELD", "SKIPPED"):
+        return _decided(run, event)
+    if run is None:
+        return None
+    if kind in OUTCOMES:
+        return _outcome(run, event, OUTCOMES[kind])
+    change = _CHANGES.get(kind, lambda *_: None)(run, event, offset)
+    return None if change is None else {**run, **change}
+
+
+def _waits(run):
+    return run["status"] in ("PENDING", "RETRYING")
+
+
+def _is_open(run):
+    return run["status"] == "RUNNING" and run["outcome"] == "NONE"
+
+
+def _started(run, event, offset):
+    if not _waits(run) or run["held"] or event["attempt"] != run["attempt"] + 1:
+        return None
+    claim = {"worker": event["worker"], "incarnation": event["incarnation"], "token": offset}
+    return {**claim, "status": "RUNNING", "attempt": event["attempt"], "outcome": "NONE"}
+
+
+def _verdict(run, event, _):
+    again = event["kind"] == "RETRYING"
+    undecided = run["status"] == "RUNNING" and run["outcome"] != "NONE"
+    if not undecided or event["attempt"] != run["attempt"] + again:
+        return None
+    return {"status": "RETRYING"} if again else {"status": "FAILED", "reason": event["reason"]}
+
+
+def _expired(run, event, _):
+    return {"status": "FAILED", "reason": event["reason"]} if _waits(run) else None
+
+
+def _cancel(run, _event, _):
+    if run["cancel"]:
+        return None
+    return {"cancel": True, "status": run["status"] if _is_open(run) else "CANCELLED"}
+
+
+_CHANGES = {
+    "STARTED": _started,
+    "RETRYING": _verdict,
+    "RUN_FAILED": _verdict,
+    "RUN_EXPIRED": _expired,
+    "CANCEL_REQUESTED": _cancel,
+}
+
+
+def _decided(run, event):
+    if run is not None and not run["held"]:
+        return None
+    skipped = event["kind"] == "SKIPPED"
+    return {
+        "status": "SKIPPED" if skipped else "PENDING",
+        "held": event["kind"] == "HELD",
+        "cancel": False,
+        "attempt": 0,
+        "outcome": "NONE",
+        "worker": "",
+        "incarnation": 0,
+        "token": -1,
+        "reason": event["reason"],
+        "skipped_count": event["skipped"]["fire_count"] if skipped else 0,
+    }
+
+
+def _outcome(run, event, outcome):
+    owner = event["worker"] == run["worker"] and event["token"] & MASK == run["token"]
+    if not _is_open(run) or event["attempt"] != run["attempt"] or not owner:
+        return None
+    if outcome == "SUCCEEDED":
+        return {**run, "outcome": outcome, "status": "SUCCEEDED"}
+    return {**run, "outcome": outcome, "status": "CANCELLED" if run["cancel"] else "RUNNING"}

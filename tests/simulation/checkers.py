@@ -1,0 +1,196 @@
+"""The promises, as pure functions over raw dumps: each returns complaints, none where the promise was kept.
+
+They stand on the oracles, which import nothing of ours; only ``reducers_agree`` looks at the product, because it holds
+the product's reducer against the oracle's. A history in which nothing happened keeps no promise: it fails.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tests.oracle import books, owed
+from tests.oracle import runs as judge
+from tests.oracle.records import decode
+from waterclock.model.events import RunStatus
+from waterclock.model.fold import Fold
+from waterclock.wire.codec import decode_event
+
+from .dumps import Dumps
+
+Counts: TypeAlias = Counter[str]
+Checker: TypeAlias = Callable[[Dumps, Counts], list[str]]
+
+MASK = (1 << 48) - 1
+
+
+def the_books_balance(dumps: Dumps, counts: Counts) -> list[str]:
+    """I1: fires owed = runs made + fires skipped, each once."""
+    complaints, found = books.balance(dumps.commands, dumps.events, dumps.until)
+    counts.update(found)
+    if not found["owed"]:
+        complaints.append("an empty history: no fire was owed")
+    return [f"I1 {complaint}" for complaint in complaints]
+
+
+def runs_end_once(dumps: Dumps, counts: Counts) -> list[str]:
+    """I2: one claim and one outcome for each attempt, one final status for each run, and every run comes to its end.
+
+    An attempt may stay open only where its worker's incarnation is over: nobody writes ATTEMPT_LOST yet.
+    """
+    runs, complaints, found = judge.follow(dumps.events)
+    counts["runs followed"] += len(runs)
+    counts["events ignored"] += found["ignored"]
+    living = _living(dumps)
+    for run_id, run in runs.items():
+        counts[run["status"].lower()] += 1
+        if run["status"] in judge.FINAL:
+            continue
+        is_open = run["status"] == "RUNNING" and run["outcome"] == "NONE"
+        if is_open and (run["worker"], run["incarnation"]) not in living:
+            counts["left open by the dead"] += 1
+            continue
+        complaints.append(f"{run_id}: still {run['status']} at rest ({run['worker']} {run['incarnation']})")
+    if not runs:
+        complaints.append("an empty history: no run was made")
+    return [f"I2 {complaint}" for complaint in complaints]
+
+
+def _living(dumps: Dumps) -> set[tuple[str, int]]:
+    """(worker, incarnation) of the newest HELLO of each worker."""
+    newest: dict[str, int] = {}
+    for record in sorted(dumps.leases, key=lambda each: int(str(each["offset"]))):
+        _, lease = decode(record["value"])
+        newest[lease["worker"]] = int(str(record["offset"]))
+    return set(newest.items())
+
+
+def work_is_what_is_pending(dumps: Dumps, _counts: Counts) -> list[str]:
+    """I2: every work record has a PENDING and every PENDING its work record, each once."""
+    events = [decode(record["value"])[1] for record in dumps.events]
+    pending = Counter(event["run_id"] for event in events if event["kind"] == "PENDING")
+    work = Counter(decode(record["value"])[1]["run_id"] for record in dumps.work)
+    return [
+        f"I2 {run_id}: {pending[run_id]} PENDING, {work[run_id]} work records"
+        for run_id in sorted(pending | work)
+        if pending[run_id] != work[run_id]
+    ]
+
+
+def user_code_ran_under_its_claim(dumps: Dumps, counts: Counts) -> list[str]:
+    """I2, I8: user code was called once for each committed STARTED, under its token, and never without one."""
+    claims = {}
+    for record in dumps.events:
+        _, event = decode(record["value"])
+        if event["kind"] == "STARTED":
+            claims[event["job_id"], record["offset"]] = (event["run_id"], event["attempt"])
+    complaints = []
+    times: Counter[tuple[str, int]] = Counter()
+    for call in dumps.calls:
+        run_id, attempt, token = str(call["run_id"]), int(str(call["attempt"])), int(str(call["token"]))
+        times[run_id, attempt] += 1
+        if claims.get((run_id.partition("@")[0], token & MASK)) != (run_id, attempt):
+            complaints.append(f"I2 {run_id}: user code ran under token {token}, where no STARTED of it stands")
+    complaints += [f"I2 {run} attempt {attempt}: called {n} times" for (run, attempt), n in times.items() if n > 1]
+    counts["calls of user code"] += len(dumps.calls)
+    return complaints
+
+
+def history_equals_the_log(dumps: Dumps, _counts: Counts) -> list[str]:
+    """I2: at rest the row of every run is what the log says, and there are no others."""
+    runs, _, _ = judge.follow(dumps.events)
+    rows = {owed.run_id(row["job_id"], row["fire_at"], row["series"]): row for row in dumps.runs}
+    complaints = [f"I2 {run_id}: a row of a run that the log does not know" for run_id in sorted(rows.keys() - runs)]
+    for run_id, run in runs.items():
+        row = rows.get(run_id)
+        said = row and tuple(row[name] for name in ("status", "outcome", "attempt", "skipped_count"))
+        meant = tuple(run[name] for name in ("status", "outcome", "attempt", "skipped_count"))
+        if said != meant:
+            complaints.append(f"I2 {run_id}: the log says {meant}, its row {said}")
+    return complaints
+
+
+def letters_are_the_runs_given_up(dumps: Dumps, counts: Counts) -> list[str]:
+    """I11: one dead letter for each run that failed, and none for others."""
+    runs, _, _ = judge.follow(dumps.events)
+    failed = Counter(run_id for run_id, run in runs.items() if run["status"] == "FAILED")
+    letters = Counter(decode(record["value"])[1]["run_id"] for record in dumps.letters)
+    counts["dead letters"] += letters.total()
+    return [
+        f"I11 {run_id}: failed {failed[run_id]}, {letters[run_id]} dead letters"
+        for run_id in sorted(failed | letters)
+        if failed[run_id] != letters[run_id]
+    ]
+
+
+def jobs_are_what_their_commands_made(dumps: Dumps, _counts: Counts) -> list[str]:
+    """I3: the row of every job is what its last command made of it."""
+    commands: dict[str, list[dict[str, object]]] = {}
+    for record in sorted(dumps.commands, key=lambda each: (each["partition"], each["offset"])):
+        _, body = decode(record["value"])
+        commands.setdefault(body["job_id"], []).append(
+            {"offset": record["offset"], "appended_at": record["timestamp_us"], "record": body}
+        )
+    rows = {row["job_id"]: (row["status"], int(str(row["revision"])) & MASK) for row in dumps.jobs}
+    complaints = []
+    for job_id, given in sorted(commands.items()):
+        made, _, _ = owed.versions(given, {})
+        meant = (made[-1].status, made[-1].offset) if made else None
+        if rows.get(job_id) != meant:
+            complaints.append(f"I3 {job_id}: its commands made {meant}, its row says {rows.get(job_id)}")
+    return complaints
+
+
+def nothing_is_early(dumps: Dumps, _counts: Counts) -> list[str]:
+    """I4: no run is made before its fire time, by the brokers' clock, but for the skew of the machines."""
+    complaints = []
+    for record in dumps.events:
+        _, event = decode(record["value"])
+        if event["kind"] != "PENDING":
+            continue
+        early_us = event["pending"]["fire_at"] - int(str(record["timestamp_us"])) - dumps.skew_us_max
+        if early_us > 1_000:
+            complaints.append(f"I4 {event['run_id']}: made {early_us} us early")
+    return complaints
+
+
+def reducers_agree(dumps: Dumps, _counts: Counts) -> list[str]:
+    """The product's reducer and the oracle's come to the same statuses."""
+    runs, _, _ = judge.follow(dumps.events)
+    folds: dict[int, Fold[None]] = {}
+    said: dict[str, str] = {}
+    for record in dumps.events:
+        fold = folds.setdefault(int(str(record["partition"])), Fold(generation=dumps.generation))
+        value, offset = record["value"], record["offset"]
+        assert isinstance(value, bytes)
+        assert isinstance(offset, int)
+        event = decode_event(value)
+        verdict = fold.apply(event, offset)
+        if event.run_id and verdict.state is not None:
+            said[event.run_id] = RunStatus(verdict.state.status).name
+    meant = {run_id: run["status"] for run_id, run in runs.items()}
+    return [
+        f"I2 {run_id}: the oracle says {meant.get(run_id)}, the product {said.get(run_id)}"
+        for run_id in sorted(meant.keys() | said.keys())
+        if meant.get(run_id) != said.get(run_id)
+    ]
+
+
+def no_role_broke(dumps: Dumps, _counts: Counts) -> list[str]:
+    """Whatever goes wrong around it, a role ends only in the ways that its errors say."""
+    return list(dumps.broken)
+
+
+CHECKERS: tuple[Checker, ...] = (
+    the_books_balance,
+    runs_end_once,
+    work_is_what_is_pending,
+    user_code_ran_under_its_claim,
+    history_equals_the_log,
+    letters_are_the_runs_given_up,
+    jobs_are_what_their_commands_made,
+    nothing_is_early,
+    reducers_agree,
+    no_role_broke,
+)

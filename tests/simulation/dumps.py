@@ -1,0 +1,111 @@
+"""What is left of a play, raw: records as readers of committed records see them, rows as people see them.
+
+Nothing here comes from a role's memory. Values are plain (bytes, numbers, texts), so that the oracles, which import
+nothing of ours, can judge them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from waterclock.log.port import Isolation, TopicPartition
+from waterclock.log.reading import read_range
+from waterclock.model.ids import Instant
+from waterclock.model.job import Tier
+from waterclock.store.memory import MemoryStore
+from waterclock.store.port import RunRow
+
+from .world import GENERATION, NAMES, World
+
+RawRecord = dict[str, object]
+Row = dict[str, object]
+_ROWS_MAX = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Dumps:
+    """Topics (by what they hold), rows, the ledger of calls of user code, and what broke."""
+
+    seed: int
+    until: Instant
+    skew_us_max: int
+    generation: int
+    commands: list[RawRecord]
+    events: list[RawRecord]
+    work: list[RawRecord]
+    letters: list[RawRecord]
+    leases: list[RawRecord]
+    rejects: list[RawRecord]
+    runs: list[Row]
+    jobs: list[Row]
+    calls: list[Row]
+    broken: list[str]
+
+    def contents(self) -> Iterator[bytes]:
+        """Everything, for a digest."""
+        for part in (
+            self.commands,
+            self.events,
+            self.work,
+            self.letters,
+            self.leases,
+            self.runs,
+            self.jobs,
+            self.calls,
+        ):
+            for each in part:
+                yield repr(sorted(each.items())).encode()
+
+
+def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
+    """Read everything. The world is at rest."""
+    job_ids = sorted({order.job_id for order in world.plan.orders})
+    store = MemoryStore(world.clock, world.tables, "dump")
+    rows = [run for job_id in job_ids for run in store.runs(job_id, _ROWS_MAX)]
+    jobs = [job for job_id in job_ids if (job := store.job(job_id)) is not None]
+    return Dumps(
+        seed=world.plan.seed,
+        until=until,
+        skew_us_max=world.skew_us_max,
+        generation=GENERATION,
+        commands=_records(world, NAMES.commands),
+        events=_records(world, NAMES.run_events),
+        work=[record for tier in Tier for record in _records(world, NAMES.runs(tier))],
+        letters=_records(world, NAMES.dlq),
+        leases=_records(world, NAMES.leases),
+        rejects=_records(world, NAMES.rejects),
+        runs=[_run_row(row) for row in rows],
+        jobs=[{"job_id": job.job_id, "status": job.status.name, "revision": job.revision} for job in jobs],
+        calls=list(world.calls),
+        broken=list(broken),
+    )
+
+
+def _run_row(row: RunRow) -> Row:
+    return {
+        "job_id": row.job_id,
+        "fire_at": row.fire_at,
+        "series": row.series,
+        "status": row.status.name,
+        "outcome": row.outcome.name,
+        "attempt": row.attempt,
+        "skipped_count": row.skipped_count,
+    }
+
+
+def _records(world: World, topic: str) -> list[RawRecord]:
+    log = world.outside
+    places = [TopicPartition(topic, number) for number in range(log.partitions(topic))]
+    return [
+        {
+            "topic": topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp_us": record.timestamp_us,
+            "key": record.key,
+            "value": record.value,
+        }
+        for place in places
+        for record in read_range(log, Isolation.COMMITTED, place, log.low_watermark(place), log.high_watermark(place))
+    ]

@@ -1,0 +1,97 @@
+"""Many seeds, on as many cores as there are; the sum of what was provoked; the seeds that broke a promise."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+from .planted import PLANTED
+from .play import Verdict, play
+
+MUST_HAPPEN = (
+    "crash",
+    "pause",
+    "abort",
+    "doubt:UNANSWERED",
+    "doubt:LOST",
+    "doubt:DELAYED",
+    "doubt:DOUBLED",
+    "take-over",
+    "deploy",
+    "absence",
+    "sleep",
+    "jump",
+    "skew",
+    "away",
+    "markers",
+    "compact",
+    "forget",
+    "store:APPLIED",
+    "store:LOST",
+    "store:HALF",
+    "store:LATER",
+    "store:read",
+    "skipped:coalesced",
+    "skipped:paused",
+    "skipped:deleted",
+    "triggered",
+    "refused",
+    "failed",
+    "succeeded",
+    "left open by the dead",
+)
+"""What a batch of seeds must have provoked, or it proves nothing."""
+
+
+@dataclass(slots=True)
+class Catch:
+    """What came of a batch. ``violations``: seed -> complaints."""
+
+    seeds: int = 0
+    seconds: float = 0.0
+    counts: Counter[str] = field(default_factory=Counter)
+    violations: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> list[str]:
+        """What should have been provoked and was not."""
+        return [name for name in MUST_HAPPEN if not self.counts[name]]
+
+    @property
+    def seeds_per_s(self) -> float:
+        """The rate of the batch."""
+        return self.seeds / self.seconds if self.seconds else 0.0
+
+
+def hunt(seeds: range, *, processes: int = 1) -> Catch:
+    """Play all of ``seeds``."""
+    began, caught = time.monotonic(), Catch()
+    for verdict in _verdicts(seeds, processes):
+        caught.seeds += 1
+        caught.counts.update(verdict.counts)
+        if verdict.complaints:
+            caught.violations[verdict.seed] = verdict.complaints
+    caught.seconds = time.monotonic() - began
+    return caught
+
+
+def catch_planted(name: str, seeds: range) -> Verdict | None:
+    """The first of ``seeds`` in which the planted bug is caught; None where none does."""
+    for seed in seeds:
+        verdict = play(seed, planted=PLANTED[name])
+        if verdict.complaints:
+            return verdict
+    return None
+
+
+def _verdicts(seeds: range, processes: int) -> Iterator[Verdict]:
+    if processes == 1:
+        yield from map(play, seeds)
+        return
+    # Spawned, not forked: whoever hunts may have threads of its own.
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(play, seeds, chunksize=8)

@@ -1,0 +1,283 @@
+"""The troubles of a plan, as they strike: at port calls, at commits, at the clock, in the tables.
+
+A trouble is *armed* at its tick and *strikes* at a later port call of its slot. Only what struck is counted: a fault
+that nobody ran into proves nothing. Must hold: everything follows from the plan, the schedule and this component's
+own dice. After ``heal`` nothing goes wrong any more, and what was on its way has arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from waterclock.log.memory import CommitFate, Killed
+from waterclock.log.port import Committed, TopicPartition
+from waterclock.model.errors import BackendDown, LostResource
+from waterclock.store.memory import WriteFault
+
+from .dice import dice
+from .plan import DISPATCHERS, Trouble
+from .schedule import Schedule
+from .story import Story
+from .world import NAMES, Life, World
+
+_MAY_GET_NO_ANSWER = frozenset(
+    {"init", "poll", "committed", "plain commit", "partitions", "low_watermark", "high_watermark", "offset_at", "read"}
+)
+"""Calls whose port says BackendDown."""
+
+_STANDING_STILL_MAX = 2
+_LAND_SHARE = 0.3
+
+
+@dataclass(slots=True, eq=False)
+class _Armed:
+    trouble: Trouble
+    calls_left: int
+    until: int = 0
+
+
+class Nemesis:
+    """Of one play. ``restart(life, us)`` replaces a life by a new one after so many microseconds."""
+
+    def __init__(self, world: World, schedule: Schedule, story: Story, restart: Callable[[Life, int], None]) -> None:
+        self._world = world
+        self._schedule = schedule
+        self._story = story
+        self._restart = restart
+        self._dice = dice(world.plan.seed, "nemesis")
+        self._armed: dict[str, list[_Armed]] = {}
+        self._on_their_way: dict[str, _Armed] = {}
+        self._standing_still: list[Life] = []
+        self._slots = {world.transactional_id(slot): slot for slot in world.plan.skew_us}
+        world.cluster.faults.on_call = self._on_call
+        world.cluster.faults.on_commit = self._fate
+        world.tables.on_call = self._on_store_call
+        for trouble in world.plan.troubles:
+            schedule.after(trouble.at, lambda trouble=trouble: self._begin(trouble))
+
+    def heal(self) -> None:
+        """Nothing is armed any more; delayed messages, markers and rows arrive."""
+        self._armed.clear()
+        self._world.cluster.faults.on_commit = None
+        self._world.tables.on_call = None
+        self._end_markers()
+        coordinator = self._world.cluster.coordinator
+        for delayed in list(coordinator.delayed):
+            coordinator.deliver(delayed)
+        self._on_their_way.clear()
+        self._world.tables.land()
+
+    # What begins at its tick ------------------------------------------------------------------------------------------
+
+    def _begin(self, trouble: Trouble) -> None:
+        at_once = {
+            "markers": self._hold_markers,
+            "sleep": self._sleep,
+            "absence": self._be_absent,
+            "jump": self._jump,
+            "skew": self._skew,
+            "deploy": self._deploy,
+            "compact": self._compact,
+            "forget": self._forget,
+        }.get(trouble.kind)
+        if at_once is not None:
+            at_once(trouble)
+            return
+        self._armed.setdefault(trouble.slot, []).append(_Armed(trouble, trouble.calls))
+
+    def _hold_markers(self, trouble: Trouble) -> None:
+        self._struck("markers", "brokers", "markers land one by one, and late")
+        self._world.cluster.coordinator.hold_markers = True
+        self._schedule.after(trouble.us, self._end_markers)
+
+    def _end_markers(self) -> None:
+        coordinator = self._world.cluster.coordinator
+        coordinator.hold_markers = False
+        for landing in coordinator.landings():
+            coordinator.land(landing)
+
+    def _sleep(self, trouble: Trouble) -> None:
+        self._struck("sleep", "everybody", f"sleeps for {trouble.us // 1_000_000} s")
+        self._world.clock.advance(trouble.us)
+
+    def _be_absent(self, trouble: Trouble) -> None:
+        self._struck("absence", "dispatchers", f"are gone for {trouble.us // 1_000_000} s")
+        for slot in DISPATCHERS:
+            life = self._world.newest[slot]
+            if life.alive:
+                self._world.kill(life)
+                self._restart(life, 5_000_000)
+        self._world.clock.advance(trouble.us)
+
+    def _jump(self, trouble: Trouble) -> None:
+        self._struck("jump", "everybody", f"the wall clock jumps {trouble.us // 1_000_000} s ahead")
+        self._world.clock.jump(trouble.us)
+
+    def _skew(self, trouble: Trouble) -> None:
+        self._struck("skew", trouble.slot, f"its clock is off by {trouble.us / 1_000_000:.3f} s from now on")
+        self._world.skew(trouble.slot, trouble.us)
+
+    def _deploy(self, trouble: Trouble) -> None:
+        """SIGTERM: drain, close, and a new process."""
+        life = self._world.newest[trouble.slot]
+        if not life.alive or life.core is None or life in self._standing_still:
+            return
+        self._struck("deploy", life.client, "drains and is replaced")
+        try:
+            for _ in range(20):
+                if not life.core.drain():
+                    break
+            life.core.close()
+        except (Killed, BackendDown, LostResource) as end:
+            self._story.tell(self._schedule.tick, life.client, f"the drain ended early: {end}")
+        self._world.kill(life)
+        self._restart(life, 500_000)
+
+    def _compact(self, _trouble: Trouble) -> None:
+        self._struck("compact", "brokers", "the log cleaner comes by")
+        for topic in (NAMES.state("dispatcher"), NAMES.leases):
+            self._world.cluster.compact(topic)
+
+    def _forget(self, _trouble: Trouble) -> None:
+        """A foreign tool commits the dispatchers' positions: the metadata with the cursors is gone."""
+        if any(self._world.newest[slot].alive for slot in DISPATCHERS):
+            self._be_absent(Trouble(0, "absence", "", us=0))
+        group = self._world.cluster.group(NAMES.group("dispatcher"))
+        for partition in range(self._world.plan.partitions):
+            place = TopicPartition(NAMES.commands, partition)
+            position = group.committed(place)
+            if position is not None and not group.is_pending(place):
+                self._struck("forget", "a tool", f"erases the cursor of {partition}")
+                group.commit({place: Committed(position.offset, "")})
+
+    # What strikes at a port call --------------------------------------------------------------------------------------
+
+    def _on_call(self, client: str, operation: str) -> None:
+        self._story.call(self._schedule.tick, client, operation)
+        life = self._world.lives.get(client)
+        if life is None:
+            return
+        if self._world.cluster.coordinator.hold_markers:
+            self._land_one()
+        if life.slot in self._on_their_way:
+            self._deliver(life.slot, operation)
+        if life.slot in self._armed:
+            self._strike(life, operation)
+
+    def _strike(self, life: Life, operation: str) -> None:
+        armed = self._armed[life.slot]
+        for each in list(armed):
+            trouble = each.trouble
+            if each not in armed or trouble.kind not in ("crash", "pause", "away"):
+                continue
+            if trouble.operation not in ("", operation):
+                continue
+            if trouble.kind == "away":
+                self._be_away(each, operation)
+                continue
+            each.calls_left -= 1
+            if each.calls_left > 0:
+                continue
+            if trouble.kind == "pause" and len(self._standing_still) >= _STANDING_STILL_MAX:
+                continue
+            armed.remove(each)
+            if trouble.kind == "crash":
+                self._crash(life, operation, trouble)
+            self._stand_still(life, operation, trouble)
+
+    def _crash(self, life: Life, operation: str, trouble: Trouble) -> None:
+        self._struck("crash", life.client, f"is killed at {operation}")
+        self._world.kill(life)
+        self._restart(life, trouble.us)
+        raise Killed(life.client)
+
+    def _stand_still(self, life: Life, operation: str, trouble: Trouble) -> None:
+        """SIGSTOP in the middle of a step; everybody else goes on."""
+        self._struck("pause", life.client, f"stands still at {operation} for {trouble.us // 1_000_000} s")
+        self._standing_still.append(life)
+        if trouble.with_twin:
+            self._restart(life, trouble.us // 2)
+        self._schedule.run(self._schedule.tick + trouble.us)
+        self._standing_still.remove(life)
+        self._story.tell(self._schedule.tick, life.client, "goes on" if life.alive else "was killed meanwhile")
+        if not life.alive:
+            raise Killed(life.client)
+
+    def _be_away(self, armed: _Armed, operation: str) -> None:
+        if operation not in _MAY_GET_NO_ANSWER:
+            return
+        armed.calls_left -= 1
+        if armed.calls_left <= 0:
+            self._armed[armed.trouble.slot].remove(armed)
+        self._struck("away", armed.trouble.slot, f"gets no answer to {operation}")
+        raise BackendDown("kafka", f"{operation}: no answer")
+
+    def _land_one(self) -> None:
+        coordinator = self._world.cluster.coordinator
+        if self._dice.random() < _LAND_SHARE:
+            landings = coordinator.landings()
+            if landings:
+                coordinator.land(self._dice.choice(landings))
+
+    def _deliver(self, slot: str, operation: str) -> None:
+        """The slot's delayed EndTxn arrives, if its time has come."""
+        waiting = self._on_their_way[slot]
+        if waiting.trouble.operation not in ("", operation):
+            return
+        waiting.calls_left -= 1
+        if waiting.calls_left > 0:
+            return
+        del self._on_their_way[slot]
+        coordinator = self._world.cluster.coordinator
+        for delayed in list(coordinator.delayed):
+            if self._slots[delayed.transactional_id] == slot:
+                ended = coordinator.deliver(delayed)
+                self._struck("delivered", slot, f"its delayed EndTxn arrives at {operation}, ends a round: {ended}")
+
+    # What strikes at a commit and in the tables -----------------------------------------------------------------------
+
+    def _fate(self, transactional_id: str) -> CommitFate:
+        slot = self._slots[transactional_id]
+        for each in self._armed.get(slot, ()):
+            trouble = each.trouble
+            if trouble.kind not in ("abort", "doubt"):
+                continue
+            self._armed[slot].remove(each)
+            if trouble.kind == "abort":
+                self._struck("abort", slot, "its commit is refused")
+                return CommitFate.ABORTS
+            self._struck(f"doubt:{trouble.fate}", slot, f"its commit is in doubt: {CommitFate[trouble.fate].value}")
+            if trouble.fate in ("DELAYED", "DOUBLED"):
+                self._on_their_way[slot] = _Armed(trouble, trouble.calls)
+            return CommitFate[trouble.fate]
+        return CommitFate.LANDS
+
+    def _on_store_call(self, client: str, operation: str) -> WriteFault | None:
+        life = self._world.lives[client]
+        self._story.call(self._schedule.tick, client, operation)
+        if not life.alive:
+            raise Killed(client)
+        if life.slot not in self._armed:
+            return None
+        self._strike(life, operation)
+        for each in list(self._armed.get(life.slot, ())):
+            trouble = each.trouble
+            if trouble.kind == "store" and trouble.operation in ("", operation):
+                return self._unknown(each, life, operation)
+        return None
+
+    def _unknown(self, armed: _Armed, life: Life, operation: str) -> WriteFault:
+        trouble = armed.trouble
+        armed.calls_left -= 1
+        if armed.calls_left <= 0:
+            self._armed[life.slot].remove(armed)
+        writes = operation not in ("load_due", "versions_below", "versions")
+        self._struck(f"store:{trouble.fate}" if writes else "store:read", life.client, f"no answer to {operation}")
+        if trouble.fate == "LATER":
+            self._schedule.after(trouble.us, self._world.tables.land)
+        return WriteFault[trouble.fate]
+
+    def _struck(self, kind: str, who: str, what: str) -> None:
+        self._story.counts[kind] += 1
+        self._story.tell(self._schedule.tick, who, what)

@@ -1,0 +1,123 @@
+"""Bugs to be caught: each a patch of the product for the time of one play, never a switch in the product.
+
+A simulation that has never caught anything proves nothing. Each bug here was, somewhere, somebody's real one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+from waterclock.dispatcher import applying, commands, window
+from waterclock.dispatcher.loop import Dispatcher
+from waterclock.dispatcher.rows import Ahead, due_row
+from waterclock.dispatcher.shard import Shard
+
+from waterclock.log.memory_producer import MemoryProducer
+from waterclock.model import cron
+from waterclock.model.cron_walk import CronWalk
+from waterclock.model.job import JobVersion, Once
+from waterclock.transact import Round, Rounds
+
+Planted = Callable[[], AbstractContextManager[None]]
+
+
+@contextmanager
+def cursor_apart() -> Iterator[None]:
+    """The runs go out in one transaction, positions and cursor in a second one after it."""
+    commit = Rounds.commit
+
+    def commit_twice(self: Rounds, draft: Round) -> None:
+        if ".dispatcher." not in self.transactional_id or not (draft.messages and draft.offsets):
+            commit(self, draft)
+            return
+        records, positions = Round(draft.epoch), Round(draft.epoch)
+        records.messages, positions.offsets = draft.messages, draft.offsets
+        commit(self, records)
+        commit(self, positions)
+
+    with mock.patch.object(Rounds, "commit", commit_twice):
+        yield
+
+
+@contextmanager
+def no_seek() -> Iterator[None]:
+    """After an abort the dispatcher goes on with what it holds, and reads on where it was."""
+    with mock.patch.object(Dispatcher, "_drop_all", return_value=None):
+        yield
+
+
+@contextmanager
+def dirty_producer() -> Iterator[None]:
+    """A producer that had an answer lost goes on being used, as librdkafka would let it."""
+
+    def allow(self: MemoryProducer, *_: object) -> None:
+        self._cluster.faults.lets_dirty_producers_begin = True
+
+    begin = MemoryProducer.begin
+
+    def begin_anyway(self: MemoryProducer) -> None:
+        allow(self)
+        begin(self)
+
+    with ExitStack() as patches:
+        patches.enter_context(mock.patch.object(Rounds, "_renew", return_value=None))
+        patches.enter_context(mock.patch.object(MemoryProducer, "begin", begin_anyway))
+        patches.enter_context(mock.patch.object(MemoryProducer, "dirty", False))
+        yield
+
+
+@contextmanager
+def row_behind() -> Iterator[None]:
+    """A due time behind the cursor is not decided at once: its row is inserted, and nobody ever reads it."""
+
+    def rows_of(shard: Shard, version: JobVersion, _edge_at: int) -> Ahead:
+        schedule = version.spec.schedule
+        first_at = schedule.at if isinstance(schedule, Once) else None
+        if first_at is None or first_at > max(_edge_at, version.stamp_at):
+            return right(shard, version, _edge_at)
+        return Ahead([due_row(version, first_at, version.stamp_at)], [])
+
+    right = applying._rows_of
+    with mock.patch.object(commands, "_behind", return_value=None), mock.patch.object(applying, "_rows_of", rows_of):
+        yield
+
+
+@contextmanager
+def no_row_ahead() -> Iterator[None]:
+    """While a minute waits in the window, the next row of its recurring jobs is not written."""
+    with mock.patch.object(window, "_following_row", return_value=None):
+        yield
+
+
+@contextmanager
+def fold_twice() -> Iterator[None]:
+    """In autumn a local time that comes twice fires twice, whatever the schedule says."""
+    init = CronWalk.__init__
+
+    def init_both(self: CronWalk, *words: Any, shift: bool, first_only: bool) -> None:
+        init(self, *words, shift=shift, first_only=False)
+
+    _forget_compiled()
+    try:
+        with mock.patch.object(CronWalk, "__init__", init_both):
+            yield
+    finally:
+        _forget_compiled()
+
+
+def _forget_compiled() -> None:
+    cron._compile.cache_clear()
+    cron._shared_walk.cache_clear()
+
+
+PLANTED: dict[str, Planted] = {
+    "cursor committed apart from the runs": cursor_apart,
+    "no seek after abort": no_seek,
+    "dirty producer reused": dirty_producer,
+    "row inserted behind the cursor": row_behind,
+    "next row not written ahead": no_row_ahead,
+    "fold fires twice": fold_twice,
+}

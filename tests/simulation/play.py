@@ -1,0 +1,256 @@
+"""One seed, played: troubled for a while, healed, brought to rest, dumped and judged.
+
+The end of a play is always the same: nothing goes wrong any more, every process is started anew, the dispatchers decide
+what is due and stop, the others finish what is left. Then whatever the log and the tables hold is all that counts.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+
+import structlog
+from waterclock.dispatcher import window
+from waterclock.dispatcher.position import decode_cursor
+
+from waterclock.log.memory import Killed
+from waterclock.log.port import TopicPartition
+from waterclock.model.errors import BackendDown, LostResource
+from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.job import Command
+from waterclock.wire.messages import command_message
+
+from .checkers import CHECKERS, Checker
+from .dice import dice
+from .dumps import Dumps, take_dumps
+from .nemesis import Nemesis
+from .plan import DISPATCHERS, SLOTS, Order, Plan, draw
+from .schedule import Schedule
+from .story import Story
+from .world import NAMES, Life, World
+
+_SECOND = US_PER_S
+_HEALED = 5 * _SECOND
+"""From the heal to the end of the books: fires of a healthy system are among them."""
+_SLICE = 2 * _SECOND
+_STEP_US_HEALED = 500_000
+"""Every process has a turn in every slice."""
+_SLICES_MAX = 60
+_BACKEND_DOWN_US = 500_000
+_ENDED_US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of a play. ``complaints`` is empty when every promise was kept."""
+
+    seed: int
+    complaints: tuple[str, ...]
+    counts: Counter[str]
+    digest: str
+    lines: tuple[str, ...] = ()
+
+
+def play(
+    seed: int,
+    *,
+    checkers: Sequence[Checker] = CHECKERS,
+    keeps_lines: bool = False,
+    planted: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Verdict:
+    """Play a seed. ``planted`` puts a bug into the product for the time of the play."""
+    story = Story(keeps_lines=keeps_lines)
+    dumps = leave(seed, story, planted)
+    for content in dumps.contents():
+        story.add(content)
+    complaints: list[str] = []
+    for checker in checkers:
+        complaints += checker(dumps, story.counts)
+    return Verdict(seed, tuple(complaints), story.counts, story.digest(), tuple(story.lines))
+
+
+def leave(seed: int, story: Story, planted: Callable[[], AbstractContextManager[None]] = nullcontext) -> Dumps:
+    """What a play of this seed leaves behind, not judged yet."""
+    plan = draw(seed)
+    with planted(), _quiet(), _constants(plan):
+        return _Play(plan, story).run()
+
+
+class _Play:
+    def __init__(self, plan: Plan, story: Story) -> None:
+        self._plan = plan
+        self._story = story
+        self._world = World(plan)
+        self._schedule = Schedule(self._world.clock)
+        self._nemesis = Nemesis(self._world, self._schedule, story, self._restart)
+        self._paces = {slot: dice(plan.seed, f"pace/{slot}") for slot in SLOTS}
+        self._broken: list[str] = []
+        self._ends: list[int] = []
+        self._step_us_max = _SECOND * 10
+
+    def run(self) -> Dumps:
+        schedule, world = self._schedule, self._world
+        for slot in SLOTS:
+            self._start(slot)
+        for order in self._plan.orders:
+            schedule.after(order.at, lambda order=order: self._order(order))
+        schedule.run(self._plan.horizon)
+        self._heal()
+        schedule.run(schedule.tick + _HEALED)
+        until = world.clock.now()
+        self._wait_for("decides what is due", lambda: self._decided(until))
+        for slot in DISPATCHERS:
+            world.kill(world.newest[slot])
+        self._wait_for("comes to rest", self._at_rest)
+        return take_dumps(world, until, self._broken)
+
+    # People -------------------------------------------------------------------------------------------------------
+
+    def _order(self, order: Order) -> None:
+        now = self._world.clock.now()
+        command = Command(order.kind, order.job_id, f"c{self._schedule.tick}", "people", now, spec=order.spec)
+        appender = self._world.outside.appender()
+        ticket = appender.append(command_message(NAMES, command))
+        appender.close()
+        what = "" if order.spec is None else f" {order.spec.schedule} {order.spec.tier.word} {order.spec.handler}"
+        self._story.tell(
+            self._schedule.tick, "people", f"{order.kind} {order.job_id}{what} -> {ticket.partition}/{ticket.offset}"
+        )
+
+    # Processes ----------------------------------------------------------------------------------------------------
+
+    def _restart(self, life: Life, us: int) -> None:
+        """A new life after ``us``, unless somebody else has taken the slot meanwhile."""
+
+        def start() -> None:
+            if self._world.newest[life.slot] is life:
+                self._start(life.slot)
+
+        self._schedule.after(us, start)
+
+    def _start(self, slot: str) -> None:
+        life = self._world.register(slot)
+        self._story.tell(self._schedule.tick, life.client, "starts")
+        self._turn(life, lambda: self._world.build(life))
+
+    def _step(self, life: Life) -> None:
+        if life.alive:
+            self._turn(life, self._stepped(life))
+
+    def _stepped(self, life: Life) -> Callable[[], bool]:
+        core = life.core
+        assert core is not None
+        return core.step
+
+    def _turn(self, life: Life, act: Callable[[], bool | None]) -> None:
+        """One turn of a process, and what a supervisor makes of its end (``waterclock/process.py``)."""
+        try:
+            busy = act()
+        except Killed:
+            return
+        except BackendDown as down:
+            self._story.tell(self._schedule.tick, life.client, f"waits: {down}")
+            if life.core is None:
+                self._schedule.after(_BACKEND_DOWN_US, lambda: self._build_again(life))
+            else:
+                self._schedule.after(_BACKEND_DOWN_US, lambda: self._step(life))
+            return
+        except LostResource as lost:
+            self._end(life, f"{type(lost).__name__}: {lost}")
+            return
+        except Exception as bug:  # noqa: BLE001 - whatever a role lets out is what the checkers want to know
+            self._broken.append(f"{life.client} broke: {type(bug).__name__}: {bug}")
+            self._end(life, self._broken[-1])
+            return
+        if life.role == "dispatcher":
+            self._world.count_take_overs(self._story.counts)
+        self._schedule.after(self._pause_us(life, busy=bool(busy)), lambda: self._step(life))
+
+    def _build_again(self, life: Life) -> None:
+        if life.alive:
+            self._turn(life, lambda: self._world.build(life))
+
+    def _end(self, life: Life, why: str) -> None:
+        self._story.tell(self._schedule.tick, life.client, f"ends: {why}")
+        self._story.counts["ended"] += 1
+        self._world.kill(life)
+        self._restart(life, _ENDED_US)
+
+    def _pause_us(self, life: Life, *, busy: bool) -> int:
+        rng: random.Random = self._paces[life.slot]
+        usual = 50_000 if busy else min(self._plan.step_us[life.slot], self._step_us_max)
+        return round(usual * (0.2 + 1.6 * rng.random()))
+
+    # The end ------------------------------------------------------------------------------------------------------
+
+    def _heal(self) -> None:
+        self._story.tell(self._schedule.tick, "everybody", "heals")
+        self._nemesis.heal()
+        self._step_us_max = _STEP_US_HEALED
+        for life in self._world.lives.values():
+            if life.alive:
+                self._world.kill(life)
+        for slot in SLOTS:
+            self._world.skew(slot, 0)
+            self._start(slot)
+
+    def _wait_for(self, what: str, condition: Callable[[], bool]) -> None:
+        """Bounded: what has not happened then is told by the checkers, by what is missing."""
+        for _ in range(_SLICES_MAX):
+            self._schedule.run(self._schedule.tick + _SLICE)
+            if condition():
+                return
+        self._story.tell(self._schedule.tick, "nobody", what)
+
+    def _decided(self, until: Instant) -> bool:
+        """Every committed cursor has passed ``until``."""
+        group = self._world.cluster.group(NAMES.group("dispatcher"))
+        places = [TopicPartition(NAMES.commands, number) for number in range(self._plan.partitions)]
+        cursors = [committed.metadata for place in places if (committed := group.committed(place)) is not None]
+        return len(cursors) == len(places) and all(
+            cursor and decode_cursor(cursor).due_at >= until for cursor in cursors
+        )
+
+    def _at_rest(self) -> bool:
+        """Nothing new is on run-events, no user code runs, and the recorder has committed up to the end."""
+        world = self._world
+        ends = [partition.high for partition in world.cluster.topic(NAMES.run_events).partitions]
+        before, self._ends = self._ends, ends
+        return ends == before and not any(each.busy for each in world.executors.values()) and self._recorded()
+
+    def _recorded(self) -> bool:
+        """The recorder has committed up to the end of run-events."""
+        world = self._world
+        group = world.cluster.group(NAMES.group("recorder"))
+        for partition in range(world.plan.partitions):
+            committed = group.committed(TopicPartition(NAMES.run_events, partition))
+            end = world.cluster.partition(TopicPartition(NAMES.run_events, partition)).high
+            if end and (committed is None or committed.offset < end):
+                return False
+        return True
+
+
+@contextmanager
+def _constants(plan: Plan) -> Iterator[None]:
+    """Constants of the product that a plan shrinks."""
+    before, window.SLOTS_PER_SLICE = window.SLOTS_PER_SLICE, plan.slots_per_slice
+    try:
+        yield
+    finally:
+        window.SLOTS_PER_SLICE = before
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Roles log nothing while they are played: their story is told by what they call."""
+    before = structlog.get_config()
+    silent = structlog.make_filtering_bound_logger(logging.CRITICAL)
+    structlog.configure(wrapper_class=silent, cache_logger_on_first_use=False)
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
