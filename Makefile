@@ -16,7 +16,7 @@ PIP := $(PY) -m pip --disable-pip-version-check --quiet
 # pip's isolated builds would fetch setuptools once more: it is installed first, by the pin of pyproject.toml.
 SETUPTOOLS = $(shell sed -n 's/^ *"\(setuptools==[0-9.]*\)",$$/\1/p' pyproject.toml)
 
-.PHONY: help check test test-fast demo up down bench show jars venv venv-dev wheel clean release-schemas
+.PHONY: help check test test-fast demo needs up down bench show jars venv venv-dev wheel clean release-schemas
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name remark; do \
@@ -59,10 +59,23 @@ compose/target/.jars: $(MAVEN_POMS)
 # Using it -----------------------------------------------------------------------------------------------------------
 
 demo: ## Set everything up, start it, and watch schedules fire (UNATTENDED=1: ends by itself)
-	@$(MAKE) --jobs=2 --output-sync=line venv jars
-	@exec $(WATERCLOCK) demo $(if $(UNATTENDED),--unattended)
+	@began=$$(date +%s.%N); $(MAKE) needs; $(MAKE) --jobs=2 --output-sync=line venv jars; \
+	  exec $(WATERCLOCK) demo --began-s $$began $(if $(UNATTENDED),--unattended)
+
+# Said before anything is fetched or started: what this machine lacks, what comes over the network, what running costs.
+needs:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo 'There is no Python 3.11 or newer called $(PYTHON): install it, or name yours: make demo PYTHON=python3'; exit 1; }
+	@[ -n "$${JAVA_HOME:-}" ] || command -v java >/dev/null || { \
+	  echo 'There is no Java on the PATH: install Java 17 (Debian: apt install openjdk-17-jre-headless)'; exit 1; }
+	@[ -e compose/target/.jars ] || command -v mvn >/dev/null || { \
+	  echo 'There is no Maven (mvn) on the PATH, which fetches the jars: install it (Debian: apt install maven)'; exit 1; }
+	@[ -e $(VENV)/.runtime ] || echo 'once:    23 MB of Python packages from the index (115 MB in $(VENV))'
+	@[ -e compose/target/.jars ] || echo 'once:    121 MB of jars of Kafka and Cassandra from Maven (kept in ~/.m2 as well)'
+	@echo 'running: 1.8 GB of memory; data in .waterclock; ports 9092 and 9042, or others where they are taken'
 
 up: ## Start the local stack; Ctrl-C stops it
+	@$(MAKE) needs
 	@$(MAKE) --jobs=2 --output-sync=line venv jars
 	@exec $(WATERCLOCK) up
 
