@@ -90,8 +90,15 @@ def catch_planted(name: str, seeds: range) -> Verdict | None:
 
 def _verdicts(seeds: range, processes: int) -> Iterator[Verdict]:
     if processes == 1:
-        yield from map(play, seeds)
+        yield from map(_played, seeds)
         return
     # Spawned, not forked: whoever hunts may have threads of its own.
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(play, seeds, chunksize=8)
+        yield from pool.map(_played, seeds, chunksize=8)
+
+
+def _played(seed: int) -> Verdict:
+    try:
+        return play(seed)
+    except Exception as error:  # noqa: BLE001 - a hunt goes on, and the seed that broke the play is told with the rest
+        return Verdict(seed, (f"the play itself broke: {type(error).__name__}: {error}",), Counter(), "")

@@ -124,6 +124,7 @@ class Nemesis:
         if not life.alive or life.core is None or life in self._standing_still:
             return
         self._struck("deploy", life.client, "drains and is replaced")
+        life.leaving = True
         try:
             for _ in range(20):
                 if not life.core.drain():

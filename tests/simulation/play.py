@@ -138,7 +138,7 @@ class _Play:
         self._turn(life, lambda: self._world.build(life))
 
     def _step(self, life: Life) -> None:
-        if life.alive:
+        if life.alive and not life.leaving:
             self._turn(life, self._stepped(life))
 
     def _stepped(self, life: Life) -> Callable[[], bool]:

@@ -93,7 +93,7 @@ class DrawnExecutors:
 
 
 class Life:
-    """One process. ``core`` is None while it is being built."""
+    """One process. ``core`` is None while it is being built; one that is ``leaving`` drains and steps no more."""
 
     def __init__(self, slot: str, number: int) -> None:
         self.slot = slot
@@ -101,6 +101,7 @@ class Life:
         self.client = f"{slot}#{number}"
         self.core: Role | None = None
         self.alive = True
+        self.leaving = False
 
 
 class World:
