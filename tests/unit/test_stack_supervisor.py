@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -116,6 +117,39 @@ def test_roles_start_after_servers_are_prepared_and_stop_before_them(play):
     state = read_state(play / "data")
     assert state.phase == "stopped"
     assert {process.life for process in state.processes} == {"stopped"}
+
+
+def test_a_role_starts_as_soon_as_the_servers_that_it_needs_are_prepared(play):
+    told = Told()
+    waits = threading.Event()
+    slow = server(play, "store")._replace(prepare=lambda _: str(waits.wait(10)))
+    early = role(play, "worker-1")._replace(needs=frozenset({"log"}))
+    stack = supervisor(play, told, [slow, server(play, "log")], [early, role(play, "keeper")])
+
+    async def scene() -> None:
+        running = asyncio.create_task(stack.run(ask_to_stop))
+        await until(lambda: told.has("worker-1 ready"))
+        assert "keeper starts" not in story(play)
+        waits.set()
+        await running
+
+    asyncio.run(scene())
+    lines = story(play)
+    assert lines.index("log prepared") < lines.index("worker-1 starts") < lines.index("keeper starts")
+
+
+def test_nothing_is_started_any_more_once_a_server_could_not_be_prepared(play):
+    def fail(_: object) -> str:
+        raise StackTrouble("no topics", hint="try again")
+
+    failing = server(play, "log")._replace(prepare=fail)
+    stack = supervisor(play, Told(), [failing, server(play, "store")], [role(play, "worker-1")])
+
+    with pytest.raises(StackTrouble, match="no topics"):
+        asyncio.run(stack.run(lambda: None))
+
+    assert "worker-1 starts" not in story(play)
+    assert {process.life for process in read_state(play / "data").processes if process.pid} == {"stopped"}
 
 
 def test_a_killed_role_is_back_within_a_second(play):

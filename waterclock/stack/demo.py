@@ -29,6 +29,7 @@ from .trouble import StackTrouble
 
 _ALL_SHOWN_WITHIN_S = 150.0  # a cron job of each minute may take one
 _LOOK_S = 0.25
+_AWAY_S = 1.0
 _LAG_EVERY_S = 2.0
 _HISTORY_EVERY_S = 0.5
 
@@ -71,7 +72,7 @@ class Demo:
         while not (unattended and self._proof.complete):
             self._stack.listen()
             self._stack.check()
-            self._take(self._sight.look(_LOOK_S))
+            self._take(self._look())
             if time.monotonic() >= history_at:
                 self._ask_history()
                 history_at = time.monotonic() + _HISTORY_EVERY_S
@@ -89,6 +90,15 @@ class Demo:
     def close(self) -> None:
         """Stop reading."""
         self._sight.close()
+
+    def _look(self) -> list[SeenRun]:
+        """What ended since the last look; nothing while Kafka is away, which is told."""
+        try:
+            return self._sight.look(_LOOK_S)
+        except BackendDown as down:
+            self._shown.tell(f"{self._elapsed()}  no answer from {down}")
+            time.sleep(_AWAY_S)
+            return []
 
     def _take(self, ended: Sequence[SeenRun]) -> None:
         self._proof.take(ended)

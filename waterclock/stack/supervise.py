@@ -1,8 +1,8 @@
-"""The supervisor: servers first, side by side, then the roles; what dies comes back; Ctrl-C drains in reverse.
+"""The supervisor: servers side by side, then the roles; what dies comes back; Ctrl-C drains in reverse.
 
-A page of story: bring up (servers -> topics and schema -> roles, each behind its readiness gate), keep (one watcher
-per process), drain (the first rank that makes work stops first, the servers last), all within ten seconds. The state
-file always says what is so. A second Ctrl-C kills at once, which loses nothing either.
+A page of story: bring up (servers -> topics and schema -> the roles that need them, each behind its readiness gate),
+keep (one watcher per process), drain (the first rank that makes work stops first, the servers last), all within ten
+seconds. The state file always says what is so. A second Ctrl-C kills at once, which loses nothing either.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ class ServerPlan(NamedTuple):
 
 
 class RolePlan(NamedTuple):
-    """A role to start. ``stop_rank``: the lowest stops first."""
+    """A role to start. ``stop_rank``: the lowest stops first. ``needs``: which servers must be prepared; None: all."""
 
     name: str
     launch: Callable[[], Process]
     stop_rank: int
+    needs: frozenset[str] | None = None
 
 
 class Whereabouts(NamedTuple):
@@ -67,6 +68,7 @@ class Supervisor:
         self._phase = "starting"
         self._started_at_s = time.time()
         self._plans = servers
+        self._role_plans = roles
         self._servers = [self._member(plan.name, plan.launch, _SERVER_READY_S) for plan in servers]
         self._ranks = {plan.name: plan.stop_rank for plan in roles}
         self._roles = [self._member(plan.name, plan.launch, _ROLE_READY_S) for plan in roles]
@@ -94,23 +96,33 @@ class Supervisor:
             await self._drain()
 
     async def _bring_up(self) -> None:
-        """Each server and its preparation side by side; then all roles at once."""
+        """All servers side by side, each with its preparation; a role as soon as those that it needs are prepared."""
+        prepared = {plan.name: asyncio.Event() for plan in self._plans}
         for member in self._servers:
             member.launch()
-        await asyncio.gather(*(self._server_up(plan, m) for plan, m in zip(self._plans, self._servers, strict=True)))
-        for member in self._roles:
-            member.launch()
-        await asyncio.gather(*(self._role_up(member) for member in self._roles))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for server, member in zip(self._plans, self._servers, strict=True):
+                    group.create_task(self._server_up(server, member, prepared[server.name]))
+                for role, member in zip(self._role_plans, self._roles, strict=True):
+                    needed = [event for name, event in prepared.items() if role.needs is None or name in role.needs]
+                    group.create_task(self._role_up(member, needed))
+        except ExceptionGroup as failed:  # the first cause is the one to tell
+            raise failed.exceptions[0] from None
 
-    async def _server_up(self, plan: ServerPlan, member: Member) -> None:
+    async def _server_up(self, plan: ServerPlan, member: Member, prepared: asyncio.Event) -> None:
         await member.first_ready()
         process = member.process
         assert process is not None, "ready without a process"
         self._say(f"{member.name} ready: {getattr(process, 'address', '')}")
         self._say(await asyncio.to_thread(plan.prepare, process))
         self._watch(member)
+        prepared.set()
 
-    async def _role_up(self, member: Member) -> None:
+    async def _role_up(self, member: Member, needed: Sequence[asyncio.Event]) -> None:
+        for event in needed:
+            await event.wait()
+        member.launch()
         await member.first_ready()
         self._say(f"{member.name} ready")
         self._watch(member)

@@ -34,6 +34,8 @@ from .supervise import RolePlan, ServerPlan, Supervisor, Whereabouts
 from .trouble import StackTrouble
 
 _WORKER_DRAIN_S = 3.0
+# Those who never touch the store start while Cassandra, which takes longest, is still on its way.
+_NEEDS = {"waterclock.workers": frozenset({"kafka"}), "waterclock.retry_router": frozenset({"kafka"})}
 _BROKER_DEFAULT = -1
 """Replication of topics on a cluster that is not ours: as its operators decided."""
 
@@ -161,7 +163,10 @@ class Up:
             RoleSpec("waterclock.retry_router", "retry-router-1", 2, {}),
             RoleSpec("waterclock.recorder", "recorder-1", 2, {}),
         ]
-        return [RolePlan(spec.instance, self._role_launcher(spec), spec.stop_rank) for spec in specs]
+        return [
+            RolePlan(spec.instance, self._role_launcher(spec), spec.stop_rank, _NEEDS.get(spec.module))
+            for spec in specs
+        ]
 
     def _role_launcher(self, spec: RoleSpec) -> Callable[[], Process]:
         return lambda: RoleProcess(spec, self._role_env(), self._data_dir)
