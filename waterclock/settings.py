@@ -88,7 +88,8 @@ class RecorderSettings(BaseModel):
     """The recorder's bounds."""
 
     model_config = _GROUP
-    batch_records: Annotated[int, Field(ge=1, le=10_000)] = 1_000
+    batch_records: Annotated[int, Field(ge=1, le=200_000)] = 100_000
+    """At most this many records are folded before their rows are written; so many only when history lags."""
     writes_in_flight: Annotated[int, Field(ge=1, le=64)] = 4
 
 

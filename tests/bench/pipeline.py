@@ -47,6 +47,7 @@ class Pipeline:
     def __init__(self, *, slots: int = 4_000, sink: bool = False) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="waterclock-bench-"))
         self.sink = self.folder / "handler.txt"
+        self._ended: dict[str, float] = {}
         self.stack = RealStack(self.folder)
         env = {"WATERCLOCK_WORKER__APP": "tests.bench.noop_app:app", "WATERCLOCK_WORKER__SLOTS": str(slots)}
         env |= {"WATERCLOCK_WORKER__ROUND_RECORDS": "2000", "WATERCLOCK_LOG_LEVEL": "warning"}
@@ -104,9 +105,30 @@ class Pipeline:
     def cpu_s(self) -> dict[str, float]:
         """CPU seconds so far of every process, servers included."""
         pids = {"kafka": self.stack.kafka.pid, "cassandra": self.stack.cassandra.pid}
-        pids |= {role.instance: role.pid for role in self.roles}
+        pids |= {role.instance: role.pid for role in self.roles if role.instance not in self._ended}
         times = {name: psutil.Process(pid).cpu_times() for name, pid in pids.items()}
-        return {name: spent.user + spent.system for name, spent in times.items()}
+        return self._ended | {name: spent.user + spent.system for name, spent in times.items()}
+
+    def end_load(self, last: int) -> None:
+        """Stop the dispatcher once its cursors have passed ``last``: interval jobs would fire for ever.
+
+        Else it would go on taking the two cores from those that have still to run and to record.
+        """
+        group, topic = self.stack.names.group("dispatcher"), self.stack.names.commands
+        asker = Consumer({"bootstrap.servers": self.stack.bootstrap, "group.id": group})
+        places = [TopicPartition(topic, partition) for partition in range(4)]
+
+        def passed() -> bool:
+            if time.time() < last / US + 1:
+                return False
+            cursors = [place.metadata or "" for place in asker.committed(places, 10)]
+            return all(cursor and int(cursor.split("|")[1]) > last for cursor in cursors)
+
+        wait_for(passed, "cursors past the last fire", 300, 0.1)
+        asker.close()
+        times = psutil.Process(self.roles[0].pid).cpu_times()
+        self._ended = {self.roles[0].instance: times.user + times.system}
+        self.roles[0].stop()
 
     def succeeded(self, job_ids: list[str], day: int, fires: int) -> bool:
         """Whether each of these jobs has ``fires`` SUCCEEDED rows."""
@@ -172,12 +194,13 @@ def throughput(
             raise RuntimeError(f"the jobs stood only {left_s:.1f} s before their first instant: nothing was provoked")
         time.sleep(left_s)
         before = pipeline.cpu_s()
+        last = start_at + (fires - 1) * 2 * US
+        pipeline.end_load(last)
         sample, day = names[:: max(1, jobs // 300)], start_at // (86_400 * US)
         wait_for(lambda: pipeline.succeeded(sample, day, fires), "all runs in Cassandra", 300, 0.25)
         took_s = time.time() - start_at / US
         spent = {name: after - before[name] for name, after in pipeline.cpu_s().items()}
         query = "SELECT status, fire_at FROM runs"
-        last = start_at + (fires - 1) * 2 * US
         statuses = Counter(status for status, fire_at in pipeline.session.execute(query) if fire_at <= last)
         total = jobs * fires
         if statuses != {3: total}:

@@ -32,6 +32,7 @@ from .writes import Writes
 
 ROLE = "recorder"
 
+_POLL_RECORDS = 2_000
 _POLL_S = 0.05
 _TROUBLE_WAIT_S = 0.5
 _COMMITTED_TIMEOUT_S = 10.0
@@ -51,8 +52,9 @@ class Recorder:
         instance: str,
         *,
         generation: int = 1,
-        batch_records: int = 2_000,
+        batch_records: int = 100_000,
         batch_s: float = 0.2,
+        batch_s_behind: float = 5.0,
         writes_in_flight: int = 2,
         commit_every_s: float = 0.5,
     ) -> None:
@@ -61,7 +63,9 @@ class Recorder:
         self._names = names
         self._generation = generation
         self._batch_records = batch_records
+        self._poll_records = min(_POLL_RECORDS, batch_records)
         self._batch_s = batch_s
+        self._batch_s_behind = batch_s_behind
         self._commit_every_s = commit_every_s
         self._consumer = log.consumer(names.group(ROLE), [names.commands, names.run_events], instance=instance)
         self._shards: dict[int, Followed[Known]] = {}
@@ -88,10 +92,10 @@ class Recorder:
             if self._writes.is_stuck:
                 return self._write_again()
             self._take_over()
-            polled = self._consumer.poll(self._batch_records, _POLL_S)
+            polled = self._consumer.poll(self._poll_records, _POLL_S)
             self._notice(polled)
             self._read(polled.records)
-            if not polled.records or self._is_batch_due():
+            if not polled.records or self._is_batch_due(len(polled.records)):
                 self._hand_over()
             return bool(polled.records or polled.assigned)
         except Fenced:
@@ -207,11 +211,18 @@ class Recorder:
         _log.warning("record passed over", topic=record.topic, partition=record.partition, offset=record.offset,
                      reason=error.message)  # fmt: skip
 
-    def _is_batch_due(self) -> bool:
+    def _is_batch_due(self, polled_count: int) -> bool:
+        """Full, or old enough; and while we are behind it may grow older.
+
+        The more of a run's events fall into one batch, the fewer rows are written for it: a herd's PENDING and its
+        outcomes lie tens of thousands of records apart.
+        """
         batch = self._batch
         if batch.record_count >= self._batch_records:
             return True
-        return self._clock.monotonic_s() - batch.began_s >= self._batch_s
+        is_behind = polled_count >= self._poll_records // 2
+        limit_s = self._batch_s_behind if is_behind else self._batch_s
+        return self._clock.monotonic_s() - batch.began_s >= limit_s
 
     def _hand_over(self) -> None:
         """Begin to write the batch, as soon as there is room beside the writes under way; commit what is safe."""
