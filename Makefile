@@ -51,7 +51,7 @@ compose/target/.jars: $(MAVEN_POMS)
 	  echo "<settings><mirrors><mirror><id>waterclock</id><mirrorOf>*</mirrorOf>"; \
 	  echo "<url>$$url</url></mirror></mirrors></settings>"; } > $$settings; fi; \
 	mvn --batch-mode --quiet -Dstyle.color=never "$${mirror[@]}" -f compose/pom.xml dependency:copy-dependencies \
-	  -DoutputDirectory='$${project.build.directory}/fetching'
+	  -DoutputDirectory='$${project.build.directory}/fetching' | sed -e "s/$$(printf '\033')\[[0-9;]*m//g" -e '/^$$/d'
 	@for server in kafka cassandra; do cd $(CURDIR)/compose/$$server/target; \
 	  if [ -d lib ]; then mv lib old; fi; mv fetching lib; rm -rf old; done
 	@touch $@

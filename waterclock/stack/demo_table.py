@@ -77,7 +77,7 @@ class LiveTable:
 
     def show(self, view: View) -> None:
         self._live.start()  # the table begins when there is something in it
-        self._live.update(_drawn(view), refresh=True)
+        self._live.update(drawn(view), refresh=True)
 
 
 class PlainLines:
@@ -111,7 +111,8 @@ def display() -> Display:
     return LiveTable(console) if console.is_terminal else PlainLines()
 
 
-def _drawn(view: View) -> RenderableType:
+def drawn(view: View) -> RenderableType:
+    """The table of tiers, the last runs, and the footer."""
     return Group(Text(), _tiers(view), Text(), _last_runs(view.sight), Text(), Text(view.footer, style="dim"))
 
 
