@@ -16,6 +16,7 @@ from waterclock.commands.failing import CommandFailed, ExitCode, told
 from waterclock.log import kafka_lag
 from waterclock.model.errors import BackendDown, Conflict, NotFound, RequestError
 from waterclock.stack.following import follow_logs, last_lines
+from waterclock.stack.state import StackState, write_state
 
 
 @pytest.fixture(autouse=True)
@@ -99,6 +100,22 @@ def test_an_unreachable_store_ends_with_5_and_says_how_to_start_one(waterclock, 
     assert (code, out) == (5, "")
     assert "No answer from cassandra" in err
     assert "waterclock up" in err
+
+
+def test_a_stack_that_is_down_is_never_looked_for_on_ports_that_may_be_anothers(waterclock, monkeypatch):
+    monkeypatch.setattr(connect, "_STORE_DEADLINE_S", 0.2)
+    folder = Path(".waterclock")
+    folder.mkdir()
+    write_state(folder, StackState(1, "0", "stopped", 0.0, "127.0.0.1:9092", "127.0.0.1", 9042, ()))
+    code, _, err = waterclock("job", "list")
+    assert code == 5
+    assert "The stack of this folder does not run" in err
+    assert "waterclock up" in err
+    monkeypatch.setenv("WATERCLOCK_KAFKA__BOOTSTRAP", "127.0.0.1:1")
+    monkeypatch.setenv("WATERCLOCK_CASSANDRA__PORT", "1")
+    code, _, err = waterclock("job", "list")
+    assert code == 5
+    assert "No answer from cassandra" in err
 
 
 def test_a_broker_that_does_not_answer_is_no_broker_without_groups(waterclock, monkeypatch):

@@ -17,19 +17,32 @@ from waterclock.stack.state import read_state
 from waterclock.store.cassandra import CassandraStore
 from waterclock.wire.names import Names
 
+from .failing import CommandFailed, ExitCode
+
 _STORE_DEADLINE_S = 10.0
 
 
 def here() -> Settings:
-    """The settings of a command run in this folder. Raises RequestError."""
+    """The settings of a command run in this folder. Raises RequestError, and CommandFailed where its stack is down.
+
+    Down, its usual ports may be another folder's by now: a command must never end up there.
+    """
     settings = load_settings()
     state = read_state(settings.stack.data_dir)
-    if state is None or not state.alive:
+    own_kafka = "bootstrap" not in settings.kafka.model_fields_set
+    own_cassandra = not {"contact_points", "port"} & settings.cassandra.model_fields_set
+    if state is None or not (own_kafka or own_cassandra):
         return settings
+    if not state.alive:
+        raise CommandFailed(
+            f"The stack of this folder does not run ({settings.stack.data_dir})",
+            hint="`waterclock up` starts it again",
+            exit_code=ExitCode.UNREACHABLE,
+        )
     found: dict[str, object] = {}
-    if "bootstrap" not in settings.kafka.model_fields_set:
+    if own_kafka:
         found["kafka"] = settings.kafka.model_copy(update={"bootstrap": state.bootstrap})
-    if not {"contact_points", "port"} & settings.cassandra.model_fields_set:
+    if own_cassandra:
         points = tuple(state.contact_points.split(","))
         found["cassandra"] = settings.cassandra.model_copy(
             update={"contact_points": points, "port": state.cassandra_port}

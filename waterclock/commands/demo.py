@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from waterclock.settings import load_settings
+from waterclock.stack.banner import program
 from waterclock.stack.demo_stack import DemoStack
 from waterclock.stack.demo_table import Display, display
 
@@ -45,7 +46,7 @@ def demo(
                 raise
         finally:
             stack.stop()
-    say(f"Its data is kept in {data_dir}: the next start goes on with it, `waterclock down --purge` deletes it.")
+    say(f"Its data is kept in {data_dir}: the next start goes on with it, `{program()} down --purge` deletes it.")
 
 
 def _watch(stack: DemoStack, shown: Display, began_s: float, *, unattended: bool) -> None:

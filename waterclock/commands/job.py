@@ -18,7 +18,7 @@ from waterclock.model.ids import US_PER_S, Instant, make_run_id
 from waterclock.model.job import CommandKind, JobSpec, JobStatus, Once
 from waterclock.model.schedule import fires_between
 from waterclock.model.time_text import format_rfc3339, parse_duration
-from waterclock.settings import Settings
+from waterclock.settings import Settings, load_settings
 from waterclock.store.port import JobRow, Reading
 
 from . import watching
@@ -37,7 +37,9 @@ JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="A name, or <ten
 
 @app.command()
 def create(
-    name: Annotated[str | None, typer.Argument(metavar="[JOB]", help="A name, or <tenant>:<name>")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="JOB", help="A name, or <tenant>:<name>; without: one is made up")
+    ] = None,
     handler: Annotated[str | None, typer.Option(help="The handler's name, as a worker registered it")] = None,
     cron: Annotated[str | None, typer.Option(help='Cron expression: "0 9 * * 1-5"')] = None,
     tz: Annotated[str | None, typer.Option("--tz", help="IANA time zone of the cron expression [UTC]")] = None,
@@ -54,7 +56,7 @@ def create(
     output: OutputOption = None,
 ) -> None:
     """Define a job, and show its next fires. Defining it again changes it; the same definition changes nothing."""
-    settings = here()
+    settings = load_settings() if dry_run else here()
     job_id = job_id_of(settings, name or f"job-{secrets.token_hex(5)}")
     once = format_rfc3339(SystemClock().now() + parse_duration(after, "/in")) if after else at
     options = {
@@ -84,6 +86,8 @@ def create(
         show_one(_card(obeyed.row), output)
     if isinstance(spec.schedule, Once) and spec.schedule.at <= obeyed.row.updated_at:
         say("its instant is over: it was decided at once")
+    if obeyed.row.revision != obeyed.revision:
+        say("it was so already: nothing has changed")
     say(f"next: waterclock run list {job_id}")
 
 

@@ -26,5 +26,7 @@ def lag(
     show_rows([each._asdict() for each in lags], GroupLag._fields, output)
     if lags:
         say(f"lag in all: {sum(each.lag for each in lags)}")
+    elif group:
+        say(f"no position of {', '.join(group)}: `waterclock lag` shows the groups there are")
     else:
         say(f"no groups under {kafka.prefix!r}: do the roles run? `waterclock status`")

@@ -24,7 +24,7 @@ _PAGE_MAX = 500
 
 @app.command("list")
 def list_runs(
-    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Whose runs; without: use --failed")] = None,
+    job: Annotated[str | None, typer.Argument(metavar="JOB", help="Whose runs; without: use --failed")] = None,
     failed: Annotated[bool, typer.Option("--failed", help="The failed runs of the last 24 hours")] = False,
     limit: Annotated[int, typer.Option(min=1, max=_PAGE_MAX)] = 20,
     output: OutputOption = None,
@@ -37,6 +37,7 @@ def list_runs(
         if job is not None:
             job_id = job_id_of(settings, job)
             rows = [_line(row) for row in store.runs(job_id, limit) if not failed or row.status is RunStatus.FAILED]
+            columns: tuple[str, ...] = ("run", "status", "attempt", "started_at", "took_s", "worker", "error")
         else:
             rows = [
                 {
@@ -47,7 +48,8 @@ def list_runs(
                 }
                 for row in store.failures(settings.tenant, limit)
             ]
-    show_rows(rows, ("run", "status", "attempt", "started_at", "took_s", "worker", "error"), output)
+            columns = ("run", "status", "ended_at", "error")
+    show_rows(rows, columns, output)
     if not rows:
         say("no runs yet: `waterclock job show JOB` tells when it fires next")
 

@@ -90,13 +90,12 @@ def status(data_dir: DataDirOption = None, output: OutputOption = None) -> None:
     rows: list[dict[str, Any]] = [
         {
             **process._asdict(),
-            "restarts": process.restart_count,
             "pid": process.pid or None,
             "life": process.life if not process.pid or birth_of(process.pid) else "ended",
         }
         for process in state.processes
     ]
-    show_rows(rows, ("name", "life", "pid", "restarts", "address", "version"), output)
+    show_rows(rows, ("name", "life", "pid", "restart_count", "address", "version"), output)
     say(f"{state.phase} for {time.time() - state.started_at_s:.0f} s (supervisor: pid {state.pid})")
     if state.phase != "ready" or any(row["life"] != "ready" for row in rows):
         raise typer.Exit(1)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from waterclock.log.port import Isolation, Log, Record, TopicPartition
-from waterclock.model.errors import UndecodableRecord
+from waterclock.model.errors import NotFound, UndecodableRecord
 from waterclock.model.time_text import format_rfc3339
 from waterclock.settings import Settings
 from waterclock.wire.codec import decode_any
@@ -70,7 +70,11 @@ def _places(log: Log, settings: Settings, topics: Sequence[str]) -> list[TopicPa
     names = names_of(settings)
     known = {spec.name for spec in topic_specs(names, settings.partitions)}
     full = [_full_name(names, known, topic) for topic in topics]
-    return [TopicPartition(topic, number) for topic in full for number in range(log.partitions(topic))]
+    try:
+        return [TopicPartition(topic, number) for topic in full for number in range(log.partitions(topic))]
+    except NotFound as missing:
+        ours = ", ".join(sorted(name.removeprefix(f"{names.prefix}.") for name in known))
+        raise NotFound(f"There is no topic {' or '.join(topics)}", hint=f"There are: {ours}") from missing
 
 
 def _full_name(names: Names, known: set[str], topic: str) -> str:

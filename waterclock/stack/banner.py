@@ -58,7 +58,7 @@ def where_to_look(bootstrap: str, cassandra: str, data_dir: Path) -> Sequence[st
         f"  Data       {data_dir}",
         f"  Logs       {data_dir}/logs   ({ours} logs -f worker-1)",
         "",
-        f"  Ctrl-C stops, `{ours} down --purge` deletes. Next:",
+        f"  Ctrl-C or `{ours} down` stops, `{ours} down --purge` deletes the data too. Next:",
         *(f"    {ours} {command}" for command in NEXT_COMMANDS),
         "",
     )

@@ -20,6 +20,7 @@ from waterclock.settings import Settings
 from waterclock.store.port import Reading
 from waterclock.wire.names import Names
 
+from .banner import program
 from .demo_proof import Proof
 from .demo_sight import SeenRun, Sight
 from .demo_stack import DemoStack
@@ -64,7 +65,7 @@ class Demo:
     def run(self, *, unattended: bool) -> None:
         """Until every kind of run is shown, where nobody attends; else for ever. Raises StackTrouble, BackendDown."""
         load(self._log, self._names, self._settings.tenant, self._world, self._clock.now())
-        self._shown.tell(f"{self._elapsed()}  loaded {len(self._world)} jobs (`waterclock job list`):")
+        self._shown.tell(f"{self._elapsed()}  loaded {len(self._world)} jobs (`{program()} job list`):")
         for kind in self._world:
             self._shown.tell(f"            {kind.name:<10} {kind.shows}")
         give_up_at = time.monotonic() + _ALL_SHOWN_WITHIN_S
@@ -151,7 +152,7 @@ class Demo:
         missing = "".join(f"\n  {line}" for line in self._proof.missing())
         return StackTrouble(
             f"Not every kind of run ended as it should within {_ALL_SHOWN_WITHIN_S:.0f} s. Missing:{missing}",
-            hint="Look into the logs of the roles with `waterclock logs`",
+            hint=f"Look into the logs of the roles with `{program()} logs`",
         )
 
     def _elapsed(self) -> str:

@@ -86,8 +86,8 @@ class Supervisor:
             await asyncio.wait((bringing_up, asked), return_when=asyncio.FIRST_COMPLETED)
             if bringing_up.done():
                 bringing_up.result()
+                when_ready()  # before the state file says so: whoever waits for that finds everything said
                 self._enter("ready")
-                when_ready()
                 await asked
         finally:
             bringing_up.cancel()
