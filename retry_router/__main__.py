@@ -13,7 +13,7 @@ from .loop import ROLE, RetryRouter
 def build(settings: Settings) -> RetryRouter:
     """A retry router on real Kafka."""
     return RetryRouter(
-        open_log(settings, ROLE),
+        open_log(settings, ROLE, patient=True),
         SystemClock(),
         Names(settings.kafka.prefix),
         settings.instance_of(ROLE),
@@ -23,4 +23,4 @@ def build(settings: Settings) -> RetryRouter:
 
 
 if __name__ == "__main__":
-    run_role(ROLE, build)
+    run_role(ROLE, build, niceness=5)

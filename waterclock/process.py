@@ -8,6 +8,7 @@ the process: the supervisor restarts it, and the log decides.
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -35,13 +36,14 @@ class Ready(Role, Protocol):
     def ready(self) -> bool: ...
 
 
-def open_log(settings: Settings, role: str, *, session_timeout_s: float = 10.0) -> KafkaLog:
-    """The real Log of one process."""
+def open_log(settings: Settings, role: str, *, session_timeout_s: float = 10.0, patient: bool = False) -> KafkaLog:
+    """The real Log of one process. ``patient``: for roles that nobody waits for, see KafkaLog."""
     names = Names(settings.kafka.prefix)
     return KafkaLog(
         settings.kafka.bootstrap,
         client_id=names.client_id(role, settings.instance_of(role)),
         session_timeout_s=session_timeout_s,
+        patient=patient,
         extra={key: str(value) for key, value in settings.kafka.client.items()},
     )
 
@@ -54,8 +56,14 @@ def open_store(settings: Settings) -> CassandraStore:
     )
 
 
-def run_role(role: str, build: Callable[[Settings], Ready], settings: Settings | None = None) -> None:
-    """Run one role until it is told to stop: build it (waiting for its backends), step it, drain it, close it."""
+def run_role(
+    role: str, build: Callable[[Settings], Ready], settings: Settings | None = None, *, niceness: int = 0
+) -> None:
+    """Run one role until it is told to stop: build it (waiting for its backends), step it, drain it, close it.
+
+    ``niceness``: what waits for nobody (history) yields the processor to what fires and runs.
+    """
+    os.nice(niceness)
     settings = settings or Settings()
     log = configure_logging(role, settings.instance_of(role), level=settings.log_level)
     stop = threading.Event()

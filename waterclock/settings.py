@@ -68,7 +68,7 @@ class DispatcherSettings(BaseModel):
     """How far ahead of the cursor due rows are loaded."""
     grace_s: Annotated[int, Field(ge=1)] = 60
     """A fire that is later than this is a misfire."""
-    round_records: Annotated[int, Field(ge=1, le=10_000)] = 1_000
+    round_records: Annotated[int, Field(ge=1, le=10_000)] = 2_000
     """At most this many records in one round."""
 
 

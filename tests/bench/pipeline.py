@@ -248,7 +248,9 @@ def steady(figures: Figures, *, jobs: int = 10_002, seconds: int = 60) -> dict[s
         before = pipeline.cpu_s()
         time.sleep(2 + seconds)
         spent = {name: after - before[name] for name, after in pipeline.cpu_s().items()}
-        figures.add("steady.cores", sum(spent.values()) / seconds, "cores")
+        for name, cpu_s in spent.items():
+            figures.add(f"steady.cores.{name}", cpu_s / seconds, "cores")
+        figures.add("steady.cores.all", sum(spent.values()) / seconds, "cores")
         return delays(pipeline, seen, figures, "steady")
 
 

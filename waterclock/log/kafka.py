@@ -35,7 +35,8 @@ class KafkaLog:
     """One process's way to one Kafka cluster.
 
     ``transaction_timeout_s`` bounds how long a dead process can block readers (< lease < max.poll.interval);
-    ``session_timeout_s`` how long a dead member keeps its partitions. ``extra`` passes through to every client.
+    ``session_timeout_s`` how long a dead member keeps its partitions. ``extra`` passes through to every
+    client. ``patient``: group members may wait up to 100 ms for a fuller fetch, for roles that nobody waits for.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class KafkaLog:
         transaction_timeout_s: float = 10,
         session_timeout_s: float = 10,
         extra: Mapping[str, str] = MappingProxyType({}),
+        patient: bool = False,
     ) -> None:
         self._properties = Properties(
             bootstrap,
@@ -53,6 +55,7 @@ class KafkaLog:
             transaction_timeout_s=transaction_timeout_s,
             session_timeout_s=session_timeout_s,
             extra=extra,
+            patient=patient,
         )
         self._client_id = client_id
         self._asker: Consumer | None = None

@@ -33,10 +33,12 @@ class Properties:
         transaction_timeout_s: float,
         session_timeout_s: float,
         extra: Mapping[str, str],
+        patient: bool = False,
     ) -> None:
         self.client_id = client_id
         self._transaction_timeout_ms = int(transaction_timeout_s * 1_000)
         self._session_timeout_ms = int(session_timeout_s * 1_000)
+        self._patient = patient
         self._common: Conf = {
             **extra,
             "bootstrap.servers": bootstrap,
@@ -69,6 +71,9 @@ class Properties:
             "heartbeat.interval.ms": min(_HEARTBEAT_MAX_MS, self._session_timeout_ms // _HEARTBEATS_PER_SESSION),
             "queued.min.messages": 5_000,
         }
+        if self._patient:
+            # Otherwise every commit of anybody wakes this member's fetch, and the broker pays for each.
+            conf |= {"fetch.min.bytes": 131_072, "fetch.wait.max.ms": 100}
         return conf if instance is None else {**conf, "group.instance.id": instance}
 
     def reader(self, isolation: Isolation) -> Conf:

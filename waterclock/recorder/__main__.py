@@ -13,7 +13,7 @@ from .loop import ROLE, Recorder
 def build(settings: Settings) -> Recorder:
     """A recorder on real Kafka and Cassandra."""
     return Recorder(
-        open_log(settings, ROLE),
+        open_log(settings, ROLE, patient=True),
         open_store(settings),
         SystemClock(),
         Names(settings.kafka.prefix),
@@ -25,4 +25,4 @@ def build(settings: Settings) -> Recorder:
 
 
 if __name__ == "__main__":
-    run_role(ROLE, build)
+    run_role(ROLE, build, niceness=10)

@@ -53,7 +53,7 @@ class Recorder:
         *,
         generation: int = 1,
         batch_records: int = 100_000,
-        batch_s: float = 0.2,
+        batch_s: float = 0.5,
         batch_s_behind: float = 5.0,
         writes_in_flight: int = 2,
         commit_every_s: float = 0.5,
