@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import structlog
+
+from waterclock.model.errors import RequestError, UndecodableRecord
 from waterclock.model.ids import US_PER_MINUTE, US_PER_S, Instant, minute_of
 from waterclock.model.job import JobStatus, JobVersion
 from waterclock.model.schedule import next_fire
@@ -20,6 +23,8 @@ from .owed import in_force
 from .rows import advance_wts, due_row, following
 from .shard import Shard
 from .timeline import Chain
+
+log_ = structlog.get_logger("dispatcher")
 
 SLOTS_PER_SLICE = 8
 _LONG_AGO_US = 93_600 * US_PER_S
@@ -43,14 +48,19 @@ def load_slice(shard: Shard, index: TimeIndex) -> None:
     ahead: list[DueRow] = []
     chains: list[Chain] = []
     for row in rows:
-        version = _version_of(row)
-        if version is None or not _trusted(shard, row, known):
+        if not _trusted(shard, row, known):
             continue
-        ends_at = shard.ends_at(row.job_id, row.revision)
-        chain = _chain(shard, version, row, ends_at)
+        try:
+            version = _version_of(row, index)
+            ends_at = shard.ends_at(row.job_id, row.revision)
+            chain = _chain(shard, version, row, ends_at)
+            following_row = _following_row(shard, version, row, ends_at)
+        except RequestError as error:
+            # One bad row must not stop the shard; this line names the job whose fires are missing.
+            log_.error("due row cannot be served", job_id=row.job_id, due_at=row.due_at, cause=str(error))
+            continue
         if chain is not None:
             chains.append(chain)
-        following_row = _following_row(shard, version, row, ends_at)
         if following_row is not None:
             ahead.append(following_row)
     index.write_due(ahead)
@@ -85,8 +95,19 @@ def _first_of_each(rows: Iterable[DueRow]) -> list[DueRow]:
     return list(first.values())
 
 
-def _version_of(row: DueRow) -> JobVersion | None:
-    stamp_at, anchor_at, spec = unseal(row.env)
+def _version_of(row: DueRow, index: TimeIndex) -> JobVersion:
+    """The row's version by its envelope; where that cannot be read, from job_versions: the truth behind the hint.
+
+    Raises UndecodableRecord where there is neither.
+    """
+    try:
+        stamp_at, anchor_at, spec = unseal(row.env)
+    except UndecodableRecord as error:
+        for version in index.versions([row.job_id]).get(row.job_id, []):
+            if version.revision == row.revision:
+                log_.warning("envelope rebuilt from job_versions", job_id=row.job_id, cause=str(error))
+                return version
+        raise
     return JobVersion(row.job_id, row.revision, spec, JobStatus.ACTIVE, "", stamp_at, anchor_at)
 
 

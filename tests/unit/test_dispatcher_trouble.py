@@ -166,3 +166,32 @@ def test_a_position_of_another_release_is_refused_and_never_guessed() -> None:
     world.dispatcher = world.start()
     with pytest.raises(UndecodableRecord, match="is not a cursor of this release"):
         world.run(50, step_s=1.0)
+
+
+def test_a_row_whose_envelope_cannot_be_read_is_rebuilt_from_the_versions() -> None:
+    world = World(partitions=1)
+    world.run(1)
+    offset = world.command(CommandKind.CREATE, "t:hourly", every(3_600, start_at=START + 600 * US_PER_S))
+    world.command(CommandKind.CREATE, "t:beat", every(60, start_at=START + 60 * US_PER_S))
+    world.run(5)
+    at = START + 600 * US_PER_S
+    version = JobVersion(
+        "t:hourly", ordinal(1, offset), every(3_600, start_at=at), JobStatus.ACTIVE, "", START, at, 1, START
+    )
+    spoiler = MemoryStore(world.clock, world.tables, "spoiler")
+    spoiler.write_due([due_row(version, at, START + 30 * US_PER_S)._replace(env=b"\xff spoilt")])
+    world.run(700)
+    assert world.runs("t:hourly") == [make_run_id("t:hourly", at)]
+    assert len(world.runs("t:beat")) == 11
+
+
+def test_a_row_that_nobody_can_read_stops_no_other_job() -> None:
+    world = World(partitions=1)
+    world.run(1)
+    world.command(CommandKind.CREATE, "t:beat", every(60, start_at=START + 60 * US_PER_S))
+    world.run(5)
+    at = START + 300 * US_PER_S
+    stranger = JobVersion("t:stranger", 5, every(60), JobStatus.ACTIVE, "", START, at, 1, START)
+    MemoryStore(world.clock, world.tables, "spoiler").write_due([due_row(stranger, at, START)._replace(env=b"\xff")])
+    world.run(700)
+    assert len(world.runs("t:beat")) == 11
