@@ -4,7 +4,7 @@ Imports nothing of ours. Commands are dicts ``{"offset", "appended_at", "record"
 come from REVISED events (``{revision offset: edge}``). Instants are microseconds.
 """
 
-import datetime
+import datetime as dt
 import typing
 
 from . import brute_force
@@ -28,7 +28,7 @@ class Version(typing.NamedTuple):
 def run_id(job_id, fire_at, series=0):
     """The documented text of a run id."""
     whole, fraction = divmod(fire_at, 1_000_000)
-    text = datetime.datetime.fromtimestamp(whole, datetime.UTC).strftime("%Y%m%dT%H%M%S")
+    text = dt.datetime.fromtimestamp(whole, dt.UTC).strftime("%Y%m%dT%H%M%S")
     text += f".{fraction:06d}Z" if fraction else "Z"
     return f"{job_id}@{text}" + (f"~{series}" if series else "")
 
@@ -37,7 +37,7 @@ def instant_of(run):
     """The fire time inside a run id."""
     text = run.partition("@")[2].partition("~")[0].removesuffix("Z")
     whole, _, fraction = text.partition(".")
-    at = datetime.datetime.strptime(whole, "%Y%m%dT%H%M%S").replace(tzinfo=datetime.UTC)
+    at = dt.datetime.strptime(whole, "%Y%m%dT%H%M%S").replace(tzinfo=dt.UTC)
     return int(at.timestamp()) * 1_000_000 + int(fraction or 0)
 
 
