@@ -6,6 +6,7 @@ the one in the state file of a living supervisor.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -58,6 +59,8 @@ def names_of(settings: Settings) -> Names:
 @contextmanager
 def open_log(settings: Settings) -> Iterator[KafkaLog]:
     """The log, for the time of a command."""
+    # What the client grumbles while a broker is away is for logs; a person is told once, by the error.
+    logging.getLogger().addHandler(logging.NullHandler())
     extra = {key: str(value) for key, value in settings.kafka.client.items()}
     log = KafkaLog(settings.kafka.bootstrap, client_id=f"{settings.kafka.prefix}-cli", extra=extra)
     try:

@@ -19,6 +19,7 @@ NEXT_COMMANDS = (
     'cron explain "0 9 * * 1-5" --tz Europe/Berlin',
     "topics tail run-events",
 )
+OWN_HANDLERS = "job create --help"
 
 
 def program() -> str:
@@ -48,9 +49,14 @@ def other_port(name: str, picked: PickedPort, option: str) -> str:
     )
 
 
-def where_to_look(bootstrap: str, cassandra: str, data_dir: Path) -> Sequence[str]:
-    """The last words of a start: addresses, folder, how to stop, what to do next."""
+def where_to_look(bootstrap: str, cassandra: str, data_dir: Path, *, own_app: bool = False) -> Sequence[str]:
+    """The last words of a start: addresses, folder, how to stop, what to do next.
+
+    ``own_app``: the user's handlers run, so that those of the demo cannot be named.
+    """
     ours = program()
+    first, *others = NEXT_COMMANDS
+    commands = (OWN_HANDLERS if own_app else first, *others)
     return (
         "",
         f"  Kafka      {bootstrap}",
@@ -59,6 +65,6 @@ def where_to_look(bootstrap: str, cassandra: str, data_dir: Path) -> Sequence[st
         f"  Logs       {data_dir}/logs   ({ours} logs -f worker-1)",
         "",
         f"  Ctrl-C or `{ours} down` stops, `{ours} down --purge` deletes the data too. Next:",
-        *(f"    {ours} {command}" for command in NEXT_COMMANDS),
+        *(f"    {ours} {command}" for command in commands),
         "",
     )

@@ -20,6 +20,7 @@ from waterclock.wire.names import Names, topic_specs
 
 from . import cassandra_server, kafka_server
 from .banner import machine, other_port, where_to_look
+from .demo_stack import APP as DEMO_APP
 from .jars import CASSANDRA, KAFKA, Distribution, JarSource, have_jars, jars_of
 from .java import find_java
 from .kit import Kit
@@ -225,7 +226,8 @@ class Up:
         where = self._where()
         self._say_with_time("all ready")
         cassandra = f"{where.contact_points}:{where.cassandra_port}"
-        for line in where_to_look(where.bootstrap, cassandra, self._data_dir):
+        own_app = self._settings.worker.app != DEMO_APP
+        for line in where_to_look(where.bootstrap, cassandra, self._data_dir, own_app=own_app):
             self._say(line)
 
     def _say_with_time(self, line: str) -> None:
