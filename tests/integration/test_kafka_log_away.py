@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,25 @@ from waterclock.stack.servers import start_kafka
 pytestmark = pytest.mark.servers
 
 
+def _wait_for_leader(log: KafkaLog, place: TopicPartition) -> None:
+    """A partition that was just made has no leader for a moment: the broker is not away then either."""
+    for _ in range(100):
+        try:
+            assert log.high_watermark(place) == 0
+        except BackendDown:
+            time.sleep(0.1)
+        else:
+            return
+    raise TimeoutError("no leader within 10 s")
+
+
 def test_a_broker_that_went_away_is_down_and_its_topics_are_not_missing(tmp_path: Path) -> None:
     server = start_kafka(tmp_path / "kafka")
     log = KafkaLog(server.address, client_id="away")
     try:
         ensure_topics(server.address, [TopicSpec("there", 2, {})])
         assert log.partitions("there") == 2
-        assert log.high_watermark(TopicPartition("there", 1)) == 0
+        _wait_for_leader(log, TopicPartition("there", 1))
         server.kill()
         with pytest.raises(BackendDown):
             log.high_watermark(TopicPartition("there", 1))
