@@ -64,6 +64,45 @@ def test_a_port_that_was_asked_for_and_is_taken_is_refused_with_its_holder(liste
     assert "--kafka-port" in told.value.hint
 
 
+class Elsewhere:
+    """A server that found its port taken when it was started."""
+
+    name = "kafka"
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.picked = PickedPort(port, 9092, Holder(7, "nginx"))
+        self.killed = False
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+def up_with_kafka_at(monkeypatch, tmp_path, said: list[str], *servers: Elsewhere) -> Up:
+    monkeypatch.chdir(tmp_path)
+    starts = iter(servers)
+    monkeypatch.setattr("waterclock.stack.up.launch_kafka", lambda *_, **__: next(starts))
+    return Up(load_settings(), said.append, kafka_port=9092)
+
+
+def test_a_port_that_is_lost_while_starting_gives_way_to_another_and_everybody_is_told_that(monkeypatch, tmp_path):
+    said = []
+    up = up_with_kafka_at(monkeypatch, tmp_path, said, Elsewhere(19092))
+    assert up._launch_kafka().port == 19092
+    assert up._where().bootstrap == "127.0.0.1:19092"
+    assert "taken by nginx (pid 7), using 19092 instead" in said[-1]
+
+
+def test_a_port_that_the_roles_were_told_is_never_given_up(monkeypatch, tmp_path):
+    moved = Elsewhere(19092)
+    up = up_with_kafka_at(monkeypatch, tmp_path, [], moved)
+    up._fixed.add("kafka")
+    with pytest.raises(StackTrouble, match="in between"):
+        up._launch_kafka()
+    assert moved.killed
+    assert up._where().bootstrap == "127.0.0.1:9092"
+
+
 def test_no_java_names_the_ways_out(tmp_path, monkeypatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))

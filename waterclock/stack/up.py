@@ -60,6 +60,8 @@ class Up:
         self._own_kafka = "bootstrap" not in settings.kafka.model_fields_set
         self._own_cassandra = "contact_points" not in settings.cassandra.model_fields_set
         self._kit: Kit | None = None
+        self._fixed: set[str] = set()
+        """Servers whose port cannot change any more: it was asked for, or the roles have been told."""
         self._began_s = began_s or time.time()
 
     def run(self) -> None:
@@ -113,6 +115,8 @@ class Up:
 
     def _choose(self, name: str, asked: int, usual: int, option: str) -> int:
         picked = pick_port(asked or usual)
+        if asked:
+            self._fixed.add(name)
         if picked.holder is None:
             return picked.port
         if asked:
@@ -137,22 +141,30 @@ class Up:
         log_path = self._data_dir / "logs" / "kafka.log"
         set_aside(log_path)
         server = launch_kafka(self._data_dir / "kafka", port=self._kafka_port, kit=self._kit, log_path=log_path)
-        return self._on_its_port(server, self._kafka_port)
+        self._kafka_port = self._port_of(server, self._kafka_port, "--kafka-port")
+        return server
 
     def _launch_cassandra(self) -> Process:
         log_path = self._data_dir / "logs" / "cassandra.log"
         set_aside(log_path)
         server = launch_cassandra(self._data_dir / "cassandra", port=self._cql_port, kit=self._kit, log_path=log_path)
-        return self._on_its_port(server, self._cql_port)
+        self._cql_port = self._port_of(server, self._cql_port, "--cql-port")
+        return server
 
-    def _on_its_port(self, server: Server, port: int) -> Server:
-        """Everybody was told ``port``: a server that had to go elsewhere is of no use."""
-        if server.port == port:
-            return server
-        server.kill()
-        raise StackTrouble(
-            f"{server.name}: port {port} was taken by {server.picked.holder} in between", hint="Run the command again"
-        )
+    def _port_of(self, server: Server, expected: int, option: str) -> int:
+        """Its port, which may be another than chosen: somebody took that one in between. Raises StackTrouble.
+
+        Once anybody was told the port, a server that had to go elsewhere is of no use.
+        """
+        if server.port != expected and server.name in self._fixed:
+            server.kill()
+            raise StackTrouble(
+                f"{server.name}: port {expected} was taken by {server.picked.holder} in between",
+                hint="Run the command again",
+            )
+        if server.port != expected:
+            self._say(other_port(server.name, server.picked, option))
+        return server.port
 
     def _roles(self) -> list[RolePlan]:
         """What makes work stops first: dispatchers, then workers, then those who settle what is left."""
@@ -202,6 +214,7 @@ class Up:
             self._say_with_time(self._run_schema())
 
     def _make_topics(self) -> str:
+        self._fixed.add("kafka")
         settings = self._settings
         pools = sorted({*settings.pools, settings.worker.pool})
         specs = topic_specs(Names(settings.kafka.prefix), settings.partitions, pools)
@@ -211,6 +224,7 @@ class Up:
         return f"topics {len(specs)}/{len(specs)} ({len(made)} made, {settings.partitions} partitions each)"
 
     def _run_schema(self) -> str:
+        self._fixed.add("cassandra")
         where, cassandra = self._where(), self._settings.cassandra
         ran = migrate(
             where.contact_points.split(","),
