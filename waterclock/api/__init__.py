@@ -1,0 +1,1 @@
+"""The HTTP API, the page and the probes: what people and programs talk to."""

@@ -1,0 +1,1 @@
+"""The one page at ``/``: data files, served as they are."""

@@ -1,0 +1,1 @@
+"""The one way out of the house: every call to a foreign address goes through here."""

@@ -1,0 +1,1 @@
+"""The door for other services: checks what they send to job-events, and re-keys it."""
