@@ -108,6 +108,13 @@ def test_a_name_holds_nothing_that_an_id_or_a_url_would_misread(name: str) -> No
         ids.make_job_id("acme", name)
 
 
+def test_a_generated_name_is_kept_by_tenant_and_key() -> None:
+    name = ids.generated_name("acme", "order-4711")
+    assert name == "job-2ed687568de4751a0091"
+    assert name != ids.generated_name("other", "order-4711")
+    assert ids.make_job_id("acme", name)
+
+
 def test_revisions_grow_with_the_generation_and_keep_the_offset() -> None:
     assert ids.ordinal(0, 5) == 5
     assert ids.ordinal(1, 0) > ids.ordinal(0, 2**48 - 1)

@@ -43,6 +43,7 @@ def test_a_prefix_that_kafka_or_its_metrics_would_garble_is_refused(prefix: str)
 def test_topics_are_made_as_the_protocol_needs_them() -> None:
     specs = {spec.name.removeprefix("waterclock."): spec for spec in topic_specs(Names(), 8)}
     assert set(specs) == {
+        "job-events",
         "commands",
         "run-events",
         "runs.high",
@@ -63,6 +64,7 @@ def test_topics_are_made_as_the_protocol_needs_them() -> None:
     assert stamped == {"commands"}
     days = {name: int(spec.config["retention.ms"]) / DAY_MS for name, spec in specs.items() if name not in compacted}
     assert days == {
+        "job-events": 7,
         "commands": 30,
         "run-events": 30,
         "runs.high": 7,
@@ -73,6 +75,11 @@ def test_topics_are_made_as_the_protocol_needs_them() -> None:
         "dlq": 30,
         "rejects": 30,
     }
+
+
+def test_what_strangers_pack_is_unpacked_by_the_broker_and_not_by_us() -> None:
+    plain = [spec.name for spec in topic_specs(Names(), 4) if spec.config.get("compression.type") == "uncompressed"]
+    assert plain == ["waterclock.job-events"]
 
 
 def test_a_pool_has_topics_of_its_own() -> None:

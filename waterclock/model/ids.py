@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from hashlib import blake2b
 from typing import NamedTuple, TypeAlias
 
 from .errors import RequestError
@@ -85,6 +86,11 @@ def _checked(word: str, what: str, limit: int) -> str:
 def make_job_id(tenant: str, name: str) -> str:
     """``<tenant>:<name>``; raises RequestError where either breaks the alphabet or the length limit."""
     return f"{_checked(tenant, 'tenant', TENANT_MAX)}:{_checked(name, 'name', NAME_MAX)}"
+
+
+def generated_name(tenant: str, key: str) -> str:
+    """The name of a job that was given none: by tenant and idempotency key, so that a repeat makes one job."""
+    return "job-" + blake2b(f"{tenant}\n{key}".encode(), digest_size=10).hexdigest()
 
 
 def split_job_id(job_id: str) -> tuple[str, str]:

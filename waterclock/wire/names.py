@@ -69,7 +69,7 @@ class Names:
 
 
 def topic_specs(names: Names, partitions: int, pools: Sequence[str] = ("default",)) -> list[TopicSpec]:
-    """The topics that the roles of this release use. ``job-events`` and the ladder come with their readers.
+    """The topics that the roles of this release use. The ladder comes with its reader.
 
     Raises RequestError where ``partitions`` is no power of two that divides 256.
     """
@@ -81,6 +81,9 @@ def topic_specs(names: Names, partitions: int, pools: Sequence[str] = ("default"
         )
     work = [names.runs(tier, pool) for pool in pools for tier in Tier]
     configs = {
+        # Stored as it was said: a batch that was packed a thousandfold must not be unpacked in the intake's memory.
+        # The broker unpacks it, sees that it is over the limit, and refuses it.
+        names.job_events: _kept(7) | {"compression.type": "uncompressed"},
         names.commands: _kept(30) | {"message.timestamp.type": "LogAppendTime"},
         names.run_events: _kept(30),
         **{topic: _kept(7) for topic in work},
