@@ -19,6 +19,9 @@ OPTIONS = {
     "attempts": ("TimeWindowCompactionStrategy", 86_400),
     "failures": ("TimeWindowCompactionStrategy", 86_400),
     "audit": ("TimeWindowCompactionStrategy", 86_400),
+    "api_keys": ("UnifiedCompactionStrategy", 864_000),
+    "api_answers": ("TimeWindowCompactionStrategy", 86_400),
+    "api_operations": ("TimeWindowCompactionStrategy", 86_400),
 }
 
 

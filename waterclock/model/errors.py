@@ -66,6 +66,10 @@ class AttemptError(WaterclockError):
         self.trace = trace
 
 
+class EmitRefused(AttemptError):
+    """A record that user code wanted to send cannot leave: no such topic, too large, or nobody would take it."""
+
+
 class LostResource(WaterclockError):
     """What we worked on is no longer ours, or may not be: stop, drop it, own it again from what is committed."""
 

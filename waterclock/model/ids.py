@@ -2,7 +2,8 @@
 
 * job id: ``<tenant>:<name>``;
 * run id: ``<job id>@<fire time, UTC, basic ISO>[~<series>][/<node>]``;
-* event id: ``<run id>/<attempt>/<kind>`` (parse it from the right).
+* event id: ``<run id>/<attempt>/<kind>`` (parse it from the right);
+* effect id: ``<run id>/out/<number>``.
 
 All of it is on-disk format (Kafka keys, Cassandra keys, idempotency keys at the receivers): golden tests hold it.
 Instants are int microseconds since the epoch, UTC. There is nothing here that reads a clock.
@@ -166,6 +167,11 @@ def job_of_run(run_id: str) -> str:
 def event_id(run_id: str, attempt: int, kind: str) -> str:
     """``<run id>/<attempt>/<kind>``, the CloudEvents id by which consumers of run-events drop repeats."""
     return f"{run_id}/{attempt}/{kind}"
+
+
+def effect_id(run_id: str, number: int) -> str:
+    """``<run id>/out/<number>``: a record that a handler sends through us, counted from 0. No attempt is in it."""
+    return f"{run_id}/out/{number}"
 
 
 def ordinal(generation: int, offset: int) -> int:

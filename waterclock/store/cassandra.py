@@ -9,8 +9,10 @@ only count. A batch may be applied in part: whoever sees WriteUnknown repeats it
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import BoundedSemaphore, Condition
+from types import MappingProxyType
+from typing import Any
 
 from cassandra import ConsistencyLevel
 from cassandra.cluster import ResponseFuture, ResultSet, Session
@@ -65,7 +67,11 @@ class CassandraWriting:
 
 
 class CassandraCells:
-    """Sends mutations and selections over one session. Belongs to one thread; the driver has its own."""
+    """Sends mutations and selections over one session. The driver has threads of its own.
+
+    A role calls it from one thread, the API from a pool: all that is kept between calls is what was prepared, and two
+    threads at once prepare it twice and no more.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -183,7 +189,7 @@ def _all_pages(result: ResultSet) -> list[Values]:
 class CassandraStore(TabularStore):
     """The Store port on a real cluster. Raises BackendDown when none answers within ``deadline_s``.
 
-    Refuses a keyspace whose schema is not exactly the one of this release: Conflict. Make it with ``migrate``.
+    ``options``: see ``access.driver_options``. Refuses a keyspace whose schema is not exactly the one of this release: Conflict. Make it with ``migrate``.
     """
 
     def __init__(
@@ -195,9 +201,12 @@ class CassandraStore(TabularStore):
         *,
         local_dc: str = "datacenter1",
         deadline_s: float = 60.0,
+        options: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         until = clock.monotonic_s() + deadline_s
-        session = connect(contact_points, port, clock, keyspace=keyspace, local_dc=local_dc, deadline_s=deadline_s)
+        session = connect(
+            contact_points, port, clock, keyspace=keyspace, local_dc=local_dc, deadline_s=deadline_s, options=options
+        )
         try:
             wait_for_schema(session, clock, until)
         except Exception:

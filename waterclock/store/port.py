@@ -163,6 +163,44 @@ class JobListing(NamedTuple):
     status: JobStatus
 
 
+class ApiKey(NamedTuple):
+    """A key of the API, without its secret: ``digest`` is the secret's SHA-256. ``scopes``: words, spaces between.
+
+    ``prefix`` is public and names the key. ``expires_at``, ``revoked_at``: 0 = never.
+    """
+
+    prefix: str
+    digest: bytes
+    tenant: str
+    name: str
+    scopes: str
+    created_at: Instant
+    expires_at: Instant = 0
+    revoked_at: Instant = 0
+
+
+class KeptAnswer(NamedTuple):
+    """The answer to a request with an Idempotency-Key, kept for two days. ``headers``: as JSON."""
+
+    tenant: str
+    request_key: str
+    fingerprint: bytes
+    status: int
+    headers: str
+    body: bytes
+    at: Instant
+
+
+class Operation(NamedTuple):
+    """A command that outlasted its request, kept for two days; its id is the command's. ``at``: when it was sent."""
+
+    tenant: str
+    operation_id: str
+    job_id: str
+    action: str
+    at: Instant
+
+
 class History(NamedTuple):
     """What one batch of the recorder writes."""
 
@@ -221,14 +259,24 @@ class Reading(Protocol):
 
     def job(self, job_id: str) -> JobRow | None: ...
 
+    def job_rows(self, job_ids: Sequence[str]) -> list[JobRow | None]:
+        """Many at once, in the order of the ids: for lists."""
+        ...
+
     def jobs(self, tenant: str, limit: int, after: tuple[Instant, str] | None = None) -> list[JobListing]:
         """Newest first; ``after``: the (created_at, job_id) of the last line of the page before."""
         ...
 
     def run(self, job_id: str, fire_at: Instant, series: int) -> RunRow | None: ...
 
-    def runs(self, job_id: str, limit: int, before: Instant | None = None) -> list[RunRow]:
-        """Newest fire first, back to at most 31 days before ``before`` (default: the newest there are)."""
+    def runs(
+        self, job_id: str, limit: int, before: Instant | None = None, before_series: int | None = None
+    ) -> list[RunRow]:
+        """Newest fire first, back to at most 31 days before ``before`` (default: the newest there are).
+
+        ``before_series``: with it the page goes on after the run (``before``, ``before_series``), so that of several
+        runs of one fire time none is left out.
+        """
         ...
 
     def attempts(self, job_id: str, fire_at: Instant, series: int) -> list[AttemptRow]: ...
@@ -240,7 +288,33 @@ class Reading(Protocol):
     def version(self, job_id: str, revision: int) -> JobVersion | None: ...
 
 
-class Store(TimeIndex, Histories, Reading, Protocol):
+class Access(Protocol):
+    """Keys of the API."""
+
+    def put_key(self, key: ApiKey) -> None:
+        """Write a new key, or one that was revoked."""
+        ...
+
+    def key(self, prefix: str) -> ApiKey | None: ...
+
+    def keys(self, limit: int) -> list[ApiKey]:
+        """In the order of their prefixes."""
+        ...
+
+
+class Requests(Protocol):
+    """What the API remembers of requests, for two days."""
+
+    def keep_answer(self, answer: KeptAnswer) -> None: ...
+
+    def kept_answer(self, tenant: str, request_key: str) -> KeptAnswer | None: ...
+
+    def keep_operation(self, operation: Operation) -> None: ...
+
+    def operation(self, tenant: str, operation_id: str) -> Operation | None: ...
+
+
+class Store(TimeIndex, Histories, Reading, Access, Requests, Protocol):
     """All of it, and the connection."""
 
     def release(self) -> str:

@@ -12,13 +12,16 @@ from waterclock.model.ids import US_PER_S, Instant, slot_of
 from waterclock.model.job import Cron, Every, JobSpec, JobStatus, JobVersion, Tier
 
 from .cells import Values
-from .port import AttemptRow, AuditRow, DueDelete, DueRow, FailureRow, JobListing, JobRow, RunRow
+from .port import ApiKey, AttemptRow, AuditRow, DueDelete, DueRow, FailureRow, JobListing, JobRow, RunRow
 from .tables import PSHARDS
 
 US_PER_HOUR = 3_600 * US_PER_S
 US_PER_DAY = 24 * US_PER_HOUR
 
 KINDS = ("cron", "every", "once")
+KEY_SHELF = "keys"
+"""The one partition of ``api_keys``."""
+
 ORIGINS = ("", "SCHEDULE", "TRIGGER", "UNKNOWN")
 
 _ORIGIN_NUMBER = {word: number for number, word in enumerate(ORIGINS)}
@@ -188,3 +191,8 @@ def audit_values(row: AuditRow) -> Values:
         row.job_id,
         row.detail,
     )
+
+
+def key_values(key: ApiKey) -> Values:
+    """A row of ``api_keys``."""
+    return (KEY_SHELF, *key)

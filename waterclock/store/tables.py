@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 HISTORY_TTL_S = 30 * 86_400
 AUDIT_TTL_S = 400 * 86_400
+REQUEST_TTL_S = 2 * 86_400
 
 PSHARDS = 16
 """Parts of a tenant's lists: ``slot % 16``, so that a big tenant is no single hot partition. On-disk format."""
@@ -134,5 +135,38 @@ AUDIT = _table(
     ttl_s=AUDIT_TTL_S,
 )
 
-TABLES = (JOBS, DUE, JOB_VERSIONS, JOBS_BY_TENANT, RUNS, ATTEMPTS, FAILURES, AUDIT)
+API_KEYS = _table(
+    "api_keys",
+    "shelf text",
+    "prefix text",
+    "digest blob, tenant text, name text, scopes text, created_at bigint, expires_at bigint, revoked_at bigint",
+)
+API_ANSWERS = _table(
+    "api_answers",
+    "tenant text, request_key text",
+    "",
+    "fingerprint blob, status int, headers text, body blob, at bigint",
+    ttl_s=REQUEST_TTL_S,
+)
+API_OPERATIONS = _table(
+    "api_operations",
+    "tenant text, operation_id text",
+    "",
+    "job_id text, action text, at bigint",
+    ttl_s=REQUEST_TTL_S,
+)
+
+TABLES = (
+    JOBS,
+    DUE,
+    JOB_VERSIONS,
+    JOBS_BY_TENANT,
+    RUNS,
+    ATTEMPTS,
+    FAILURES,
+    AUDIT,
+    API_KEYS,
+    API_ANSWERS,
+    API_OPERATIONS,
+)
 """Every table of the domain (``schema_migrations`` belongs to the migrator alone)."""

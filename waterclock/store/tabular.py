@@ -15,8 +15,24 @@ from waterclock.model.job import JobStatus, JobVersion
 
 from . import rows
 from .cells import Cells, Mutation, Put, Remove, Select
-from .port import AttemptRow, DueRow, FailureRow, History, JobChange, JobListing, JobRow, RunRow, Writing
+from .port import (
+    ApiKey,
+    AttemptRow,
+    DueRow,
+    FailureRow,
+    History,
+    JobChange,
+    JobListing,
+    JobRow,
+    KeptAnswer,
+    Operation,
+    RunRow,
+    Writing,
+)
 from .tables import (
+    API_ANSWERS,
+    API_KEYS,
+    API_OPERATIONS,
     ATTEMPTS,
     AUDIT,
     DUE,
@@ -58,12 +74,17 @@ _JOBS_FIRST = Select(JOBS_BY_TENANT, limited=True, relaxed=True)
 _JOBS_NEXT = Select(JOBS_BY_TENANT, below=2, limited=True, relaxed=True)
 _RUN = Select(RUNS, equal=2)
 _RUNS_BEFORE = Select(RUNS, below=1, limited=True, relaxed=True)
+_RUNS_AFTER = Select(RUNS, below=2, limited=True, relaxed=True)
 _ATTEMPTS = Select(ATTEMPTS, equal=2)
 _FAILURES = Select(FAILURES, limited=True, relaxed=True)
+_KEY = Select(API_KEYS, equal=1)
+_KEYS = Select(API_KEYS, limited=True)
+_ANSWER = Select(API_ANSWERS)
+_OPERATION = Select(API_OPERATIONS)
 
 
 class TabularStore:
-    """Every method of the Store port. One thread calls it; the back-end may have threads of its own."""
+    """Every method of the Store port. It keeps nothing between calls, so as many threads may call as the cells allow."""
 
     def __init__(self, clock: Clock, cells: Cells) -> None:
         self._clock = clock
@@ -123,6 +144,10 @@ class TabularStore:
         (found,) = self._cells.select("job", _JOB, [(job_id,)])
         return rows.job_row(job_id, found[0]) if found else None
 
+    def job_rows(self, job_ids: Sequence[str]) -> list[JobRow | None]:
+        found = self._cells.select("job_rows", _JOB, [(job_id,) for job_id in job_ids])
+        return [rows.job_row(job, values[0]) if values else None for job, values in zip(job_ids, found, strict=True)]
+
     def jobs(self, tenant: str, limit: int, after: tuple[Instant, str] | None = None) -> list[JobListing]:
         query = _JOBS_NEXT if after else _JOBS_FIRST
         keys = [(tenant, pshard, *(after or ()), limit) for pshard in range(PSHARDS)]
@@ -135,13 +160,16 @@ class TabularStore:
         (found,) = self._cells.select("run", _RUN, [(job_id, rows.day_of(fire_at), fire_at, series)])
         return rows.run_row(job_id, found[0]) if found else None
 
-    def runs(self, job_id: str, limit: int, before: Instant | None = None) -> list[RunRow]:
+    def runs(
+        self, job_id: str, limit: int, before: Instant | None = None, before_series: int | None = None
+    ) -> list[RunRow]:
         edge = self._clock.now() + rows.US_PER_DAY if before is None else before
+        query, bound = (_RUNS_BEFORE, (edge,)) if before_series is None else (_RUNS_AFTER, (edge, before_series))
         newest = rows.day_of(edge)
         found: list[RunRow] = []
         for days in _waves(range(newest, newest - RUN_DAYS, -1)):
-            keys = [(job_id, day, edge, limit - len(found)) for day in days]
-            for part in self._cells.select("runs", _RUNS_BEFORE, keys):
+            keys = [(job_id, day, *bound, limit - len(found)) for day in days]
+            for part in self._cells.select("runs", query, keys):
                 found += [rows.run_row(job_id, values) for values in part]
             if len(found) >= limit:
                 break
@@ -168,6 +196,34 @@ class TabularStore:
     def version(self, job_id: str, revision: int) -> JobVersion | None:
         (found,) = self._cells.select("version", _VERSION, [(job_id, revision)])
         return rows.version_of(job_id, found[0]) if found else None
+
+    # -- the API's keys, and what it remembers of requests
+
+    def put_key(self, key: ApiKey) -> None:
+        stamp = max(key.created_at, key.revoked_at)
+        self._write("put_key", [Put(API_KEYS, rows.key_values(key), stamp)]).wait(WAIT_S)
+
+    def key(self, prefix: str) -> ApiKey | None:
+        (found,) = self._cells.select("key", _KEY, [(rows.KEY_SHELF, prefix)])
+        return ApiKey(*found[0]) if found else None
+
+    def keys(self, limit: int) -> list[ApiKey]:
+        (found,) = self._cells.select("keys", _KEYS, [(rows.KEY_SHELF, limit)])
+        return [ApiKey(*values) for values in found]
+
+    def keep_answer(self, answer: KeptAnswer) -> None:
+        self._write("keep_answer", [Put(API_ANSWERS, tuple(answer), answer.at)]).wait(WAIT_S)
+
+    def kept_answer(self, tenant: str, request_key: str) -> KeptAnswer | None:
+        (found,) = self._cells.select("kept_answer", _ANSWER, [(tenant, request_key)])
+        return KeptAnswer(tenant, request_key, *found[0]) if found else None
+
+    def keep_operation(self, operation: Operation) -> None:
+        self._write("keep_operation", [Put(API_OPERATIONS, tuple(operation), operation.at)]).wait(WAIT_S)
+
+    def operation(self, tenant: str, operation_id: str) -> Operation | None:
+        (found,) = self._cells.select("operation", _OPERATION, [(tenant, operation_id)])
+        return Operation(tenant, operation_id, *found[0]) if found else None
 
     # -- the connection
 
