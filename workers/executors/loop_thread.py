@@ -1,0 +1,113 @@
+"""An event loop in a thread of its own, on which attempts are served as tasks.
+
+What must hold: attempts are handed over many at a time, so that one costs no thread switch of its own; each ends once,
+whatever its coroutine does, unless it was forgotten. Past ``allow_until`` the loop cancels its tasks by itself, so that
+a round thread which hangs in a broker call does not keep effects alive that the lease no longer covers.
+
+How it fails: a coroutine that blocks holds up the others on the same loop (asyncio names it in debug mode).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+
+import uvloop
+
+from waterclock.clock import Clock
+
+from . import ending
+from .basket import Basket
+from .port import Attempt, EndedAttempt
+
+Serve = Callable[[Attempt], Awaitable[EndedAttempt]]
+
+_WATCH_EVERY_S = 0.25
+
+
+class LoopThread:
+    """Serves attempts by ``serve`` and puts their ends into ``basket``. The thread starts with the first attempt.
+
+    ``closing`` runs on the loop at the very end: connections are closed there.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        serve: Serve,
+        basket: Basket,
+        clock: Clock,
+        closing: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._name = name
+        self._serve = serve
+        self._basket = basket
+        self._clock = clock
+        self._closing = closing
+        self._allowed_until_s = float("inf")
+        self._tasks: dict[Attempt, asyncio.Task[None]] = {}
+        self._loop = uvloop.new_event_loop()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, attempts: Sequence[Attempt]) -> None:
+        """Start these; returns at once."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        self._loop.call_soon_threadsafe(self._start_tasks, attempts)
+
+    def allow_until(self, monotonic_s: float) -> None:
+        """Past this monotonic instant every task is cancelled."""
+        self._allowed_until_s = monotonic_s
+
+    def forget(self) -> None:
+        """Cancel every task; none of them comes back as ended."""
+        if self._thread is not None:
+            self._loop.call_soon_threadsafe(self._cancel_tasks)
+
+    def stop(self, grace_s: float) -> None:
+        """Cancel every task and end the thread; waits at most ``grace_s``."""
+        if self._thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(grace_s)
+            if self._thread.is_alive():
+                return  # something blocks the loop: the daemon thread dies with the process
+        self._loop.close()
+
+    # -- on the loop ----------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._watch()
+        self._loop.run_forever()
+        # Cancelled tasks get one more turn to clean up; what awaits in its clean-up is given up.
+        self._cancel_tasks()
+        self._loop.run_until_complete(asyncio.sleep(0))
+        if self._closing is not None:
+            self._loop.run_until_complete(self._closing())
+
+    def _start_tasks(self, attempts: Sequence[Attempt]) -> None:
+        create_task, tasks, serve = self._loop.create_task, self._tasks, self._serve_one
+        for attempt in attempts:
+            tasks[attempt] = create_task(serve(attempt))
+
+    async def _serve_one(self, attempt: Attempt) -> None:
+        try:
+            ended = await self._serve(attempt)
+        except BaseException as error:  # noqa: BLE001 - cancelled, or a bug: it ends this attempt and nothing else
+            ended = ending.failed(attempt, error)
+        # Forgotten: our own cancellation, or whatever the coroutine made of it.
+        if self._tasks.pop(attempt, None) is not None:
+            self._basket.put(ended)
+
+    def _watch(self) -> None:
+        if self._clock.monotonic_s() > self._allowed_until_s:
+            self._cancel_tasks()
+        self._loop.call_later(_WATCH_EVERY_S, self._watch)
+
+    def _cancel_tasks(self) -> None:
+        tasks = list(self._tasks.values())
+        self._tasks.clear()
+        for task in tasks:
+            task.cancel()
