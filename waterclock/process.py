@@ -19,6 +19,7 @@ from waterclock.log.kafka import KafkaLog
 from waterclock.model.errors import BackendDown
 from waterclock.role import Role
 from waterclock.settings import Settings
+from waterclock.store.access import driver_options
 from waterclock.store.cassandra import CassandraStore
 from waterclock.telemetry import Logger, announce_ready, configure_logging
 from waterclock.wire.names import Names
@@ -44,7 +45,7 @@ def open_log(settings: Settings, role: str, *, session_timeout_s: float = 10.0, 
         client_id=names.client_id(role, settings.instance_of(role)),
         session_timeout_s=session_timeout_s,
         patient=patient,
-        extra={key: str(value) for key, value in settings.kafka.client.items()},
+        extra=settings.kafka.properties,
     )
 
 
@@ -52,7 +53,12 @@ def open_store(settings: Settings) -> CassandraStore:
     """The real Store of one process; waits for the server within the store's own bound."""
     cassandra = settings.cassandra
     return CassandraStore(
-        list(cassandra.contact_points), cassandra.port, cassandra.keyspace, SystemClock(), local_dc=cassandra.local_dc
+        list(cassandra.contact_points),
+        cassandra.port,
+        cassandra.keyspace,
+        SystemClock(),
+        local_dc=cassandra.local_dc,
+        options=driver_options(cassandra),
     )
 
 

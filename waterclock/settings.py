@@ -1,7 +1,8 @@
 """One frozen Settings for every process, checked once at start.
 
 Precedence: what the caller passes (flags) > ``WATERCLOCK_*`` of the environment (``__`` nests:
-``WATERCLOCK_KAFKA__BOOTSTRAP``) > ``./waterclock.toml`` > ``~/.config/waterclock/config.toml`` > the defaults here.
+``WATERCLOCK_KAFKA__BOOTSTRAP``; ``..._FILE`` names a file with the value, see ``setting_sources.py``) >
+``./waterclock.toml`` > ``~/.config/waterclock/config.toml`` > the defaults here.
 An unknown key in a file is an error with a suggestion, never ignored: a misspelt limit is no limit. The environment is
 looked at only for what exists here, below the first level with the same strictness.
 
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -28,23 +29,51 @@ from pydantic_settings import (
 from pydantic_settings.exceptions import SettingsError
 
 from waterclock.model.errors import RequestError
+from waterclock.setting_sources import EnvAndFiles
 
 _GROUP = ConfigDict(frozen=True, extra="forbid")
+_SECRET = frozenset({"password", "secrets", "client"})
+"""Settings whose values are never repeated in an error."""
 _NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 
 
 class KafkaSettings(BaseModel):
-    """Where the log is. ``client`` goes to librdkafka untouched (TLS, SASL)."""
+    """Where the log is. ``client`` goes to librdkafka untouched (TLS, SASL).
+
+    ``replication`` and ``min_insync`` are for topics that are made; 0: as the brokers' own defaults say.
+    """
 
     model_config = _GROUP
     bootstrap: str = "127.0.0.1:9092"
     prefix: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")] = "waterclock"
     """Begins every topic, group and transactional id."""
     client: dict[str, str | int | float | bool] = {}
+    replication: Annotated[int, Field(ge=0, le=9)] = 0
+    min_insync: Annotated[int, Field(ge=0, le=9)] = 0
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """``client`` as librdkafka takes it."""
+        return {key: str(value) for key, value in self.client.items()}
+
+
+class CassandraTls(BaseModel):
+    """TLS to the store. ``ca_file``: whom to believe (the system's where none is named); the rest is for mTLS."""
+
+    model_config = _GROUP
+    enabled: bool = False
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    check_host: bool = True
+    """Whether the certificate must name the address that we connect to."""
 
 
 class CassandraSettings(BaseModel):
-    """Where the store is. ``replication``: copies in ``local_dc``, used once, when the keyspace is made."""
+    """Where the store is. ``replication``: copies in ``local_dc``, used once, when the keyspace is made.
+
+    ``client`` goes to the driver's Cluster untouched, such as ``connect_timeout``.
+    """
 
     model_config = _GROUP
     contact_points: Annotated[tuple[str, ...], NoDecode] = ("127.0.0.1",)
@@ -52,6 +81,10 @@ class CassandraSettings(BaseModel):
     keyspace: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,47}$")] = "waterclock"
     local_dc: str = "datacenter1"
     replication: Annotated[int, Field(ge=1, le=9)] = 1
+    user: str = ""
+    password: SecretStr = SecretStr("")
+    tls: CassandraTls = CassandraTls()
+    client: dict[str, str | int | float | bool] = {}
 
     @field_validator("contact_points", mode="before")
     @classmethod
@@ -100,6 +133,18 @@ class RetryRouterSettings(BaseModel):
     round_records: Annotated[int, Field(ge=1, le=10_000)] = 1_000
 
 
+class IntakeSettings(BaseModel):
+    """What the intake reads. ``registry_url``: a Confluent schema registry; else ``SCHEMA_REGISTRY_URL``, else none."""
+
+    model_config = _GROUP
+    round_records: Annotated[int, Field(ge=1, le=10_000)] = 500
+    tenants: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")], Annotated[str, Field(pattern=_NAME)]] = {}
+    """Topics beside job-events, or it, and whose jobs their records are about. Who may write there is an ACL's matter."""
+    registry_url: str = ""
+    registry: dict[str, str] = {}
+    """Goes to the registry's client untouched, such as ``basic.auth.user.info``."""
+
+
 class StackSettings(BaseModel):
     """The local stack. ``jars_dir`` and ``heap_mb`` are for machines without Maven, or with little memory.
 
@@ -127,7 +172,10 @@ class Settings(BaseSettings):
     worker: WorkerSettings = WorkerSettings()
     recorder: RecorderSettings = RecorderSettings()
     retry_router: RetryRouterSettings = RetryRouterSettings()
+    intake: IntakeSettings = IntakeSettings()
     stack: StackSettings = StackSettings()
+    production: bool = False
+    """Refuse what loses data when one machine does: a single copy, or one that is enough to acknowledge."""
     partitions: int = 4
     """Of every keyed topic: a power of two that divides 256."""
     generation: Annotated[int, Field(ge=1, lt=2**15)] = 1
@@ -163,13 +211,13 @@ class Settings(BaseSettings):
         cls,
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - ours reads the files that it names, too
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - not used: one file less to wonder about
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the same
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The first source wins, value by value."""
         files = (TomlConfigSettingsSource(settings_cls, toml_file=path) for path in config_files())
-        return init_settings, env_settings, *files
+        return init_settings, EnvAndFiles(settings_cls), *files
 
 
 def config_files() -> tuple[Path, Path]:
@@ -202,8 +250,9 @@ def _told(error: ValidationError) -> RequestError:
         meant = difflib.get_close_matches(path[-1], _keys_beside(path), n=1)
         hint = f"Did you mean {meant[0]!r}?" if meant else f"Known here: {', '.join(_keys_beside(path))}"
         return RequestError(f"Unknown setting {dotted!r} ({_origin(path)})", pointer=pointer, hint=hint)
+    given = "" if _SECRET.intersection(path) else f", not {first['input']!r}"
     return RequestError(
-        f"Setting {dotted!r} ({_origin(path)}): {first['msg']}, not {first['input']!r}",
+        f"Setting {dotted!r} ({_origin(path)}): {first['msg']}{given}",
         pointer=pointer,
         hint="Correct it there",
     )

@@ -15,6 +15,7 @@ from waterclock.log.kafka import KafkaLog
 from waterclock.model.ids import make_job_id, split_job_id
 from waterclock.settings import Settings, load_settings
 from waterclock.stack.state import read_state
+from waterclock.store.access import driver_options
 from waterclock.store.cassandra import CassandraStore
 from waterclock.wire.names import Names
 
@@ -61,8 +62,8 @@ def open_log(settings: Settings) -> Iterator[KafkaLog]:
     """The log, for the time of a command."""
     # What the client grumbles while a broker is away is for logs; a person is told once, by the error.
     logging.getLogger().addHandler(logging.NullHandler())
-    extra = {key: str(value) for key, value in settings.kafka.client.items()}
-    log = KafkaLog(settings.kafka.bootstrap, client_id=f"{settings.kafka.prefix}-cli", extra=extra)
+    kafka = settings.kafka
+    log = KafkaLog(kafka.bootstrap, client_id=f"{kafka.prefix}-cli", extra=kafka.properties)
     try:
         yield log
     finally:
@@ -80,6 +81,7 @@ def open_store(settings: Settings) -> Iterator[CassandraStore]:
         SystemClock(),
         local_dc=where.local_dc,
         deadline_s=_STORE_DEADLINE_S,
+        options=driver_options(where),
     )
     try:
         yield store

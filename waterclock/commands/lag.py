@@ -21,8 +21,7 @@ def lag(
 ) -> None:
     """Show the lag of each group, topic and partition; the sum goes to stderr."""
     kafka = here().kafka
-    extra = {key: str(value) for key, value in kafka.client.items()}
-    lags = group_lags(kafka.bootstrap, kafka.prefix, group or (), extra=extra)
+    lags = group_lags(kafka.bootstrap, kafka.prefix, group or (), extra=kafka.properties)
     show_rows([each._asdict() for each in lags], GroupLag._fields, output)
     if lags:
         say(f"lag in all: {sum(each.lag for each in lags)}")

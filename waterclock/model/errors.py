@@ -102,5 +102,12 @@ class BackendDown(WaterclockError):
         self.backend = backend
 
 
+class AccessRefused(BackendDown):
+    """A backend answers, and does not let us in: credentials, certificate, or rights. The message says which.
+
+    Roles wait as for one that is away: what is wrong is put right on the other side as often as on ours.
+    """
+
+
 class WriteUnknown(BackendDown):
     """A write timed out: it may have been applied. Repeat it with the same timestamp; never recompute the stamp."""

@@ -128,10 +128,9 @@ class Demo:
         """Records of each tier that no worker has claimed, as Kafka counts them (markers included)."""
         kafka = self._settings.kafka
         groups = {self._names.worker_group(tier): tier for tier in Tier}
-        extra = {key: str(value) for key, value in kafka.client.items()}
         lags: dict[Tier, int | None] = dict.fromkeys(Tier)
         try:
-            for each in group_lags(kafka.bootstrap, kafka.prefix, list(groups), extra=extra):
+            for each in group_lags(kafka.bootstrap, kafka.prefix, list(groups), extra=kafka.properties):
                 lags[groups[each.group]] = (lags[groups[each.group]] or 0) + each.lag
         except BackendDown as down:
             self._shown.tell(f"{self._elapsed()}  no answer from {down}")

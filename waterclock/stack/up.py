@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from waterclock.clock import SystemClock
 from waterclock.log.kafka_topics import ensure_topics
 from waterclock.settings import Settings
+from waterclock.store.access import driver_options
 from waterclock.store.migrate import migrate, migrations
 from waterclock.wire.names import Names, topic_specs
 
@@ -36,7 +37,7 @@ from .trouble import StackTrouble
 
 _WORKER_DRAIN_S = 3.0
 # Those who never touch the store start while Cassandra, which takes longest, is still on its way.
-_NEEDS = {"waterclock.workers": frozenset({"kafka"}), "waterclock.retry_router": frozenset({"kafka"})}
+_NEEDS = {f"waterclock.{role}": frozenset({"kafka"}) for role in ("workers", "retry_router", "intake")}
 _BROKER_DEFAULT = -1
 """Replication of topics on a cluster that is not ours: as its operators decided."""
 
@@ -173,6 +174,7 @@ class Up:
         specs = [
             *(RoleSpec("waterclock.dispatcher", f"dispatcher-{n}", 0, {}) for n in range(1, stack.dispatchers + 1)),
             *(RoleSpec("waterclock.workers", f"worker-{n}", 1, grace) for n in range(1, stack.workers + 1)),
+            RoleSpec("waterclock.intake", "intake-1", 0, {}),
             RoleSpec("waterclock.retry_router", "retry-router-1", 2, {}),
             RoleSpec("waterclock.recorder", "recorder-1", 2, {}),
         ]
@@ -217,9 +219,9 @@ class Up:
         self._fixed.add("kafka")
         settings = self._settings
         pools = sorted({*settings.pools, settings.worker.pool})
-        specs = topic_specs(Names(settings.kafka.prefix), settings.partitions, pools)
-        extra = {key: str(value) for key, value in settings.kafka.client.items()}
-        copies = 1 if self._own_kafka else _BROKER_DEFAULT
+        specs = topic_specs(Names(settings.kafka.prefix), settings.partitions, pools, settings.intake.tenants)
+        copies = 1 if self._own_kafka else settings.kafka.replication or _BROKER_DEFAULT
+        extra = settings.kafka.properties
         made = ensure_topics(self._where().bootstrap, specs, replication_factor=copies, extra=extra)
         return f"topics {len(specs)}/{len(specs)} ({len(made)} made, {settings.partitions} partitions each)"
 
@@ -233,6 +235,7 @@ class Up:
             SystemClock(),
             replication=cassandra.replication,
             local_dc=cassandra.local_dc,
+            options=driver_options(cassandra),
         )
         return f"schema 1..{len(migrations())} in keyspace {cassandra.keyspace} ({len(ran)} run now)"
 

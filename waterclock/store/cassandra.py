@@ -189,7 +189,8 @@ def _all_pages(result: ResultSet) -> list[Values]:
 class CassandraStore(TabularStore):
     """The Store port on a real cluster. Raises BackendDown when none answers within ``deadline_s``.
 
-    ``options``: see ``access.driver_options``. Refuses a keyspace whose schema is not exactly the one of this release: Conflict. Make it with ``migrate``.
+    Refuses a keyspace whose schema is not exactly the one of this release: Conflict. Make it with ``migrate``.
+    ``options``: see ``access.driver_options``.
     """
 
     def __init__(

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from threading import Event
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from cassandra.cluster import Session
 
@@ -93,28 +94,34 @@ def migrate(
     local_dc: str = "datacenter1",
     deadline_s: float = 60.0,
     known: Sequence[Migration] | None = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[str]:
     """Make the keyspace if it is missing and run what is pending; returns the names of the files that ran.
 
-    ``replication``: copies in ``local_dc``; an existing keyspace keeps its own. ``deadline_s`` is for the first answer.
+    ``replication``: copies in ``local_dc``; an existing keyspace keeps its own. ``deadline_s`` is for the first answer,
+    ``options`` are the driver's (``access.driver_options``).
     """
     if not _KEYSPACE.match(keyspace):
         raise RequestError(
             f"{keyspace[:60]!r} is no name for a keyspace", pointer="/keyspace", hint="Use up to 48 of a-z, 0-9 and '_'"
         )
-    session = connect(contact_points, port, clock, local_dc=local_dc, deadline_s=deadline_s)
+    session = connect(contact_points, port, clock, local_dc=local_dc, deadline_s=deadline_s, options=options)
     try:
-        _change(
-            session,
-            f"CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = "
-            f"{{'class': 'NetworkTopologyStrategy', '{local_dc}': {replication:d}}} AND durable_writes = true",
-        )
+        _change(session, keyspace_statement(keyspace, local_dc, replication))
         session.set_keyspace(keyspace)
         return _run(session, migrations() if known is None else known, clock)
     except CONNECTION_ERRORS as error:
         raise translated("migrate", error, writing=True) from error
     finally:
         session.cluster.shutdown()
+
+
+def keyspace_statement(keyspace: str, local_dc: str, replication: int) -> str:
+    """The statement that makes the keyspace where there is none."""
+    return (
+        f"CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = "
+        f"{{'class': 'NetworkTopologyStrategy', '{local_dc}': {replication:d}}} AND durable_writes = true"
+    )
 
 
 def _run(session: Session, known: Sequence[Migration], clock: Clock) -> list[str]:

@@ -8,15 +8,19 @@ a deadline and then raises BackendDown; later the driver reconnects by itself, a
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+import ssl
+from collections.abc import Mapping, Sequence
 from threading import Event
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from cassandra import (
+    AuthenticationFailed,
     ConsistencyLevel,
     DriverException,
     OperationTimedOut,
     RequestValidationException,
+    Unauthorized,
     WriteFailure,
     WriteTimeout,
 )
@@ -32,7 +36,7 @@ from cassandra.policies import (
 from cassandra.query import tuple_factory
 
 from waterclock.clock import Clock
-from waterclock.model.errors import BackendDown, WriteUnknown
+from waterclock.model.errors import AccessRefused, BackendDown, WriteUnknown
 
 REQUEST_TIMEOUT_S = 6.0
 """Above the server's own limits (write 2 s, read 5 s), so that its answer comes first."""
@@ -78,18 +82,23 @@ def connect(
     keyspace: str | None = None,
     local_dc: str = "datacenter1",
     deadline_s: float = 60.0,
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Session:
     """A session, as soon as the server answers (and the keyspace exists). Raises BackendDown after ``deadline_s``.
 
+    ``options``: what ``access.driver_options`` made. Raises AccessRefused at once where the server will not have us.
     Call it after any fork: the driver's threads do not survive one.
     """
     until = clock.monotonic_s() + deadline_s
     while True:
-        cluster = _cluster(contact_points, port, local_dc)
+        cluster = _cluster(contact_points, port, local_dc, options)
         try:
             session = cluster.connect(keyspace)
         except CONNECTION_ERRORS as error:
             cluster.shutdown()
+            refused = _refusal(error)
+            if refused is not None:
+                raise AccessRefused("cassandra", f"{', '.join(contact_points)} port {port}: {refused}") from error
             if clock.monotonic_s() >= until:
                 where = f"{', '.join(contact_points)} port {port}" + (f", keyspace {keyspace}" if keyspace else "")
                 raise BackendDown("cassandra", f"no answer from {where} in {deadline_s:g} s: {error}") from error
@@ -99,7 +108,16 @@ def connect(
             return session
 
 
-def _cluster(contact_points: Sequence[str], port: int, local_dc: str) -> Cluster:
+def _refusal(error: BaseException) -> BaseException | None:
+    """What says that waiting will not help: our credentials or a certificate, as the first node saw it."""
+    behind = error.errors if isinstance(error, NoHostAvailable) else {}
+    for each in (error, *(behind.values() if isinstance(behind, dict) else ())):
+        if isinstance(each, (AuthenticationFailed, ssl.SSLCertVerificationError, Unauthorized)):
+            return each
+    return None
+
+
+def _cluster(contact_points: Sequence[str], port: int, local_dc: str, options: Mapping[str, Any]) -> Cluster:
     profile = ExecutionProfile(
         load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy(local_dc=local_dc)),
         retry_policy=_Bounded(),
@@ -116,7 +134,7 @@ def _cluster(contact_points: Sequence[str], port: int, local_dc: str) -> Cluster
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
         reconnection_policy=ExponentialReconnectionPolicy(0.5, 10.0, max_attempts=None),
         sockopts=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
-        monitor_reporting_enabled=False,
+        **{"monitor_reporting_enabled": False, **options},
     )
 
 
@@ -126,6 +144,8 @@ def translated(operation: str, error: BaseException, *, writing: bool) -> BaseEx
     A write without an answer in time is WriteUnknown. BackendDown on a write may have been applied as well (the
     connection may have gone after the request): the cure is the same, the same write with the same stamps.
     """
+    if isinstance(error, Unauthorized):
+        return AccessRefused("cassandra", f"{operation}: {error}")
     if isinstance(error, (BackendDown, RequestValidationException)):
         return error
     if writing and isinstance(error, (WriteTimeout, WriteFailure, OperationTimedOut)):
