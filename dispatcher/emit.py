@@ -16,6 +16,7 @@ from waterclock.model.events import (
     Skipped,
     SourceRecord,
 )
+from waterclock.model.executor import executor_label, executor_to_json
 from waterclock.model.ids import Instant, make_run_id
 from waterclock.model.job import Cron, JobVersion
 from waterclock.model.zones import TZDATA_VERSION
@@ -67,7 +68,7 @@ def _templates(
         tier=spec.tier,
         origin=origin,
         pool=spec.pool,
-        handler=spec.handler,
+        handler=executor_label(spec.executor) if spec.executor else spec.handler,
         zone=spec.schedule.zone if isinstance(spec.schedule, Cron) else "",
         tzdata=TZDATA_VERSION,
     )
@@ -79,6 +80,8 @@ def _templates(
         pool=spec.pool,
         handler=spec.handler,
         payload=payload,
+        executor=executor_to_json(spec.executor) if spec.executor else "",
+        at_most_once=spec.at_most_once,
     )
     return PendingTemplate(names, version.job_id, pattern), work
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from waterclock.log.port import Outgoing
 from waterclock.model.events import (
+    Answered,
     Control,
     ControlKind,
     DeadLetter,
@@ -52,6 +53,7 @@ EVENTS = [
     RunEvent(EventKind.RUN_FAILED, JOB, RUN, NINE, 1, "worker-1", 77, 4711, "exhausted"),
     RunEvent(EventKind.SKIPPED, JOB, RUN, NINE, detail=Skipped(7, NINE, NINE, 1, Tier.HIGH, NINE)),
     RunEvent(EventKind.REVISED, JOB, "", NINE, detail=Revised(7, NINE, NINE, "create")),
+    RunEvent(EventKind.ANSWERED, JOB, "", NINE, detail=Answered("c-1", 41, "applied", 7)),
 ]
 MESSAGES = [
     *(messages.event_message(NAMES, event) for event in EVENTS),
@@ -128,6 +130,7 @@ def test_the_words_of_events_are_kept() -> None:
         EventKind.DAG_FAILED: "dag-failed",
         EventKind.NODE_SKIPPED: "node-skipped",
         EventKind.REVISED: "revised",
+        EventKind.ANSWERED: "answered",
     }
 
 
@@ -139,6 +142,7 @@ def test_event_ids_name_run_attempt_and_fact() -> None:
         "@20261121T090000Z/1/failed",
         "@20261121T090000Z/0/skipped",
         "/7/revised",
+        "/41/answered",
     ]
 
 
@@ -244,6 +248,8 @@ instants = st.integers(0, 4_000_000_000_000_000)
     pool=st.sampled_from(["default", "gpu"]),
     handler=names_of_things,
     payload=st.binary(max_size=300),
+    executor=st.sampled_from(["", '{"shell":{"argv":["a"]}}']),
+    at_most_once=st.booleans(),
     runs=st.lists(st.tuples(names_of_things, instants, instants, st.integers(1, 400)), max_size=4),
 )
 def test_a_work_template_writes_what_work_message_writes(
@@ -253,13 +259,24 @@ def test_a_work_template_writes_what_work_message_writes(
     pool: str,
     handler: str,
     payload: bytes,
+    executor: str,
+    at_most_once: bool,
     runs: list[tuple[str, int, int, int]],
 ) -> None:
     template = WorkTemplate(
-        NAMES, job_id=job_id, revision=revision, tier=tier, pool=pool, handler=handler, payload=payload
+        NAMES,
+        job_id=job_id,
+        revision=revision,
+        tier=tier,
+        pool=pool,
+        handler=handler,
+        payload=payload,
+        executor=executor,
+        at_most_once=at_most_once,
     )
     for run_id, fire_at, due_at, attempt in runs:
-        work = WorkRecord(run_id, fire_at, due_at, attempt, job_id, revision, tier, pool, handler, payload)
+        constants = (job_id, revision, tier, pool, handler, payload, executor, at_most_once)
+        work = WorkRecord(run_id, fire_at, due_at, attempt, *constants)
         assert template.work(run_id, fire_at, due_at, attempt) == messages.work_message(NAMES, work)
 
 

@@ -24,6 +24,8 @@ import orjson
 from .cron import compile_cron
 from .cron_lint import has_hashed
 from .errors import RequestError
+from .executor import EXECUTORS, Executor, HttpCall, executor_from_stored, executor_to_stored
+from .executor_document import checked_url, executor_from_document, executor_to_document
 from .job import Cron, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
 from .schedule import check_schedule
 from .time_text import format_duration, format_rfc3339, parse_duration, parse_rfc3339
@@ -35,7 +37,9 @@ HANDLER_MAX = 128
 
 _KINDS = ("cron", "every", "at")
 _CRON_KEYS = ("zone", "seconds", "gap", "fold")
-_KEYS = ("handler", *_KINDS, *_CRON_KEYS, "start_at", "tier", "pool", "payload", "payload_base64")
+_WORK_KEYS = ("handler", *EXECUTORS, "callback_url")
+_REST_KEYS = ("start_at", "tier", "priority", "pool", "payload", "payload_base64", "at_most_once")
+_KEYS = (*_WORK_KEYS, *_KINDS, *_CRON_KEYS, *_REST_KEYS)
 _TIERS = {tier.word: tier for tier in Tier}
 _HANDLER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*\Z")
 _POOL = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
@@ -45,8 +49,10 @@ _Choice = TypeVar("_Choice", Gap, Fold, Tier)
 def spec_from_document(document: object, *, job_id: str = "") -> JobSpec:
     """The spec that a document describes. Raises RequestError at its first fault.
 
-    Keys: ``handler``; one of ``cron`` (with ``zone``, ``seconds``, ``gap``, ``fold``), ``every`` (with ``start_at``)
-    and ``at``; ``tier``, ``pool``; ``payload`` (any JSON value, kept compact) or ``payload_base64`` (any bytes).
+    Keys: one of ``handler``, ``http``, ``grpc``, ``shell`` and ``kafka``; one of ``cron`` (with ``zone``, ``seconds``,
+    ``gap``, ``fold``), ``every`` (with ``start_at``) and ``at``; ``tier``, ``pool``, ``at_most_once``; ``payload`` (any
+    JSON value, kept compact) or ``payload_base64`` (any bytes). Two more spellings: ``callback_url`` for an ``http``
+    with that ``url`` alone, and ``priority``, in any case, for ``tier``.
     ``H`` in a cron text is replaced here by what it means for ``job_id``, so that nobody later needs the id to know the
     fires; without a ``job_id`` it is refused.
     """
@@ -58,18 +64,21 @@ def spec_from_document(document: object, *, job_id: str = "") -> JobSpec:
     if isinstance(schedule, Cron) and job_id and has_hashed(schedule.text):
         schedule = replace(schedule, text=compile_cron(schedule, job_id).resolved)
     check_schedule(schedule)
+    handler, executor = _work(document)
     return JobSpec(
-        handler=_matching(document, "handler", _HANDLER, HANDLER_MAX, "Name a registered handler, such as demo.ping"),
+        handler=handler,
         schedule=schedule,
-        tier=_choice(document, "tier", _TIERS, Tier.MEDIUM),
+        tier=_tier(document),
         pool=_matching({"pool": "default", **document}, "pool", _POOL, 63, "Use 1 to 63 of a-z, 0-9, '.', '_' and '-'"),
         payload=_payload(document),
+        executor=executor,
+        at_most_once=_flag(document, "at_most_once", "true: called once or never, and not tried again"),
     )
 
 
 def spec_to_document(spec: JobSpec) -> dict[str, Any]:
     """The document of a spec, in full: JSON-able, defaults included; a payload that is no compact JSON as base64."""
-    document: dict[str, Any] = {"handler": spec.handler}
+    document: dict[str, Any] = executor_to_document(spec.executor) if spec.executor else {"handler": spec.handler}
     match spec.schedule:
         case Cron() as cron:
             document |= {"cron": cron.text, "zone": cron.zone, "seconds": cron.seconds}
@@ -81,6 +90,8 @@ def spec_to_document(spec: JobSpec) -> dict[str, Any]:
         case Once() as once:
             document["at"] = format_rfc3339(once.at)
     document |= {"tier": spec.tier.word, "pool": spec.pool}
+    if spec.at_most_once:
+        document["at_most_once"] = True
     if spec.payload:
         document |= _payload_document(spec.payload)
     return document
@@ -98,6 +109,10 @@ def spec_to_json(spec: JobSpec) -> bytes:
         stored["at"] = schedule.at
     if spec.payload:
         stored["payload"] = binascii.b2a_base64(spec.payload, newline=False).decode()
+    if spec.executor is not None:
+        stored["executor"] = executor_to_stored(spec.executor)
+    if spec.at_most_once:
+        stored["at_most_once"] = True
     return orjson.dumps(stored)
 
 
@@ -114,7 +129,14 @@ def spec_from_json(stored: bytes | str) -> JobSpec:
         schedule = Once(parts["at"])
     payload = parts.get("payload")
     body = binascii.a2b_base64(payload) if payload else b""
-    return JobSpec(parts["handler"], schedule, Tier(parts["tier"]), parts["pool"], body)
+    executor = executor_from_stored(parts["executor"]) if "executor" in parts else None
+    once = parts.get("at_most_once", False)
+    return JobSpec(parts["handler"], schedule, Tier(parts["tier"]), parts["pool"], body, executor, once)
+
+
+def payload_from_document(document: Mapping[str, object]) -> bytes:
+    """What ``payload`` or ``payload_base64`` stand for, b"" without either: also for a trigger. Raises RequestError."""
+    return _payload(document)
 
 
 def _refuse(pointer: str, message: str, hint: str) -> NoReturn:
@@ -132,6 +154,37 @@ def _check_key(key: object) -> None:
     near = difflib.get_close_matches(str(key)[:40], _KEYS, n=1, cutoff=0.5)
     pointer = "/" + str(key)[:80].replace("~", "~0").replace("/", "~1")
     _refuse(pointer, f"{_shown(key)} is not known", f"Did you mean {near[0]}?" if near else f"Known: {' '.join(_KEYS)}")
+
+
+def _work(document: Mapping[str, object]) -> tuple[str, Executor | None]:
+    """The handler's name, or the executor: exactly one of them is given."""
+    given = [key for key in _WORK_KEYS if key in document]
+    if len(given) > 1:
+        _refuse(f"/{given[1]}", f"A job has one way to reach its work, not {' and '.join(given)}", "Give exactly one")
+    word = given[0] if given else "handler"
+    if word == "handler":
+        hint = "Name a registered handler, such as demo.ping, or give one of http, grpc, shell, kafka"
+        return _matching(document, "handler", _HANDLER, HANDLER_MAX, hint), None
+    if word == "callback_url":
+        return "", HttpCall(checked_url(document["callback_url"], "/callback_url"))
+    return "", executor_from_document(word, document[word])
+
+
+def _tier(document: Mapping[str, object]) -> Tier:
+    if "priority" not in document:
+        return _choice(document, "tier", _TIERS, Tier.MEDIUM)
+    if "tier" in document:
+        _refuse("/priority", '"priority" is another word for "tier"', "Give one of them")
+    word = document["priority"]
+    lower = {"priority": word.lower() if isinstance(word, str) else word}
+    return _choice(lower, "priority", _TIERS, Tier.MEDIUM)
+
+
+def _flag(document: Mapping[str, object], key: str, hint: str) -> bool:
+    value = document.get(key, False)
+    if not isinstance(value, bool):
+        _refuse(f"/{key}", f"{_shown(value)} is not true or false", hint)
+    return value
 
 
 def _schedule(document: Mapping[str, object]) -> Schedule:
@@ -152,13 +205,12 @@ def _schedule(document: Mapping[str, object]) -> Schedule:
 
 
 def _cron(document: Mapping[str, object]) -> Cron:
-    text, zone, seconds = document["cron"], document.get("zone", "UTC"), document.get("seconds", False)
+    text, zone = document["cron"], document.get("zone", "UTC")
     if not isinstance(text, str):
         _refuse("/cron", f"{_shown(text)} is not a cron expression", "Write text, such as 0 9 * * 1-5")
     if not isinstance(zone, str):
         _refuse("/zone", f"{_shown(zone)} is not a time zone", "Write an IANA name, such as Europe/Berlin")
-    if not isinstance(seconds, bool):
-        _refuse("/seconds", f"{_shown(seconds)} is not true or false", "true: six fields, the second first")
+    seconds = _flag(document, "seconds", "true: six fields, the second first")
     gap = _choice(document, "gap", {gap.value: gap for gap in Gap}, Gap.AUTO)
     fold = _choice(document, "fold", {fold.value: fold for fold in Fold}, Fold.AUTO)
     return Cron(text, zone, seconds, gap, fold)

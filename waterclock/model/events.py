@@ -34,6 +34,7 @@ class EventKind(StrEnum):
     DAG_FAILED = "DAG_FAILED"
     NODE_SKIPPED = "NODE_SKIPPED"
     REVISED = "REVISED"
+    ANSWERED = "ANSWERED"
 
 
 class RunStatus(IntEnum):
@@ -110,13 +111,17 @@ class Started(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """Detail of an attempt's outcome. ``error_*`` are bounded texts; ``result`` is at most 8 KiB, else None."""
+    """Detail of an attempt's outcome. ``error_*`` are bounded texts; ``result`` is at most 8 KiB, else None.
+
+    ``emitted``: how many records left with it; their effect ids are ``<run id>/out/0`` and on.
+    """
 
     started_at: Instant
     error_class: str = ""
     error_message: str = ""
     error_trace: str = ""
     result: bytes | None = None
+    emitted: int = 0
 
 
 class Revised(NamedTuple):
@@ -133,14 +138,45 @@ class Revised(NamedTuple):
     gaps: tuple[tuple[Instant, Instant], ...] = ()
 
 
-Detail: TypeAlias = Pending | Skipped | Started | Ended | Revised
+class CommandVerdict(StrEnum):
+    """What became of a command."""
+
+    APPLIED = "applied"
+    UNCHANGED = "unchanged"
+    REPEATED = "repeated"
+    REFUSED = "refused"
+
+
+class Answered(NamedTuple):
+    """Detail of ANSWERED: what became of the command at ``offset`` of its commands partition.
+
+    ``verdict``: a :class:`CommandVerdict`. ``revision``: the job's that stands after it, 0 where there is none.
+    ``run_id``: of the run that a trigger made. Where it was refused, ``problem`` is a slug (``conflict``,
+    ``not-found``, ``invalid``, ``key-reused``, ``busy``) and the rest what a RequestError says. ``first_command_id``:
+    for a repeat, the command that was obeyed; ``revision`` and ``run_id`` are then what that one made.
+    """
+
+    command_id: str
+    offset: int
+    verdict: str
+    revision: int
+    run_id: str = ""
+    problem: str = ""
+    message: str = ""
+    pointer: str = ""
+    hint: str = ""
+    first_command_id: str = ""
+
+
+Detail: TypeAlias = Pending | Skipped | Started | Ended | Revised | Answered
 
 
 class RunEvent(NamedTuple):
     """One fact. ``at`` is the writer's clock (display only: no reducer reads it).
 
     ``attempt`` counts from 1, 0 where there is none. ``worker``, ``incarnation`` and ``token`` name whose attempt an
-    outcome speaks of (a STARTED cannot know its own token: it is the offset that it gets). REVISED has run id "".
+    outcome speaks of (a STARTED cannot know its own token: it is the offset that it gets). REVISED and ANSWERED
+    speak of no run: their run id is "".
     """
 
     kind: EventKind
@@ -156,7 +192,10 @@ class RunEvent(NamedTuple):
 
 
 class WorkRecord(NamedTuple):
-    """What a tier topic carries: everything that a worker needs to run one attempt."""
+    """What a tier topic carries: everything that a worker needs to run one attempt.
+
+    ``executor``: its stored form (``executor_from_json`` reads it), "" where ``handler`` names a Python function.
+    """
 
     run_id: str
     fire_at: Instant
@@ -168,6 +207,8 @@ class WorkRecord(NamedTuple):
     pool: str
     handler: str
     payload: bytes
+    executor: str = ""
+    at_most_once: bool = False
 
 
 class LeaseKind(StrEnum):
@@ -279,3 +320,21 @@ class JobState(NamedTuple):
     job_id: str
     decided_at: Instant
     paused: bool = False
+
+
+class KeyState(NamedTuple):
+    """A record of ``state.dispatcher`` under ``key/<job id>/<hash of the key>``: an intention that was served.
+
+    ``body_hash`` is that of the command, to tell a repeat from another intention under the same key. The rest is what
+    became of it, for the answer to a repeat: ``revision`` stood after it, ``run_id`` is its trigger's. ``stamp_at`` and
+    ``offset`` are the command's own; it is forgotten 24 hours after its stamp.
+    """
+
+    job_id: str
+    key: str
+    body_hash: bytes
+    command_id: str
+    offset: int
+    revision: int
+    run_id: str
+    stamp_at: Instant

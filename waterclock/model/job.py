@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import NamedTuple, TypeAlias
 
+from .executor import Executor
 from .ids import Instant
 
 
@@ -74,7 +75,8 @@ Schedule: TypeAlias = Cron | Every | Once
 class JobSpec:
     """What a job is, apart from its identity. Immutable: every change makes a new version.
 
-    ``handler`` names the Python function that a worker registered; ``payload`` is handed to it as bytes.
+    ``handler`` names the Python function that a worker registered, "" where an ``executor`` reaches the work instead;
+    ``payload`` is handed to either as bytes. ``at_most_once``: the call is made once or never, and not tried again.
     """
 
     handler: str
@@ -82,6 +84,8 @@ class JobSpec:
     tier: Tier = Tier.MEDIUM
     pool: str = "default"
     payload: bytes = b""
+    executor: Executor | None = None
+    at_most_once: bool = False
 
 
 class JobStatus(IntEnum):
@@ -108,7 +112,9 @@ class Command(NamedTuple):
     """One order to a shard owner. ``at`` is the sender's clock and decides nothing: the broker's append time does.
 
     ``expected_revision``: 0 = whatever stands; else the command is refused when another revision stands.
-    ``spec`` is set on CREATE and UPDATE; ``payload`` may replace the job's on TRIGGER.
+    ``spec`` is set on CREATE and UPDATE; ``payload`` may replace the job's on TRIGGER. A command of the same job with
+    the same ``idempotency_key`` (where there is none, with the same ``command_id``) is ignored for 24 hours.
+    ``answer``: say on run-events what became of it (an ANSWERED); a repeat is always answered.
     """
 
     kind: CommandKind
@@ -120,6 +126,8 @@ class Command(NamedTuple):
     spec: JobSpec | None = None
     payload: bytes | None = None
     note: str = ""
+    idempotency_key: str = ""
+    answer: bool = False
 
 
 class JobVersion(NamedTuple):

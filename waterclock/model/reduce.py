@@ -82,8 +82,8 @@ def reduce(state: RunState | None, event: RunEvent, token: int) -> Verdict:
     """The state of one run after ``event``; ``state`` is None while the run is unknown.
 
     ``token`` is ``ordinal(generation, offset)`` of the event's own record: a STARTED gets it as its fencing token.
-    A SKIPPED is applied to one run id; whether it speaks of that run says :func:`covers`. REVISED touches no run and
-    is accepted.
+    A SKIPPED is applied to one run id; whether it speaks of that run says :func:`covers`. REVISED and ANSWERED touch
+    no run and are accepted.
     """
     rule = _RULES.get(event.kind)
     if rule is None:
@@ -223,7 +223,7 @@ def _dag_not_built(state: RunState | None, _event: RunEvent, _token: int) -> Ver
     return Verdict(state, False, Ignored.DAG_NOT_BUILT)
 
 
-def _revised(state: RunState | None, _event: RunEvent, _token: int) -> Verdict:
+def _of_no_run(state: RunState | None, _event: RunEvent, _token: int) -> Verdict:
     return Verdict(state, True)
 
 
@@ -244,5 +244,6 @@ _RULES: dict[EventKind, Callable[[RunState | None, RunEvent, int], Verdict]] = {
     EventKind.DAG_SUCCEEDED: _dag_not_built,
     EventKind.DAG_FAILED: _dag_not_built,
     EventKind.NODE_SKIPPED: _dag_not_built,
-    EventKind.REVISED: _revised,
+    EventKind.REVISED: _of_no_run,
+    EventKind.ANSWERED: _of_no_run,
 }

@@ -85,6 +85,8 @@ _dead_letter = _Plain("dead_letter", records.DEAD_LETTER, CARRIER_MAX)
 _reject = _Plain("reject", records.REJECT, CARRIER_MAX)
 _shard_state = _Plain("shard_state", records.SHARD_STATE)
 _job_state = _Plain("job_state", records.JOB_STATE)
+_job_event = _Plain("job_event", records.JOB_EVENT)
+_key_state = _Plain("key_state", records.KEY_STATE)
 
 
 def encode_event(event: RunEvent) -> bytes:
@@ -125,6 +127,8 @@ encode_dead_letter, decode_dead_letter = _dead_letter.encode, _dead_letter.decod
 encode_reject, decode_reject = _reject.encode, _reject.decode
 encode_shard_state, decode_shard_state = _shard_state.encode, _shard_state.decode
 encode_job_state, decode_job_state = _job_state.encode, _job_state.decode
+encode_job_event, decode_job_event = _job_event.encode, _job_event.decode
+encode_key_state, decode_key_state = _key_state.encode, _key_state.decode
 
 _DECODERS: dict[str, Callable[[bytes], Any]] = {
     "run_event": decode_event,
@@ -137,6 +141,8 @@ _DECODERS: dict[str, Callable[[bytes], Any]] = {
     "reject": decode_reject,
     "shard_state": decode_shard_state,
     "job_state": decode_job_state,
+    "key_state": decode_key_state,
+    "job_event": decode_job_event,
 }
 
 

@@ -33,9 +33,19 @@ WORDS = {kind: kind.value.removeprefix("RUN_").lower().replace("_", "-") for kin
 
 EVENT_TYPE: dict[EventKind, Pair] = {
     kind: ("ce_type", f"io.waterclock.run.{word}".encode()) for kind, word in WORDS.items()
-} | {EventKind.REVISED: ("ce_type", b"io.waterclock.job.revised")}
+} | {
+    EventKind.REVISED: ("ce_type", b"io.waterclock.job.revised"),
+    EventKind.ANSWERED: ("ce_type", b"io.waterclock.job.answered"),
+}
 
-_DISPATCHER = {EventKind.PENDING, EventKind.HELD, EventKind.SKIPPED, EventKind.CANCEL_REQUESTED, EventKind.REVISED}
+_DISPATCHER = {
+    EventKind.PENDING,
+    EventKind.HELD,
+    EventKind.SKIPPED,
+    EventKind.CANCEL_REQUESTED,
+    EventKind.REVISED,
+    EventKind.ANSWERED,
+}
 _DAG_ENGINE = {EventKind.DAG_SUCCEEDED, EventKind.DAG_FAILED, EventKind.NODE_SKIPPED}
 _ROUTER = {EventKind.ATTEMPT_LOST, EventKind.RETRYING, EventKind.RUN_FAILED, EventKind.RUN_EXPIRED}
 

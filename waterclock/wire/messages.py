@@ -6,13 +6,16 @@ are on-disk format. Run events and work records of the dispatcher have a faster 
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 from waterclock.log.port import Headers, Outgoing
 from waterclock.model.events import (
+    Answered,
     Control,
     DeadLetter,
-    EventKind,
     Heartbeat,
     JobState,
+    KeyState,
     Lease,
     Reject,
     Revised,
@@ -32,6 +35,7 @@ CURSOR_KEY = "cursor"
 
 _CARRIED_MAX = 512 * 1024
 _CARRIED_HEADERS_MAX = 64 * 1024
+_KEY_MAX = 1_024
 
 
 def event_message(names: Names, event: RunEvent) -> Outgoing:
@@ -42,15 +46,20 @@ def event_message(names: Names, event: RunEvent) -> Outgoing:
 
 
 def id_of_event(event: RunEvent) -> str:
-    """The event's ``ce_id``: ``<run id>/<attempt>/<word>``; of REVISED ``<job id>/<revision>/revised``."""
+    """The event's ``ce_id``: ``<run id>/<attempt>/<word>``.
+
+    Of REVISED ``<job id>/<revision>/revised``, of ANSWERED ``<job id>/<offset of the command>/answered``.
+    """
     if isinstance(event.detail, Revised):
         return event_id(event.job_id, event.detail.revision, "revised")
+    if isinstance(event.detail, Answered):
+        return event_id(event.job_id, event.detail.offset, "answered")
     return event_id(event.run_id, event.attempt, headers.WORDS[event.kind])
 
 
 def _event_headers(prefix: str, event: RunEvent) -> Headers:
     kind = event.kind
-    subject = event.job_id if kind is EventKind.REVISED else event.run_id
+    subject = event.run_id or event.job_id
     story = (
         headers.EVENT_TYPE[kind],
         ("ce_subject", subject.encode()),
@@ -137,7 +146,7 @@ def control_message(names: Names, control: Control) -> Outgoing:
 
 
 def reject_message(names: Names, reject: Reject) -> Outgoing:
-    """Refused bytes, for rejects, under the key they had (those without one: under their coordinates).
+    """Refused bytes, for rejects, under the key they had (without one, or with one too long: their coordinates).
 
     What is too long to be carried is cut, and the header ``waterclock-cut`` gives the full length; the rest is found at
     ``waterclock-origin`` for as long as that topic keeps it.
@@ -155,7 +164,8 @@ def reject_message(names: Names, reject: Reject) -> Outgoing:
         *cut,
     )
     value = codec.encode_reject(reject._replace(source=source))
-    return Outgoing(names.rejects, source.key or where[1], value, story)
+    key = where[1] if not source.key or len(source.key) > _KEY_MAX else source.key
+    return Outgoing(names.rejects, key, value, story)
 
 
 def dead_letter_message(names: Names, letter: DeadLetter) -> Outgoing:
@@ -191,6 +201,17 @@ def job_state_message(names: Names, role: str, partition: int, state: JobState) 
     return Outgoing(
         names.state(role), state.job_id.encode(), codec.encode_job_state(state), headers.TAIL, partition=partition
     )
+
+
+def key_of_state(job_id: str, key: str) -> str:
+    """The key of a KeyState in a state topic: ``key/<job id>/<hash of the idempotency key>``; no job id has a slash."""
+    return f"key/{job_id}/{blake2b(key.encode(), digest_size=16).hexdigest()}"
+
+
+def key_state_message(names: Names, role: str, partition: int, state: KeyState) -> Outgoing:
+    """An intention that was served, in the job's partition."""
+    key = key_of_state(state.job_id, state.key).encode()
+    return Outgoing(names.state(role), key, codec.encode_key_state(state), headers.TAIL, partition=partition)
 
 
 def state_tombstone(names: Names, role: str, partition: int, key: str) -> Outgoing:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from waterclock.model.events import (
+    Answered,
     Control,
     ControlKind,
     DeadLetter,
@@ -18,6 +19,7 @@ from waterclock.model.events import (
     EventKind,
     Heartbeat,
     JobState,
+    KeyState,
     Lease,
     LeaseKind,
     Origin,
@@ -31,7 +33,9 @@ from waterclock.model.events import (
     Started,
     WorkRecord,
 )
+from waterclock.model.executor import executor_from_json, executor_to_json
 from waterclock.model.job import Command, CommandKind, Cron, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
+from waterclock.model.job_event import JobEvent
 
 Dict: TypeAlias = dict[str, Any]
 _Value = TypeVar("_Value")
@@ -44,7 +48,14 @@ class Shape(NamedTuple, Generic[_Value]):
     from_record: Callable[[Dict], _Value]
 
 
-_DETAILS = {"pending": Pending, "skipped": Skipped, "started": Started, "ended": Ended, "revised": Revised}
+_DETAILS = {
+    "pending": Pending,
+    "skipped": Skipped,
+    "started": Started,
+    "ended": Ended,
+    "revised": Revised,
+    "answered": Answered,
+}
 
 
 def _event_to_record(event: RunEvent) -> Dict:
@@ -101,7 +112,9 @@ def _command_from_record(record: Dict) -> Command:
 
 
 def _spec_to_record(spec: JobSpec) -> Dict:
-    record = {"handler": spec.handler, "tier": spec.tier.name, "pool": spec.pool, "payload": spec.payload}
+    record: Dict = {"handler": spec.handler, "tier": spec.tier.name, "pool": spec.pool, "payload": spec.payload}
+    executor = executor_to_json(spec.executor) if spec.executor else ""
+    record |= {"executor": executor, "at_most_once": spec.at_most_once}
     return record | {"cron": None, "every": None, "once": None} | _schedule_to_record(spec.schedule)
 
 
@@ -116,7 +129,9 @@ def _schedule_to_record(schedule: Schedule) -> Dict:
 
 def _spec_from_record(record: Dict) -> JobSpec:
     schedule = _schedule_from_record(record["cron"], record["every"], record["once"])
-    return JobSpec(record["handler"], schedule, Tier[record["tier"]], record["pool"], record["payload"])
+    executor = executor_from_json(record["executor"]) if record["executor"] else None
+    parts = (record["handler"], schedule, Tier[record["tier"]], record["pool"], record["payload"])
+    return JobSpec(*parts, executor, record["at_most_once"])
 
 
 def _schedule_from_record(cron: Dict | None, every: Dict | None, once: Dict | None) -> Schedule:
@@ -136,6 +151,10 @@ def _lease_from_record(record: Dict) -> Lease:
 
 def _control_from_record(record: Dict) -> Control:
     return Control(**record | {"kind": ControlKind(record["kind"])})
+
+
+def _job_event_from_record(record: Dict) -> JobEvent:
+    return JobEvent(**record | {"kind": CommandKind(record["kind"])})
 
 
 def _dead_letter_to_record(letter: DeadLetter) -> Dict:
@@ -174,3 +193,5 @@ DEAD_LETTER = Shape(_dead_letter_to_record, _dead_letter_from_record)
 REJECT = Shape(_reject_to_record, _reject_from_record)
 SHARD_STATE = Shape(ShardState._asdict, lambda record: ShardState(**record))
 JOB_STATE = Shape(JobState._asdict, lambda record: JobState(**record))
+JOB_EVENT = Shape(JobEvent._asdict, _job_event_from_record)
+KEY_STATE = Shape(KeyState._asdict, lambda record: KeyState(**record))

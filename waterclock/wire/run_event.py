@@ -7,9 +7,20 @@ of the time. Whoever changes that schema changes this file, or the test fails.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from waterclock.model.events import Detail, Ended, EventKind, Origin, Pending, Revised, RunEvent, Skipped, Started
+from waterclock.model.events import (
+    Answered,
+    Detail,
+    Ended,
+    EventKind,
+    Origin,
+    Pending,
+    Revised,
+    RunEvent,
+    Skipped,
+    Started,
+)
 from waterclock.model.job import Tier
 
 from . import schemata
@@ -53,7 +64,7 @@ def put_event(event: RunEvent) -> bytes:
 def pending_stretches(job_id: str, pending: Pending) -> tuple[bytes, bytes]:
     """The two stretches of a PENDING that are the same for all runs of a revision: before and after the positions."""
     before = put_text("") + put_text(job_id) + b"\x02"  # reason, job id, "pending is set"
-    return before, _put_pending_constants(pending) + b"\0\0\0\0"
+    return before, _put_pending_constants(pending) + _NO_DETAIL[1:]
 
 
 def put_pending(before: bytes, after: bytes, run_id: bytes, at: int, position: tuple[int, int | None, str]) -> bytes:
@@ -98,17 +109,9 @@ def get_event(data: bytes) -> RunEvent:
 
 def _put_detail(detail: Detail | None) -> bytes:
     if detail is None:
-        return b"\0\0\0\0\0"
-    if isinstance(detail, Started):
-        topic, partition, offset = detail
-        return b"\0\0\x02" + put_text(topic) + put_long(partition) + put_long(offset) + b"\0\0"
-    if isinstance(detail, Ended):
-        return b"\0\0\0\x02" + _put_ended(detail) + b"\0"
-    if isinstance(detail, Pending):
-        return b"\x02" + _put_pending(detail) + b"\0\0\0\0"
-    if isinstance(detail, Skipped):
-        return b"\0\x02" + _put_skipped(detail) + b"\0\0\0"
-    return b"\0\0\0\0\x02" + _put_revised(detail)
+        return _NO_DETAIL
+    before, put, after = _PUT[type(detail)]
+    return before + put(detail) + after
 
 
 def _put_pending(pending: Pending) -> bytes:
@@ -165,6 +168,11 @@ def _get_skipped(data: bytes, place: int) -> tuple[Skipped, int]:
     return Skipped(revision, from_at, to_at, fire_count, tier, due_at, run_instead), place
 
 
+def _put_started(started: Started) -> bytes:
+    topic, partition, offset = started
+    return put_text(topic) + put_long(partition) + put_long(offset)
+
+
 def _get_started(data: bytes, place: int) -> tuple[Started, int]:
     topic, place = get_text(data, place)
     partition, place = get_long(data, place)
@@ -173,9 +181,10 @@ def _get_started(data: bytes, place: int) -> tuple[Started, int]:
 
 
 def _put_ended(ended: Ended) -> bytes:
-    started_at, error_class, error_message, error_trace, result = ended
+    started_at, error_class, error_message, error_trace, result, emitted = ended
     texts = put_text(error_class) + put_text(error_message) + put_text(error_trace)
-    return put_instant(started_at) + texts + (b"\0" if result is None else b"\x02" + put_bytes(result))
+    kept = b"\0" if result is None else b"\x02" + put_bytes(result)
+    return put_instant(started_at) + texts + kept + put_long(emitted)
 
 
 def _get_ended(data: bytes, place: int) -> tuple[Ended, int]:
@@ -184,7 +193,8 @@ def _get_ended(data: bytes, place: int) -> tuple[Ended, int]:
     error_message, place = get_text(data, place)
     error_trace, place = get_text(data, place)
     result, place = _get_optional(data, place, get_bytes)
-    return Ended(started_at, error_class, error_message, error_trace, result), place
+    emitted, place = get_long(data, place)
+    return Ended(started_at, error_class, error_message, error_trace, result, emitted), place
 
 
 def _put_revised(revised: Revised) -> bytes:
@@ -215,6 +225,29 @@ def _get_revised(data: bytes, place: int) -> tuple[Revised, int]:
     return Revised(revision, stamp_at, edge_at, action, tuple(gaps)), place
 
 
+def _put_answered(answered: Answered) -> bytes:
+    command_id, offset, verdict, revision, *texts = answered
+    head = put_text(command_id) + put_long(offset) + put_text(verdict) + put_long(revision)
+    return head + b"".join(map(put_text, texts))
+
+
+def _get_answered(data: bytes, place: int) -> tuple[Answered, int]:
+    command_id, place = get_text(data, place)
+    offset, place = get_long(data, place)
+    verdict, place = get_text(data, place)
+    revision, place = get_long(data, place)
+    run_id, place = get_text(data, place)
+    problem, place = get_text(data, place)
+    message, place = get_text(data, place)
+    pointer, place = get_text(data, place)
+    hint, place = get_text(data, place)
+    first_command_id, place = get_text(data, place)
+    answered = Answered(
+        command_id, offset, verdict, revision, run_id, problem, message, pointer, hint, first_command_id
+    )
+    return answered, place
+
+
 def _get_optional(
     data: bytes, place: int, read: Callable[[bytes, int], tuple[_Value, int]]
 ) -> tuple[_Value | None, int]:
@@ -232,4 +265,19 @@ _DETAILS: tuple[Callable[[bytes, int], tuple[Detail, int]], ...] = (
     _get_started,
     _get_ended,
     _get_revised,
+    _get_answered,
 )
+_NO_DETAIL = bytes(len(_DETAILS))
+_PUTTERS: dict[type[Detail], Callable[[Any], bytes]] = {
+    Pending: _put_pending,
+    Skipped: _put_skipped,
+    Started: _put_started,
+    Ended: _put_ended,
+    Revised: _put_revised,
+    Answered: _put_answered,
+}
+_PUT = {
+    detail: (_NO_DETAIL[:place] + b"\x02", put, _NO_DETAIL[place + 1 :])
+    for place, (detail, put) in enumerate(_PUTTERS.items())
+}
+"""By detail: the unions before it and its own branch, its bytes, the unions after it."""

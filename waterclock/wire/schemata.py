@@ -27,6 +27,7 @@ KINDS = (
     "heartbeat",
     "job_event",
     "job_state",
+    "key_state",
     "lease",
     "reject",
     "run_event",

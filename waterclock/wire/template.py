@@ -29,11 +29,22 @@ class WorkTemplate:
     __slots__ = ("_constant", "_key", "_tail", "_topic")
 
     def __init__(
-        self, names: Names, *, job_id: str, revision: int, tier: Tier, pool: str, handler: str, payload: bytes
+        self,
+        names: Names,
+        *,
+        job_id: str,
+        revision: int,
+        tier: Tier,
+        pool: str,
+        handler: str,
+        payload: bytes,
+        executor: str = "",
+        at_most_once: bool = False,
     ) -> None:
         self._topic = names.runs(tier, pool)
         self._key = job_id.encode()
-        self._tail = work_tail(WorkRecord("", 0, 0, 0, job_id, revision, tier, pool, handler, payload))
+        pattern = WorkRecord("", 0, 0, 0, job_id, revision, tier, pool, handler, payload, executor, at_most_once)
+        self._tail = work_tail(pattern)
         self._constant = (headers.source(names.prefix, "dispatcher"), headers.tenant(job_id), *headers.TAIL)
 
     def work(self, run_id: str, fire_at: Instant, due_at: Instant, attempt: int = 1) -> Outgoing:

@@ -36,6 +36,8 @@ def work_tail(work: WorkRecord) -> bytes:
             put_text(work.pool),
             put_text(work.handler),
             put_bytes(work.payload),
+            put_text(work.executor),
+            b"\x01" if work.at_most_once else b"\0",
         )
     )
 
@@ -52,6 +54,10 @@ def get_work(data: bytes) -> WorkRecord:
     pool, place = get_text(data, place + 1)
     handler, place = get_text(data, place)
     payload, place = get_bytes(data, place)
-    if place != len(data):
-        raise ValueError("the record ends elsewhere than its bytes")
-    return WorkRecord(run_id, fire_at, due_at, attempt, job_id, revision, tier, pool, handler, payload)
+    executor, place = get_text(data, place)
+    once = data[place]
+    if once > 1 or place + 1 != len(data):
+        raise ValueError("an odd boolean, or the record ends elsewhere than its bytes")
+    return WorkRecord(
+        run_id, fire_at, due_at, attempt, job_id, revision, tier, pool, handler, payload, executor, once == 1
+    )
