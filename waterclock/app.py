@@ -11,6 +11,8 @@
 Must hold: a handler's name is what a job's ``handler`` field says, one function to a name. A handler takes the context
 and nothing else; what it returns is kept if it is JSON and small; what it raises fails the attempt.
 
+Records that a handler gives to ``ctx.emit`` leave in the transaction that records its success, and not otherwise.
+
 Limit: a handler may be called again for the same run, after a crash or a lost lease. ``ctx.idempotency_key`` is the
 same each time and ``ctx.fence`` only grows: give both to the system that you change, and let it refuse what is older.
 """
@@ -20,20 +22,24 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import orjson
 import structlog
 
-from waterclock.model.errors import RequestError
+from waterclock.model.errors import EmitRefused, RequestError
 from waterclock.model.events import WorkRecord
 from waterclock.model.ids import Instant
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Headers: TypeAlias = Mapping[str, str | bytes] | Iterable[tuple[str, str | bytes]]
+Emit: TypeAlias = Callable[[str, str | bytes, object, Headers], str]
+"""What stands behind ``ctx.emit``: topic, key, value, headers; answers the effect id."""
 
 _Function = TypeVar("_Function", bound=Callable[["Context"], Any])
 
@@ -41,10 +47,17 @@ _Function = TypeVar("_Function", bound=Callable[["Context"], Any])
 class Context:
     """One attempt of one run, as its handler sees it."""
 
-    __slots__ = ("_fire_at", "attempt", "fence", "job_id", "payload", "run_id")
+    __slots__ = ("_emit", "_fire_at", "attempt", "fence", "job_id", "payload", "run_id")
 
     def __init__(
-        self, run_id: str, job_id: str, fire_at: Instant, attempt: int, fence: int, payload: bytes = b""
+        self,
+        run_id: str,
+        job_id: str,
+        fire_at: Instant,
+        attempt: int,
+        fence: int,
+        payload: bytes = b"",
+        emit: Emit | None = None,
     ) -> None:
         self.run_id = run_id
         """``<job id>@<fire time>``: the same in every attempt."""
@@ -57,11 +70,12 @@ class Context:
         self.payload = payload
         """The job's payload, as bytes."""
         self._fire_at = fire_at
+        self._emit = emit or _emits_nothing
 
     @classmethod
-    def of(cls, work: WorkRecord, fence: int) -> Context:
+    def of(cls, work: WorkRecord, fence: int, emit: Emit | None = None) -> Context:
         """The context of the attempt that this work record asks for, claimed under ``fence``."""
-        return cls(work.run_id, work.job_id, work.fire_at, work.attempt, fence, work.payload)
+        return cls(work.run_id, work.job_id, work.fire_at, work.attempt, fence, work.payload, emit)
 
     @property
     def fire_time(self) -> datetime:
@@ -78,12 +92,29 @@ class Context:
         """A structlog logger that names this run and attempt in every line."""
         return structlog.get_logger().bind(run_id=self.run_id, job_id=self.job_id, attempt=self.attempt)
 
+    def emit(self, topic: str, key: str | bytes, value: object, headers: Headers = ()) -> str:
+        """Send a record to a topic of yours if, and only if, this attempt succeeds; answers its effect id.
+
+        It leaves in the transaction that records the success, under the header ``ce_id`` = effect id
+        ``<run id>/out/<number>``, which has no attempt in it: a reader of committed records that drops repeated ids
+        sees each effect once, as long as the handler emits in the same order each time. Checked here and now; may be
+        called from any thread until the handler returns. ``value``: bytes or text as they are, None for a tombstone,
+        anything else as JSON. At most 1,000 records and 4 MiB a run, 960 KiB a record.
+
+        Raises EmitRefused, which fails the attempt if you let it; BackendDown where no broker answers.
+        """
+        return self._emit(topic, key, value, headers)
+
     def json(self) -> Any:
         """The payload read as JSON; None for an empty payload. Raises ValueError where it is no JSON."""
         return orjson.loads(self.payload) if self.payload else None
 
     def __repr__(self) -> str:
         return f"<Context {self.run_id} attempt {self.attempt}>"
+
+
+def _emits_nothing(topic: str, *_: object) -> str:
+    raise EmitRefused(f"This context belongs to no worker, so nothing can be sent to {topic}: give it an `emit`")
 
 
 class Handler(NamedTuple):

@@ -11,25 +11,33 @@ from uuid import uuid4
 
 from waterclock.app import App, load_app
 from waterclock.clock import SystemClock
+from waterclock.model.errors import NotFound
 from waterclock.model.zones import TZDATA_VERSION
 from waterclock.process import open_log, run_role
 from waterclock.settings import Settings, load_settings
 from waterclock.wire.names import Names
 
+from .executors.emitting import Outlet
 from .executors.python import PythonExecutors
+from .executors.topic_book import TopicBook
 from .incarnation import TwinLives
 from .loop import Worker
 
 
-def build(app: App, settings: Settings) -> Worker:
-    """A worker on real Kafka that runs the handlers of ``app``. Raises BackendDown, NotFound."""
+def build(app: App, settings: Settings, topics: TopicBook) -> Worker:
+    """A worker on real Kafka that runs the handlers of ``app``; ``topics`` are what they may emit to.
+
+    Raises BackendDown, NotFound.
+    """
     clock = SystemClock()
     bounds = settings.worker
     return Worker(
         clock,
         open_log(settings, "worker"),
         Names(settings.kafka.prefix),
-        PythonExecutors(app.handlers, clock, threads_max=bounds.slots),
+        PythonExecutors(
+            app.handlers, clock, threads_max=bounds.slots, outlet=Outlet(settings.kafka.prefix, topics.exists)
+        ),
         worker=settings.instance_of("worker"),
         process=uuid4().hex,
         slots=bounds.slots,
@@ -44,11 +52,16 @@ def build(app: App, settings: Settings) -> Worker:
 
 
 def run(app: App, settings: Settings) -> None:
-    """Run the handlers of ``app`` until SIGTERM, then drain. Exits with 1 when a twin has taken the name over."""
+    """Run the handlers of ``app`` until SIGTERM, then drain. Exits with 1 when a twin has taken the name over, and
+    where its pool has no topics.
+    """
+    topics = TopicBook(lambda: open_log(settings, "worker"), SystemClock())
     try:
-        run_role("worker", lambda given: build(app, given), settings)
-    except TwinLives as twin:
-        sys.exit(str(twin))
+        run_role("worker", lambda given: build(app, given, topics), settings)
+    except (TwinLives, NotFound) as end:
+        sys.exit(str(end))
+    finally:
+        topics.close()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ What must hold (design §5 and §7):
 * user code runs only after the round that claimed it has landed, so never inside a transaction and never over an
   uncommitted offset; the fencing token is the offset of the STARTED record in that round;
 * claims of a round that did not land are void: the partitions start again from what is committed;
+* what a handler emitted leaves in the round that records its success, and takes nobody else's round down;
 * running attempts and unsent outcomes stand under the lease, not under partitions: a rebalance or an aborted round
   touches neither; the end of this incarnation drops both;
 * nothing is sent while it is not known that this incarnation lives.
@@ -23,7 +24,15 @@ import structlog
 
 from waterclock.clock import Clock
 from waterclock.log.port import Log, TopicPartition
-from waterclock.model.errors import BackendDown, Fenced, LeaseLost, LostResource, RoundInDoubt
+from waterclock.model.errors import (
+    BackendDown,
+    Fenced,
+    LeaseLost,
+    LostResource,
+    RequestError,
+    RoundAborted,
+    RoundInDoubt,
+)
 from waterclock.model.ids import ordinal
 from waterclock.model.job import Tier
 from waterclock.transact import Round, Rounds
@@ -102,7 +111,7 @@ class Worker:
         transactional_id = names.transactional_id("worker", worker)
         self._rounds = Rounds(log, transactional_id, commit_timeout_s=min(_COMMIT_TIMEOUT_S_MAX, lease_ttl_s / 3))
         self._slots = Slots(slots)
-        self._outbox = Outbox(names, worker, self._slots)
+        self._outbox = Outbox(log, names, worker, self._slots)
         self._watch = LeaseWatch(log, names.leases, worker, clock)
         self._control = ControlTail(log, names.control)
         self._incarnation = Incarnation(self._rounds, self._watch, names, clock, worker=worker, process=process)
@@ -192,7 +201,8 @@ class Worker:
         now_s = self._clock.monotonic_s()
         self._round_began_at_s = now_s
         self._outbox.put(self._executors.take_ended(), self._clock.now(), self._incarnation.number)
-        self._take(now_s, taking=taking)
+        room = self._slots.free + self._outbox.ride()
+        self._take(room, now_s, taking=taking and not self._outbox.rides_apart)
         self._step_over_gaps(now_s)
         draft = self._rounds.draft()
         claims = self._write(draft)
@@ -222,6 +232,8 @@ class Worker:
         logger.info("doubt_settled", worker=self._worker, landed=landed, claims=len(doubt.claims))
         if landed:
             self._run(doubt.draft, doubt.claims)
+        else:
+            self._outbox.not_landed("the round got no answer", self._clock.now(), self._incarnation.number)
 
     def _tend(self) -> None:
         """Leases and control are read on, and a beat goes out; or it is known that we must stop."""
@@ -248,10 +260,10 @@ class Worker:
         enough = max(1, min(self._slots.capacity // 2, _BATCH_WORTH_A_ROUND))
         self._executors.wait(enough, max(left_s, _BREATH_S))
 
-    def _take(self, now_s: float, *, taking: bool) -> None:
+    def _take(self, room: int, now_s: float, *, taking: bool) -> None:
         """Work for the free slots, by weight. What ended frees its slot in the very round that records it."""
         if taking:
-            room = min(self._slots.free + len(self._outbox.waiting), self._round_claims_max)
+            room = min(room, self._round_claims_max)
             self._credit = lanes.fill(
                 room, self._credit, lambda tier, limit: self._tiers[tier].take(limit, now_s), self._weights
             )
@@ -269,10 +281,13 @@ class Worker:
                 tier.drained()
 
     def _write(self, draft: Round) -> list[Attempt]:
-        """Claims, outcomes, rejects and positions into the round; returns the attempts that it would claim."""
+        """Claims, outcomes, rejects and positions into the round; returns the attempts that it would claim.
+
+        Suspects among the outcomes ride apart: such a round has nothing in it that could be to blame instead.
+        """
         names, worker, incarnation = self._names, self._worker, self._incarnation.number
         claims: list[Attempt] = []
-        for tier in self._tiers:
+        for tier in () if self._outbox.rides_apart else self._tiers:
             if tier.taken:
                 now = self._clock.now()
                 good, refused = judge(tier.taken, now)
@@ -282,13 +297,13 @@ class Worker:
                 if refused:
                     draft.extend(reject_messages(self._log, names, refused, now))
             tier.advance(draft)
-        waiting = self._outbox.waiting
-        if waiting and not claims:
+        outcomes = self._outbox.messages()
+        if outcomes and not claims:
             # One record of every round is tracked: it is how a doubtful round is settled.
-            draft.append_tracked(waiting[0].message)
-            draft.extend(unsent.message for unsent in waiting[1:])
+            draft.append_tracked(outcomes[0])
+            draft.extend(outcomes[1:])
         else:
-            draft.extend(unsent.message for unsent in waiting)
+            draft.extend(outcomes)
         return claims
 
     def _commit(self, draft: Round, claims: list[Attempt]) -> None:
@@ -298,7 +313,11 @@ class Worker:
             # A fenced round too may have landed: its first EndTxn may have been applied before the fencing.
             self._doubt = _Doubt(draft, claims)
             raise
-        for tier in self._tiers:
+        except RequestError as refused:
+            if not self._outbox.carries_emitted:
+                raise
+            raise RoundAborted(str(refused)) from refused
+        for tier in () if self._outbox.rides_apart else self._tiers:
             tier.settled()
         self._run(draft, claims)
 
@@ -320,6 +339,8 @@ class Worker:
         """The round is void. Running attempts and unsent outcomes stay; everything else is owned again from the top."""
         if isinstance(trouble, Fenced):
             self._incarnation.fenced()
+        if isinstance(trouble, RoundAborted):
+            self._outbox.not_landed(str(trouble), self._clock.now(), self._incarnation.number)
         for tier in self._tiers:
             tier.void()
         self._patience.failed()

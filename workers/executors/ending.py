@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from waterclock.log.port import Outgoing
 from waterclock.model.errors import AttemptError
 from waterclock.model.events import Outcome
 
@@ -26,18 +27,19 @@ _FRAMES_MAX = 12
 _NAMES_MAX = 20
 
 
-def succeeded(attempt: Attempt, value: Any) -> EndedAttempt:
-    """The handler returned ``value``."""
+def succeeded(attempt: Attempt, value: Any, emitted: tuple[Outgoing, ...] = ()) -> EndedAttempt:
+    """The handler returned ``value``, and had ``emitted`` these records."""
     if value is None:
-        return EndedAttempt(attempt, Outcome.SUCCEEDED)
+        return EndedAttempt(attempt, Outcome.SUCCEEDED, emitted=emitted)
     try:
         result = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
     except (TypeError, ValueError, RecursionError) as error:
-        return EndedAttempt(attempt, Outcome.SUCCEEDED, reason=cut(f"result not kept: {error}", _CLASS_MAX_BYTES))
+        note = cut(f"result not kept: {error}", _CLASS_MAX_BYTES)
+        return EndedAttempt(attempt, Outcome.SUCCEEDED, reason=note, emitted=emitted)
     if len(result) > RESULT_MAX_BYTES:
         note = f"result not kept: {len(result)} bytes, at most {RESULT_MAX_BYTES} are"
-        return EndedAttempt(attempt, Outcome.SUCCEEDED, reason=note)
-    return EndedAttempt(attempt, Outcome.SUCCEEDED, result=result)
+        return EndedAttempt(attempt, Outcome.SUCCEEDED, reason=note, emitted=emitted)
+    return EndedAttempt(attempt, Outcome.SUCCEEDED, result=result, emitted=emitted)
 
 
 def failed(attempt: Attempt, error: BaseException) -> EndedAttempt:
@@ -58,11 +60,12 @@ def failed(attempt: Attempt, error: BaseException) -> EndedAttempt:
 
 
 def unknown_handler(attempt: Attempt, known: Iterable[str]) -> EndedAttempt:
-    """No handler of that name is registered in this worker."""
+    """No handler of that name is registered in this worker. Another one, or a later release, may have it: retryable."""
     names = sorted(known)
     more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
     listed = ", ".join(names[:_NAMES_MAX]) + more if names else "none"
-    message = f"this worker has no handler {attempt.work.handler!r}; it has: {listed}"
+    hint = "Start a worker that registers it, or correct the job's handler"
+    message = f"this worker has no handler {attempt.work.handler!r}; it has: {listed}. {hint}"
     return EndedAttempt(
         attempt, Outcome.FAILED, error_class="UnknownHandler", error_message=cut(message, MESSAGE_MAX_BYTES)
     )

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from waterclock.log.port import Outgoing
 from waterclock.model.events import Outcome, WorkRecord
 from waterclock.model.ids import Instant
 
@@ -31,7 +32,11 @@ class Attempt:
 
 
 class EndedAttempt(NamedTuple):
-    """How an attempt ended. The texts are bounded and valid UTF-8; ``result`` is JSON, or None where none is kept."""
+    """How an attempt ended. The texts are bounded and valid UTF-8; ``result`` is JSON, or None where none is kept.
+
+    ``emitted``: records that leave in the very round that records this outcome; only one that SUCCEEDED has any. They
+    have passed the checks of an ``Outlet`` and carry their effect ids.
+    """
 
     attempt: Attempt
     outcome: Outcome
@@ -40,6 +45,7 @@ class EndedAttempt(NamedTuple):
     error_trace: str = ""
     result: bytes | None = None
     reason: str = ""
+    emitted: tuple[Outgoing, ...] = ()
 
 
 class Executors(Protocol):

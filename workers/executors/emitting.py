@@ -1,0 +1,164 @@
+"""What user code sends to Kafka through us: checked when it is emitted, sent only with the outcome that says SUCCEEDED.
+
+What must hold:
+
+* a record is checked at once, in the handler's own thread, so that a mistake is the handler's to see and can take
+  nobody else's round down (design §5, rule 7): its topic exists, is none of ours, and the record fits;
+* its header ``ce_id`` is the effect id ``<run id>/out/<i>``: the same in every attempt of a run whose code emits in the
+  same order, so that whoever drops repeated ids sees each effect once;
+* once the handler has returned, nothing can be added: what it had emitted by then rides with its outcome.
+
+How it fails: EmitRefused, in the handler. What a check cannot know (a topic deleted a moment later, a write that is not
+allowed) shows in the round; ``outcomes.py`` then finds the run that is to blame.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Mapping
+
+import orjson
+
+from waterclock.app import Headers as GivenHeaders
+from waterclock.log.port import Headers, Outgoing
+from waterclock.model.errors import EmitRefused
+from waterclock.model.events import WorkRecord
+from waterclock.model.ids import effect_id
+from waterclock.wire import headers as story
+
+RECORD_MAX_BYTES = 960 * 1024
+"""Key, value and headers together, ours included: below the 1,000,000 bytes that the client takes."""
+
+RUN_RECORDS_MAX = 1_000
+RUN_BYTES_MAX = 4 * 1024 * 1024
+"""What one attempt may emit in all."""
+
+_HEADERS_MAX = 64
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
+_OURS = frozenset({"ce_id", "ce_source", "ce_specversion"})
+"""Headers that identify the effect; ``ce_type``, ``ce_subject`` and ``content-type`` are the handler's to choose."""
+
+
+class Outlet:
+    """The rules for what leaves this worker beside its own records; shared by all its executors and threads.
+
+    ``prefix`` begins the topics that are ours. ``exists`` tells whether a topic does; it may raise BackendDown.
+    """
+
+    def __init__(self, prefix: str, exists: Callable[[str], bool]) -> None:
+        self._prefix = prefix
+        self._exists = exists
+
+    def record(
+        self, work: WorkRecord, number: int, topic: str, key: str | bytes, value: object, headers: GivenHeaders = ()
+    ) -> Outgoing:
+        """The ``number``-th record of a run, ready for its round. Raises EmitRefused, BackendDown.
+
+        ``value``: bytes or text as they are, None for a tombstone, anything else as JSON.
+        """
+        self._check_topic(topic)
+        name = effect_id(work.run_id, number)
+        message = Outgoing(topic, _key(key), _value(value), self._headers(work, name, headers))
+        size = size_of(message)
+        if size > RECORD_MAX_BYTES:
+            raise EmitRefused(f"A record of {size} bytes for {topic} is over the limit of {RECORD_MAX_BYTES}")
+        return message
+
+    def _check_topic(self, topic: object) -> None:
+        if not isinstance(topic, str) or not _TOPIC.match(topic):
+            raise EmitRefused(f"{str(topic)[:100]!r} is no name of a topic")
+        if topic.startswith((f"{self._prefix}.", "__")):
+            raise EmitRefused(f"{topic} belongs to the system: emit to a topic of your own (jobs are made by a Client)")
+        if not self._exists(topic):
+            raise EmitRefused(f"There is no topic {topic}: create it first, nothing here creates topics in passing")
+
+    def _headers(self, work: WorkRecord, name: str, given: GivenHeaders) -> Headers:
+        pairs = [_pair(each) for each in (given.items() if isinstance(given, Mapping) else given)]
+        if len(pairs) > _HEADERS_MAX:
+            raise EmitRefused(f"{len(pairs)} headers are more than the {_HEADERS_MAX} that a record may have")
+        named = {header for header, _ in pairs}
+        if taken := sorted(named & _OURS):
+            raise EmitRefused(f"The header {taken[0]} names the effect and is set by us: choose another")
+        defaults = (("ce_type", b"io.waterclock.run.output"), ("ce_subject", work.run_id.encode()))
+        return (
+            ("ce_id", name.encode()),
+            story.source(self._prefix, "jobs", work.job_id),
+            story.SPEC,
+            *(pair for pair in defaults if pair[0] not in named),
+            *pairs,
+        )
+
+
+class Emissions:
+    """The records of one attempt, in the order in which its code emitted them. Any thread may call it.
+
+    ``outlet`` None: this worker emits nothing, and says so.
+    """
+
+    __slots__ = ("_bytes", "_closed", "_lock", "_outlet", "_records", "_work")
+
+    def __init__(self, outlet: Outlet | None, work: WorkRecord) -> None:
+        self._outlet = outlet
+        self._work = work
+        self._lock = threading.Lock()
+        self._records: list[Outgoing] = []
+        self._bytes = 0
+        self._closed = False
+
+    def emit(self, topic: str, key: str | bytes, value: object, headers: GivenHeaders = ()) -> str:
+        """Add a record; answers its effect id. Raises EmitRefused, BackendDown."""
+        if self._outlet is None:
+            raise EmitRefused("This worker was built without a way to emit records")
+        with self._lock:
+            if self._closed:
+                raise EmitRefused("The handler has returned: its records are on their way, and nothing can be added")
+            number = len(self._records)
+            if number >= RUN_RECORDS_MAX:
+                raise EmitRefused(f"A run may emit {RUN_RECORDS_MAX} records; for more let it make further runs")
+            message = self._outlet.record(self._work, number, topic, key, value, headers)
+            size = size_of(message)
+            if self._bytes + size > RUN_BYTES_MAX:
+                raise EmitRefused(f"A run may emit {RUN_BYTES_MAX} bytes in all; for more let it make further runs")
+            self._records.append(message)
+            self._bytes += size
+        return effect_id(self._work.run_id, number)
+
+    def close(self) -> tuple[Outgoing, ...]:
+        """The code has ended: what it emitted, and from now on no more."""
+        with self._lock:
+            self._closed = True
+            return tuple(self._records)
+
+
+def size_of(message: Outgoing) -> int:
+    """Bytes of key, value and headers."""
+    size = len(message.key) + len(message.value or b"")
+    return size + sum(len(name) + len(text) for name, text in message.headers)
+
+
+def _key(key: object) -> bytes:
+    raw = key.encode() if isinstance(key, str) else key
+    if not isinstance(raw, bytes) or not raw:
+        raise EmitRefused(f"{str(key)[:40]!r} is no key: text or bytes, and not empty, for it decides order and place")
+    return raw
+
+
+def _value(value: object) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    try:
+        return orjson.dumps(value)
+    except (TypeError, RecursionError) as error:
+        raise EmitRefused(f"The value is neither bytes, text nor JSON: {str(error)[:200]}") from None
+
+
+def _pair(given: object) -> tuple[str, bytes]:
+    if isinstance(given, tuple) and len(given) == 2:
+        name, text = given
+        raw = text.encode() if isinstance(text, str) else text
+        if isinstance(name, str) and name and isinstance(raw, bytes):
+            return name, raw
+    raise EmitRefused(f"{str(given)[:60]!r} is no header: give pairs of a name and text or bytes")
