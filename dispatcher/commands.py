@@ -12,7 +12,7 @@ from typing import NamedTuple
 from waterclock.model.document import HANDLER_MAX, PAYLOAD_MAX
 from waterclock.model.errors import Conflict, NotFound, RequestError
 from waterclock.model.ids import Instant, ordinal
-from waterclock.model.job import Command, CommandKind, Every, JobSpec, JobStatus, JobVersion, Once
+from waterclock.model.job import MUST_BE_NEW, Command, CommandKind, Every, JobSpec, JobStatus, JobVersion, Once
 from waterclock.model.schedule import check_schedule
 from waterclock.store.port import JobRow
 
@@ -66,14 +66,8 @@ def apply(
     """
     before = versions[0] if versions else None
     stamp_at = max(place.appended_at, before.stamp_at + 1) if before else place.appended_at
-    if command.expected_revision and (before is None or before.revision != command.expected_revision):
-        stands = before.revision if before else 0
-        raise Conflict(
-            f"{command.job_id} stands at revision {stands}, not {command.expected_revision}",
-            pointer="/expected_revision",
-            hint="Read the job again and repeat the change on what stands now",
-        )
     standing = before if before and before.status is not JobStatus.DELETED else None
+    _expect(command, before, standing)
     if standing is None and command.kind is not CommandKind.CREATE:
         raise NotFound(f"there is no job {command.job_id}", pointer="/job_id", hint="`waterclock job list` shows them")
     if command.kind is CommandKind.TRIGGER:
@@ -87,6 +81,25 @@ def apply(
     deciders = [known for known in versions if fresh_from is None or known.revision < fresh_from]
     run_at = _behind(after, before, edge_at, deciders)
     return _close(after, versions, edge_at, paused_from, place)._replace(run_at=run_at)
+
+
+def _expect(command: Command, before: JobVersion | None, standing: JobVersion | None) -> None:
+    """Refuse what was asked for on the condition of another revision."""
+    expected = command.expected_revision
+    if expected == MUST_BE_NEW:
+        if standing is not None and command.spec != standing.spec:
+            raise Conflict(
+                f"{command.job_id} exists, and is another job",
+                pointer="/expected_revision",
+                hint="Change it on the condition of its revision, or choose another name",
+            )
+    elif expected and (before is None or before.revision != expected):
+        stands = before.revision if before else 0
+        raise Conflict(
+            f"{command.job_id} stands at revision {stands}, not {expected}",
+            pointer="/expected_revision",
+            hint="Read the job again and repeat the change on what stands now",
+        )
 
 
 def _changed(

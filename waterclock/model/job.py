@@ -108,10 +108,15 @@ class CommandKind(StrEnum):
     TRIGGER = "TRIGGER"
 
 
+MUST_BE_NEW = -1
+"""An ``expected_revision``: no such job stands, or the very same spec does."""
+
+
 class Command(NamedTuple):
     """One order to a shard owner. ``at`` is the sender's clock and decides nothing: the broker's append time does.
 
-    ``expected_revision``: 0 = whatever stands; else the command is refused when another revision stands.
+    ``expected_revision``: 0 = whatever stands; else the command is refused when another revision stands;
+    ``MUST_BE_NEW`` is for a CREATE that must not redefine.
     ``spec`` is set on CREATE and UPDATE; ``payload`` may replace the job's on TRIGGER. A command of the same job with
     the same ``idempotency_key`` (where there is none, with the same ``command_id``) is ignored for 24 hours.
     ``answer``: say on run-events what became of it (an ANSWERED); a repeat is always answered.

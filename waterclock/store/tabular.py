@@ -84,7 +84,7 @@ _OPERATION = Select(API_OPERATIONS)
 
 
 class TabularStore:
-    """Every method of the Store port. It keeps nothing between calls, so as many threads may call as the cells allow."""
+    """Every method of the Store port. It keeps nothing between calls: as many threads may call as the cells allow."""
 
     def __init__(self, clock: Clock, cells: Cells) -> None:
         self._clock = clock
