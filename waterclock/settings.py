@@ -145,6 +145,29 @@ class IntakeSettings(BaseModel):
     """Goes to the registry's client untouched, such as ``basic.auth.user.info``."""
 
 
+class ApiSettings(BaseModel):
+    """The HTTP API. Elsewhere than on loopback it asks for keys, and does not start while there is none.
+
+    ``require_key``: ask for a key on loopback too, also while none was made. ``tls_cert``, ``tls_key``: PEM files.
+    """
+
+    model_config = _GROUP
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=1, le=65_535)] = 8080
+    require_key: bool = False
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    wait_s: Annotated[float, Field(ge=0.0, le=10.0)] = 1.0
+    """How long a write waits for the dispatcher's answer."""
+    rate_per_s: Annotated[float, Field(gt=0.0)] = 500.0
+    """Requests per key, on average."""
+    burst: Annotated[int, Field(ge=1)] = 1_000
+    queue_max: Annotated[int, Field(ge=1, le=1_000_000)] = 5_000
+    """Commands that may wait for the log; then 503."""
+    streams_max: Annotated[int, Field(ge=1, le=10_000)] = 200
+    threads: Annotated[int, Field(ge=1, le=64)] = 8
+
+
 class StackSettings(BaseModel):
     """The local stack. ``jars_dir`` and ``heap_mb`` are for machines without Maven, or with little memory.
 
@@ -173,6 +196,7 @@ class Settings(BaseSettings):
     recorder: RecorderSettings = RecorderSettings()
     retry_router: RetryRouterSettings = RetryRouterSettings()
     intake: IntakeSettings = IntakeSettings()
+    api: ApiSettings = ApiSettings()
     stack: StackSettings = StackSettings()
     production: bool = False
     """Refuse what loses data when one machine does: a single copy, or one that is enough to acknowledge."""
