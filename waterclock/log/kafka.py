@@ -59,6 +59,7 @@ class KafkaLog:
         )
         self._client_id = client_id
         self._asker: Consumer | None = None
+        self._watch = Watch(f"{client_id} questions")
         self._partitions: dict[str, int] = {}
 
     def producer(self, transactional_id: str) -> KafkaProducer:
@@ -120,25 +121,27 @@ class KafkaLog:
         try:
             found = asker.offsets_for_times([place], _ANSWER_TIMEOUT_S)[0]
         except KafkaException as raised:
-            raise query_error(error_of(raised), doing) from raised
-        finally:
-            asker.poll(0)  # serves its log lines
+            asker.poll(0)  # serves its log lines, and why a broker did not let us in
+            raise query_error(error_of(raised), doing, self._watch.refusal) from raised
+        asker.poll(0)
         if found.error is not None:
             raise query_error(found.error, doing)
         return found.offset
 
     def _count_partitions(self, topic: str) -> int:
+        asker = self._questions()
         try:
-            found = self._questions().list_topics(topic, _ANSWER_TIMEOUT_S).topics[topic]
+            found = asker.list_topics(topic, _ANSWER_TIMEOUT_S).topics[topic]
         except KafkaException as raised:
-            raise query_error(error_of(raised), f"partitions of {topic}") from raised
+            asker.poll(0)
+            raise query_error(error_of(raised), f"partitions of {topic}", self._watch.refusal) from raised
         if found.error is not None:
             raise query_error(found.error, f"partitions of {topic}")
         return len(found.partitions)
 
     def _questions(self) -> Consumer:
         if self._asker is None:
-            watch = Watch(f"{self._client_id} questions")
+            self._watch = watch = Watch(f"{self._client_id} questions")
             conf = self._properties.reader(Isolation.UNCOMMITTED)
             self._asker = Consumer(conf, logger=watch, error_cb=watch.on_error)
         return self._asker

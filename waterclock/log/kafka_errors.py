@@ -11,6 +11,7 @@ from __future__ import annotations
 from confluent_kafka import KafkaError, KafkaException
 
 from waterclock.model.errors import (
+    AccessRefused,
     BackendDown,
     Fenced,
     LostResource,
@@ -41,6 +42,19 @@ _SUPERSEDED = frozenset({KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID, Kafka
 
 CONNECTION_LOST = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})
 """What the client reports in the background when an answer may have been lost."""
+
+NOT_LET_IN = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})
+"""What the client reports in the background when a broker does not take us, or we do not take its certificate."""
+
+NOT_ALLOWED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+"""What a broker answers where an ACL is missing."""
 
 ALL_DOWN = KafkaError._ALL_BROKERS_DOWN
 
@@ -80,6 +94,8 @@ def append_error(error: KafkaError, doing: str) -> WaterclockError:
 
 def init_error(error: KafkaError, doing: str) -> WaterclockError:
     """What a failed ``init`` means: fenced for good, or no coordinator that would have us now."""
+    if error.code() in NOT_ALLOWED:
+        return AccessRefused(BACKEND, f"{doing}: {error.name()}, {error.str()}")
     found = round_error(error, doing)
     return found if isinstance(found, Fenced) else BackendDown(BACKEND, str(found))
 
@@ -91,13 +107,28 @@ def commit_error(error: KafkaError, doing: str) -> WaterclockError:
         return RoundAborted(text)
     if error.code() == KafkaError.FENCED_INSTANCE_ID or error.fatal():
         return Fenced(text)
+    if error.code() in NOT_ALLOWED:
+        return AccessRefused(BACKEND, text)
     return BackendDown(BACKEND, text)
 
 
-def query_error(error: KafkaError, doing: str) -> WaterclockError:
-    """What a failed question means: no such topic or partition, or nobody answered."""
+def query_error(error: KafkaError, doing: str, refusal: KafkaError | None = None) -> WaterclockError:
+    """What a failed question means: no such topic or partition, not for us, or nobody answered.
+
+    ``refusal``: what the client's watch has heard; without it a wrong password looks like a broker that is away.
+    """
     text = f"{doing}: {error.name()}, {error.str()}"
+    if error.code() in NOT_ALLOWED:
+        return AccessRefused(BACKEND, text)
+    if refusal is not None and error.code() in CONNECTION_LOST:
+        return AccessRefused(BACKEND, f"{doing}: {refusal.str()}")
     return NotFound(text, hint="Create the topic first") if error.code() in _NO_SUCH else BackendDown(BACKEND, text)
+
+
+def down_error(error: KafkaError, who: str) -> BackendDown:
+    """What the background's report means that no broker is left: away, or not for us."""
+    kind = AccessRefused if error.code() in NOT_LET_IN else BackendDown
+    return kind(BACKEND, f"{who}: {error.str()}")
 
 
 def poll_trouble(error: KafkaError, where: str) -> WaterclockError | None:
@@ -110,4 +141,6 @@ def poll_trouble(error: KafkaError, where: str) -> WaterclockError | None:
         return Fenced(f"{text} (another member has this instance name)")
     if code in _OUT_OF_LOG:
         return LostResource(f"{text} (the position is not in the log)")
+    if code in NOT_LET_IN or code in NOT_ALLOWED:
+        return AccessRefused(BACKEND, text)
     return BackendDown(BACKEND, text)

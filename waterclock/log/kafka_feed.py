@@ -9,19 +9,24 @@ good records is raised at the next take, and never eats its neighbours. Hot path
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import methodcaller
 from typing import cast
 
 from confluent_kafka import Consumer, KafkaException, Message
 
-from waterclock.model.errors import BackendDown, Fenced, WaterclockError
+from waterclock.model.errors import Fenced, WaterclockError
 
-from .kafka_errors import BACKEND, error_of, poll_trouble
+from .kafka_errors import down_error, error_of, poll_trouble
 from .kafka_watch import Watch
-from .port import Headers, Record
+from .port import UNREADABLE, Headers, Record
 
 _US_PER_MS = 1_000
 _TAKE_MAX = 100_000
 _record = tuple.__new__
+
+_ask_headers = methodcaller("headers")
+"""A name that is not UTF-8 makes the client return a torn list *and* leave an exception behind. Called this way the
+interpreter notices (SystemError); a plain method call, once specialised, does not, and reading that list may crash."""
 
 
 class Feed:
@@ -88,12 +93,24 @@ class Feed:
     def _note_down(self) -> None:
         down = self._watch.take_down()
         if down is not None:
-            self.note(BackendDown(BACKEND, f"{self._name}: {down.str()}"))
+            self.note(down_error(down, self._name))
 
 
 def _with_headers(message: Message) -> Record:
-    found = message.headers()
-    headers = cast("Headers", tuple(found)) if found else ()  # headers that were read are pairs with bytes, always
+    headers = _headers(message)
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     at = message.timestamp()[1] * _US_PER_MS
     return _record(Record, (topic, partition, offset, at, message.key(), message.value(), headers))
+
+
+def _headers(message: Message) -> Headers:
+    """The headers, a null value as b"". A name that is not UTF-8 the client cannot read: see ``UNREADABLE``."""
+    try:
+        found = _ask_headers(message)
+    except (SystemError, UnicodeError):
+        return UNREADABLE
+    if not found:
+        return ()
+    if any(value is None for _, value in found):
+        return tuple((name, value or b"") for name, value in found)
+    return cast("Headers", tuple(found))  # what was read are pairs with bytes

@@ -8,9 +8,15 @@ cannot replace what the guarantees stand on.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from confluent_kafka import KafkaException, Producer
+
+from waterclock.model.errors import RequestError
+
+from .kafka_errors import error_of
 from .port import Isolation
 
 Conf: TypeAlias = dict[str, str | int | float | bool]
@@ -18,12 +24,28 @@ Conf: TypeAlias = dict[str, str | int | float | bool]
 APPENDER_TIMEOUT_S = 10
 """After this a plain record that no broker acknowledged is given up: a beat that arrives later would tell a lie."""
 
+_SILENT = logging.getLogger("waterclock.kafka.trial")
+_SILENT.disabled = True
+
 _HEARTBEAT_MAX_MS = 3_000
 _HEARTBEATS_PER_SESSION = 6
 
 
+def check_extra(extra: Mapping[str, str]) -> None:
+    """Try the free properties on a client that goes nowhere. Raises RequestError: misspelt, or a file that is none."""
+    if not extra:
+        return
+    quiet: Conf = {"log_level": 0}
+    try:
+        Producer({**extra, **quiet}, error_cb=lambda _: None, logger=_SILENT)
+    except KafkaException as refused:
+        raise RequestError(
+            f"kafka.client: {error_of(refused).str()}", pointer="/kafka/client", hint="See librdkafka's CONFIGURATION.md"
+        ) from None
+
+
 class Properties:
-    """Makes the configuration of each kind of client."""
+    """Makes the configuration of each kind of client. Raises RequestError where ``extra`` cannot be."""
 
     def __init__(
         self,
@@ -35,6 +57,7 @@ class Properties:
         extra: Mapping[str, str],
         patient: bool = False,
     ) -> None:
+        check_extra(extra)
         self.client_id = client_id
         self._transaction_timeout_ms = int(transaction_timeout_s * 1_000)
         self._session_timeout_ms = int(session_timeout_s * 1_000)

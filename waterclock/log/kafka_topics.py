@@ -42,14 +42,15 @@ def ensure_topics(
         bootstrap, client_id="waterclock-topics", transaction_timeout_s=10, session_timeout_s=10, extra=extra
     )
     watch = Watch("topics")
-    try:
-        with AdminClient(properties.admin(), logger=watch, error_cb=watch.on_error) as admin:
+    with AdminClient(properties.admin(), logger=watch, error_cb=watch.on_error) as admin:
+        try:
             there = _partitions_by_topic(admin)
             missing = [spec for spec in specs if spec.name not in there]
             made = _create(admin, missing, replication_factor) if missing else []
             _await_topics(admin, specs)
-    except KafkaException as raised:
-        raise query_error(error_of(raised), "topics") from raised
+        except KafkaException as raised:
+            admin.poll(0)  # serves why a broker did not let us in
+            raise query_error(error_of(raised), "topics", watch.refusal) from raised
     return made
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaError, KafkaException
 
-from .kafka_errors import ALL_DOWN, CONNECTION_LOST, error_of
+from .kafka_errors import ALL_DOWN, CONNECTION_LOST, NOT_LET_IN, error_of
 
 _FAILURES = frozenset({"FAIL", "REQTMOUT"})
 
@@ -35,6 +35,8 @@ class Watch:
         self.closings = 0
         self.fatal: KafkaError | None = None
         self._down: KafkaError | None = None
+        self.refusal: KafkaError | None = None
+        """Why a broker did not let us in, the last time that one said so."""
 
     def log(self, level: int, form: str, *parts: object) -> None:
         """One log line of the client; the facility is the first of ``parts``."""
@@ -58,9 +60,11 @@ class Watch:
             self.losses += 1
             if error.code() == ALL_DOWN:
                 self._down = error
+        elif error.code() in NOT_LET_IN:
+            self.refusal = error
         _logger.warning("%s: %s", self._name, error)
 
     def take_down(self) -> KafkaError | None:
         """The report that no broker is left, once."""
         down, self._down = self._down, None
-        return down
+        return self.refusal if down is not None and self.refusal is not None else down

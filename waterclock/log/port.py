@@ -18,6 +18,9 @@ from waterclock.model.ids import Instant
 
 Headers: TypeAlias = tuple[tuple[str, bytes], ...]
 
+UNREADABLE: Headers = (("waterclock-unreadable-headers", b""),)
+"""In place of a record's headers where the client cannot read them: a name is not UTF-8. The record itself is whole."""
+
 
 class TopicPartition(NamedTuple):
     """One partition of one topic."""
