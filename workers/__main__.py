@@ -11,7 +11,9 @@ from uuid import uuid4
 
 from waterclock.app import App, load_app
 from waterclock.clock import SystemClock
+from waterclock.log.port import Log
 from waterclock.model.errors import NotFound
+from waterclock.model.job import Tier
 from waterclock.model.zones import TZDATA_VERSION
 from waterclock.process import open_log, run_role
 from waterclock.settings import Settings, load_settings
@@ -29,12 +31,15 @@ def build(app: App, settings: Settings, topics: TopicBook) -> Worker:
 
     Raises BackendDown, NotFound.
     """
-    clock = SystemClock()
+    clock, names = SystemClock(), Names(settings.kafka.prefix)
     bounds = settings.worker
+    log = open_log(settings, "worker")
+    for tier in Tier:
+        _check_topic(log, names.runs(tier, bounds.pool), bounds.pool)
     return Worker(
         clock,
-        open_log(settings, "worker"),
-        Names(settings.kafka.prefix),
+        log,
+        names,
         PythonExecutors(
             app.handlers, clock, threads_max=bounds.slots, outlet=Outlet(settings.kafka.prefix, topics.exists)
         ),
@@ -48,7 +53,19 @@ def build(app: App, settings: Settings, topics: TopicBook) -> Worker:
         round_claims_max=bounds.round_records,
         version=version("waterclock"),
         tzdata=TZDATA_VERSION,
+        handlers=app.handlers,
     )
+
+
+def _check_topic(log: Log, topic: str, pool: str) -> None:
+    """Without its topics a worker would wait for ever and look well. Raises NotFound, BackendDown."""
+    try:
+        log.partitions(topic)
+    except NotFound:
+        raise NotFound(
+            f"There is no pool {pool!r}: the topic {topic} does not exist",
+            hint="Add it to `pools` in waterclock.toml (or WATERCLOCK_POOLS) and run `waterclock init` or `up`",
+        ) from None
 
 
 def run(app: App, settings: Settings) -> None:

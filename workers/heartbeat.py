@@ -22,6 +22,7 @@ from waterclock.wire.names import Names
 from .slots import Slots
 
 _UNACKED_MAX = 16
+_HANDLERS_MAX = 200
 
 
 class _Sent(NamedTuple):
@@ -30,7 +31,10 @@ class _Sent(NamedTuple):
 
 
 class Pulse(NamedTuple):
-    """What every beat of this process says, whatever its incarnation; ``interval_s`` is at most a quarter lease."""
+    """What every beat of this process says, whatever its incarnation; ``interval_s`` is at most a quarter lease.
+
+    ``handlers`` are the names that it knows; more than 200 are not listed, and the beat says so.
+    """
 
     worker: str
     transactional_id: str
@@ -38,6 +42,8 @@ class Pulse(NamedTuple):
     interval_s: float
     version: str = ""
     tzdata: str = ""
+    pool: str = "default"
+    handlers: tuple[str, ...] = ()
 
 
 class Beats:
@@ -48,6 +54,9 @@ class Beats:
         self._names = names
         self._clock = clock
         self._pulse = pulse
+        names_known = sorted(pulse.handlers)
+        cut = len(names_known) > _HANDLERS_MAX
+        self._handlers = (*names_known[:_HANDLERS_MAX], *(("*",) if cut else ()))
         self._incarnation = -1
         self._due_at_s = float("-inf")
         self._unacked: deque[_Sent] = deque(maxlen=_UNACKED_MAX)
@@ -78,6 +87,8 @@ class Beats:
             slots=slots.capacity,
             version=pulse.version,
             tzdata=pulse.tzdata,
+            pool=pulse.pool,
+            handlers=self._handlers,
         )
         self._unacked.append(_Sent(now_s, self._appender.append(heartbeat_message(self._names, beat))))
         self._due_at_s = now_s + pulse.interval_s

@@ -96,6 +96,7 @@ class Worker:
         weights: lanes.PerTier = lanes.WEIGHTS,
         version: str = "",
         tzdata: str = "",
+        handlers: Collection[str] = (),
     ) -> None:
         self._clock = clock
         self._log = log
@@ -115,7 +116,9 @@ class Worker:
         self._watch = LeaseWatch(log, names.leases, worker, clock)
         self._control = ControlTail(log, names.control)
         self._incarnation = Incarnation(self._rounds, self._watch, names, clock, worker=worker, process=process)
-        pulse = Pulse(worker, transactional_id, lease_ttl_s, self._beat_interval_s, version, tzdata)
+        pulse = Pulse(
+            worker, transactional_id, lease_ttl_s, self._beat_interval_s, version, tzdata, pool, tuple(handlers)
+        )
         self._beats = Beats(log.appender(), names, clock, pulse)
         self._claimed: ClaimedPositions | None = None
         self._tiers = [self._consume(tier, pool) for tier in Tier]

@@ -18,6 +18,7 @@ from waterclock.model.ids import US_PER_S, Instant, make_run_id
 from waterclock.model.job import CommandKind, JobSpec, JobStatus, Once
 from waterclock.model.schedule import fires_between
 from waterclock.model.time_text import format_rfc3339, parse_duration
+from waterclock.serving import warning_for, who_serves
 from waterclock.settings import Settings, load_settings
 from waterclock.store.port import JobRow, Reading
 
@@ -84,6 +85,9 @@ def create(
         _check_pool(settings, log, spec)
         obeyed = order(settings, log, store, command_for(CommandKind.CREATE, job_id, spec=spec))
         show_one(_card(obeyed.row), output)
+        warning = _warning(settings, log, spec)
+    if warning:
+        say(f"warning: {warning}")
     if isinstance(spec.schedule, Once) and spec.schedule.at <= obeyed.row.updated_at:
         say("its instant is over: it was decided at once")
     if obeyed.row.revision != obeyed.revision:
@@ -118,7 +122,9 @@ def show(job: JobArgument, output: OutputOption = None) -> None:
         runs = [
             f"{run.status.name:<10} {make_run_id(job_id, run.fire_at, run.series)}" for run in store.runs(job_id, 5)
         ]
-    show_one({**_card(row), "newest_runs": runs}, output)
+    with open_log(settings) as log:
+        note = _warning(settings, log, row.spec)
+    show_one({**_card(row), "newest_runs": runs, "note": note or None}, output)
 
 
 @app.command()
@@ -172,6 +178,13 @@ def _check_pool(settings: Settings, log: Log, spec: JobSpec) -> None:
             pointer="/pool",
             hint="Add it to `pools` in waterclock.toml (or WATERCLOCK_POOLS) and run `waterclock up`",
         ) from None
+
+
+def _warning(settings: Settings, log: Log, spec: JobSpec) -> str:
+    """What the beats say about the workers of this job; "" where all is well."""
+    now = SystemClock().now()
+    serving = who_serves(log, names_of(settings), lease_ttl_s=settings.worker.lease_ttl_s, now=now)
+    return warning_for(spec, serving)
 
 
 def _change_and_show(kind: CommandKind, job: str, output: Format | None) -> None:

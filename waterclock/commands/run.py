@@ -11,6 +11,7 @@ from waterclock.clock import SystemClock
 from waterclock.model.errors import NotFound
 from waterclock.model.events import Outcome, RunStatus
 from waterclock.model.ids import US_PER_S, make_run_id, parse_run_id
+from waterclock.serving import warning_for, who_serves
 from waterclock.store.port import AttemptRow, RunRow
 
 from .connect import here, job_id_of, names_of, open_log, open_store
@@ -67,6 +68,7 @@ def show(run: Annotated[str, typer.Argument(metavar="RUN", help="A run id")], ou
                 hint=f"`waterclock run list {place.job_id}` shows those it knows; history may lag: `waterclock lag`",
             )
         attempts = store.attempts(place.job_id, place.fire_at, place.series)
+        job = store.job(place.job_id)
     card = _card(row) | {"attempts": [_attempt_text(each) for each in attempts]}
     if row.status is RunStatus.RUNNING:
         with open_log(settings) as log:
@@ -74,6 +76,11 @@ def show(run: Annotated[str, typer.Argument(metavar="RUN", help="A run id")], ou
             liveness = judge(log, names_of(settings), row, lease_ttl_s=ttl_s, now=now)
         card["worker_alive"] = liveness.alive
         card["note"] = liveness.why if liveness.alive else f"it waits for ever: its worker is dead ({liveness.why})"
+    if row.status is RunStatus.PENDING and job is not None:
+        # By the job as it is now: a run made before its pool was changed may wait elsewhere.
+        with open_log(settings) as log:
+            now, ttl_s = SystemClock().now(), settings.worker.lease_ttl_s
+            card["note"] = warning_for(job.spec, who_serves(log, names_of(settings), lease_ttl_s=ttl_s, now=now))
     show_one(card, output)
 
 

@@ -33,7 +33,7 @@ def worker(
     settings = here()
     sys.path.insert(0, os.getcwd())  # noqa: PTH109 - what `python -m` does: your module lies here
     handlers = load_app(target).handlers  # before anything else: a typing error ends here, with its own message
-    say(f"worker {instance}: {', '.join(sorted(handlers)) or 'no handlers'}")
+    say(f"worker {instance} of pool {pool or settings.worker.pool}: {', '.join(sorted(handlers)) or 'no handlers'}")
     env = {
         **os.environ,
         "WATERCLOCK_KAFKA__BOOTSTRAP": settings.kafka.bootstrap,

@@ -229,7 +229,11 @@ class Lease(NamedTuple):
 
 
 class Heartbeat(NamedTuple):
-    """A plain beat. ``held_count`` and ``held_xor`` are count and XOR of the fencing tokens held (design §7)."""
+    """A plain beat. ``held_count`` and ``held_xor`` are count and XOR of the fencing tokens held (design §7).
+
+    ``pool`` is the one whose work it takes; ``handlers`` are the names that it knows, at most 200 of them: a last
+    ``*`` says that there are more.
+    """
 
     worker: str
     incarnation: int
@@ -240,6 +244,8 @@ class Heartbeat(NamedTuple):
     slots: int
     version: str = ""
     tzdata: str = ""
+    pool: str = "default"
+    handlers: tuple[str, ...] = ()
 
 
 class ControlKind(StrEnum):
@@ -325,9 +331,10 @@ class JobState(NamedTuple):
 class KeyState(NamedTuple):
     """A record of ``state.dispatcher`` under ``key/<job id>/<hash of the key>``: an intention that was served.
 
+    ``key`` is "" where the command's id stood in; then it lies under ``id/<job id>/<hash of the command id>``.
     ``body_hash`` is that of the command, to tell a repeat from another intention under the same key. The rest is what
-    became of it, for the answer to a repeat: ``revision`` stood after it, ``run_id`` is its trigger's. ``stamp_at`` and
-    ``offset`` are the command's own; it is forgotten 24 hours after its stamp.
+    became of it, for the answer to a repeat: ``revision`` stood after it, ``run_id`` is its trigger's. ``stamp_at``
+    (the broker's append time) and ``offset`` are the command's own; 24 hours after its stamp it is over.
     """
 
     job_id: str

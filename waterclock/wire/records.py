@@ -149,6 +149,10 @@ def _lease_from_record(record: Dict) -> Lease:
     return Lease(**record | {"kind": LeaseKind(record["kind"])})
 
 
+def _heartbeat_from_record(record: Dict) -> Heartbeat:
+    return Heartbeat(**record | {"handlers": tuple(record["handlers"])})
+
+
 def _control_from_record(record: Dict) -> Control:
     return Control(**record | {"kind": ControlKind(record["kind"])})
 
@@ -187,7 +191,7 @@ EVENT = Shape(_event_to_record, _event_from_record)
 WORK = Shape(_work_to_record, _work_from_record)
 COMMAND = Shape(_command_to_record, _command_from_record)
 LEASE = Shape(Lease._asdict, _lease_from_record)
-HEARTBEAT = Shape(Heartbeat._asdict, lambda record: Heartbeat(**record))
+HEARTBEAT = Shape(Heartbeat._asdict, _heartbeat_from_record)
 CONTROL = Shape(Control._asdict, _control_from_record)
 DEAD_LETTER = Shape(_dead_letter_to_record, _dead_letter_from_record)
 REJECT = Shape(_reject_to_record, _reject_from_record)
