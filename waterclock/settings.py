@@ -168,6 +168,53 @@ class ApiSettings(BaseModel):
     threads: Annotated[int, Field(ge=1, le=64)] = 8
 
 
+class EgressSettings(BaseModel):
+    """Calls to other systems. ``allow``: ``host:port`` that may be called although it is not public https.
+
+    ``ca_file``: authorities to believe instead of the system's.
+    """
+
+    model_config = _GROUP
+    allow: Annotated[tuple[str, ...], NoDecode] = ()
+    connections: Annotated[int, Field(ge=1, le=10_000)] = 256
+    """At most this many connections of HTTP callbacks in one worker; calls beyond it wait, within their own time."""
+    connect_timeout_s: Annotated[float, Field(gt=0.0, le=60.0)] = 5.0
+    ca_file: Path | None = None
+
+    @field_validator("allow", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        """``a,b`` as well as a list."""
+        return tuple(place.strip() for place in value.split(",") if place.strip()) if isinstance(value, str) else value
+
+
+class WebhookSettings(BaseModel):
+    """Signing of HTTP callbacks. ``secrets``: by name, ``whsec_`` and base64; two, with a space, while one goes.
+
+    A job that names no secret is signed with ``default``, and not at all where there is none.
+    """
+
+    model_config = _GROUP
+    secrets: dict[Annotated[str, Field(pattern=_NAME)], SecretStr] = {}
+
+
+class ShellSettings(BaseModel):
+    """Programs that jobs may run on this worker: whoever may create jobs then owns it. ``allow``: absolute paths."""
+
+    model_config = _GROUP
+    enabled: bool = False
+    allow: Annotated[tuple[Annotated[str, Field(pattern=r"^/")], ...], NoDecode] = ()
+    working_dir: Path = Path("/")
+    search_path: str = "/usr/local/bin:/usr/bin:/bin"
+    """PATH of the programs; it does not help to name one that is not allowed."""
+
+    @field_validator("allow", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        """``a,b`` as well as a list."""
+        return tuple(path.strip() for path in value.split(",") if path.strip()) if isinstance(value, str) else value
+
+
 class StackSettings(BaseModel):
     """The local stack. ``jars_dir`` and ``heap_mb`` are for machines without Maven, or with little memory.
 
@@ -196,6 +243,9 @@ class Settings(BaseSettings):
     recorder: RecorderSettings = RecorderSettings()
     retry_router: RetryRouterSettings = RetryRouterSettings()
     intake: IntakeSettings = IntakeSettings()
+    egress: EgressSettings = EgressSettings()
+    webhook: WebhookSettings = WebhookSettings()
+    shell: ShellSettings = ShellSettings()
     api: ApiSettings = ApiSettings()
     stack: StackSettings = StackSettings()
     production: bool = False

@@ -1,0 +1,88 @@
+"""Names to addresses, once per call or less: the answer that was checked is the one that is connected to.
+
+What must hold: a resolver is asked in one place, with a bound on the time; what it said is kept for a few seconds (a
+job that calls every second must not ask every second), and the same question is asked once at a time.
+
+How it fails: Unreachable, class ``name-not-resolved``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Protocol
+
+from waterclock.clock import Clock
+
+from .destination import Destination
+from .refusals import Unreachable
+
+_KEPT_MAX = 1_024
+_ADDRESSES_MAX = 8
+
+
+class Resolver(Protocol):
+    """Asks for the addresses of a name."""
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        """The addresses, the preferred one first. Raises OSError."""
+        ...
+
+
+class SystemResolver:
+    """The machine's own: files, DNS, whatever it is set up for."""
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        return list(dict.fromkeys(str(info[4][0]) for info in found))
+
+
+class Answers:
+    """What the resolver said lately. ``keep_s``: for how long; 0: not at all. ``timeout_s`` bounds one question."""
+
+    def __init__(self, resolver: Resolver, clock: Clock, *, keep_s: float, timeout_s: float) -> None:
+        self._resolver = resolver
+        self._clock = clock
+        self._keep_s = keep_s
+        self._timeout_s = timeout_s
+        self._kept: dict[tuple[str, int], tuple[float, tuple[str, ...]]] = {}
+        self._asking: dict[tuple[str, int], asyncio.Task[tuple[str, ...]]] = {}
+
+    async def of(self, destination: Destination) -> tuple[str, ...]:
+        """The addresses of a name, at most 8. Raises Unreachable."""
+        asked = destination.host, destination.port
+        kept = self._kept.get(asked)
+        if kept is not None and self._clock.monotonic_s() < kept[0]:
+            return kept[1]
+        task = self._asking.get(asked)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._ask(*asked))
+            self._asking[asked] = task
+            task.add_done_callback(lambda done: self._answered(asked, done))
+        # Shielded: others wait for the same answer, and one of them may be cancelled.
+        return await asyncio.shield(task)
+
+    async def _ask(self, host: str, port: int) -> tuple[str, ...]:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                found = await self._resolver.resolve(host, port)
+        except TimeoutError:
+            raise _unresolved(host, f"no answer within {self._timeout_s:g} s") from None
+        except (OSError, UnicodeError) as error:
+            raise _unresolved(host, str(error)) from None
+        if not found:
+            raise _unresolved(host, "it has no address")
+        return tuple(found[:_ADDRESSES_MAX])
+
+    def _answered(self, asked: tuple[str, int], task: asyncio.Task[tuple[str, ...]]) -> None:
+        self._asking.pop(asked, None)
+        if task.cancelled() or task.exception() is not None or not self._keep_s:
+            return
+        if len(self._kept) >= _KEPT_MAX:
+            self._kept.pop(next(iter(self._kept)))
+        self._kept[asked] = (self._clock.monotonic_s() + self._keep_s, task.result())
+
+
+def _unresolved(host: str, why: str) -> Unreachable:
+    return Unreachable(f"{host} has no address that could be found: {why}", error_class="name-not-resolved")
