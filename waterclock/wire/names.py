@@ -7,7 +7,7 @@ hyphens inside, never an underscore (``.`` and ``_`` collide in Kafka's metric n
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from waterclock.log.port import TopicSpec
 from waterclock.model.errors import RequestError
@@ -68,8 +68,12 @@ class Names:
         return f"{self.prefix}-{_word(role)}-{instance}"
 
 
-def topic_specs(names: Names, partitions: int, pools: Sequence[str] = ("default",)) -> list[TopicSpec]:
+def topic_specs(
+    names: Names, partitions: int, pools: Sequence[str] = ("default",), ingress: Iterable[str] = ()
+) -> list[TopicSpec]:
     """The topics that the roles of this release use. The ladder comes with its reader.
+
+    ``ingress``: topics that the intake reads beside job-events, made as that one is.
 
     Raises RequestError where ``partitions`` is no power of two that divides 256.
     """
@@ -83,7 +87,7 @@ def topic_specs(names: Names, partitions: int, pools: Sequence[str] = ("default"
     configs = {
         # Stored as it was said: a batch that was packed a thousandfold must not be unpacked in the intake's memory.
         # The broker unpacks it, sees that it is over the limit, and refuses it.
-        names.job_events: _kept(7) | {"compression.type": "uncompressed"},
+        **{topic: _kept(7) | {"compression.type": "uncompressed"} for topic in (names.job_events, *ingress)},
         names.commands: _kept(30) | {"message.timestamp.type": "LogAppendTime"},
         names.run_events: _kept(30),
         **{topic: _kept(7) for topic in work},

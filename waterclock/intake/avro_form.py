@@ -1,0 +1,109 @@
+"""Job events as Avro: the record ``JobEvent``, put into the words of a job document, so that one door checks all.
+
+What must hold: nothing of the record is lost on the way (a header that comes twice is refused, not merged), and any
+64-bit number may stand where an instant or an interval belongs. How it fails: RequestError with a pointer that names
+the field of the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from waterclock.model.errors import RequestError
+from waterclock.model.executor import EXECUTORS
+from waterclock.model.ids import US_PER_S
+from waterclock.model.job import CommandKind
+from waterclock.model.job_event import JobEvent
+from waterclock.model.schedule import AT_MAX
+from waterclock.model.time_text import format_duration, format_rfc3339
+
+from .sent import Sent
+
+_POINTERS = {
+    "/every": "/every_us",
+    "/at": "/once_at",
+    **{f"/{word}/timeout": f"/{word}/timeout_s" for word in EXECUTORS},
+}
+_CRON_PARTS = ("zone", "seconds", "gap", "fold")
+_PAIRS = ("headers", "metadata")
+
+
+def from_record(event: JobEvent) -> Sent:
+    """The event that a record describes. Raises RequestError."""
+    if event.kind is CommandKind.UNKNOWN:
+        _refuse("/kind", "The kind is unknown to this release", "Upgrade the intake, or send a kind that it knows")
+    if event.expected_revision < 0:
+        _refuse("/expected_revision", f"{event.expected_revision} is not a revision", "0: whatever stands")
+    return Sent(
+        kind=event.kind,
+        name=event.name,
+        idempotency_key=event.idempotency_key,
+        document=_document(event),
+        expected_revision=event.expected_revision,
+        note=event.note,
+        payload=event.payload,
+        pointers=_POINTERS,
+    )
+
+
+def _document(event: JobEvent) -> dict[str, object]:
+    """The job's part; fields at their defaults are left out, so that a PAUSE brings an empty one."""
+    document: dict[str, object] = _schedule(event)
+    if event.handler:
+        document["handler"] = event.handler
+    for word in EXECUTORS:
+        part = getattr(event, word)
+        if part is not None:
+            document[word] = _executor(word, part)
+    if event.at_most_once:
+        document["at_most_once"] = True
+    if event.tier != "MEDIUM":
+        document["tier"] = event.tier.lower()
+    if event.pool != "default":
+        document["pool"] = event.pool
+    return document
+
+
+def _schedule(event: JobEvent) -> dict[str, object]:
+    document: dict[str, object] = {}
+    if event.cron is not None:
+        parts = {"zone": event.zone, "seconds": event.seconds, "gap": event.gap.lower(), "fold": event.fold.lower()}
+        document |= {"cron": event.cron} | {key: parts[key] for key in _CRON_PARTS}
+    if event.every_us is not None:
+        if event.every_us % US_PER_S:
+            _refuse("/every_us", f"{event.every_us} is no whole number of seconds", "Microseconds, in whole seconds")
+        document["every"] = format_duration(event.every_us)
+    if event.start_at is not None:
+        document["start_at"] = _instant("/start_at", event.start_at)
+    if event.once_at is not None:
+        document["at"] = _instant("/once_at", event.once_at)
+    return document
+
+
+def _instant(pointer: str, at: int) -> str:
+    if not 0 <= at < AT_MAX:
+        _refuse(pointer, f"{at} is no instant between 1970 and 2199", "Microseconds since 1970, UTC")
+    return format_rfc3339(at)
+
+
+def _executor(word: str, part: Mapping[str, Any]) -> dict[str, object]:
+    """A nested record in the words of the document: seconds as a duration, pairs as an object."""
+    document = dict(part)
+    if "timeout_s" in document:
+        document["timeout"] = f"{document.pop('timeout_s')}s"
+    for key in _PAIRS:
+        if key in document:
+            document[key] = _pairs(f"/{word}/{key}", document[key])
+    return document
+
+
+def _pairs(pointer: str, pairs: list[Mapping[str, str]]) -> dict[str, str]:
+    found = {pair["name"]: pair["value"] for pair in pairs}
+    if len(found) != len(pairs):
+        _refuse(pointer, "A name is given twice", "Give each name once")
+    return found
+
+
+def _refuse(pointer: str, message: str, hint: str) -> NoReturn:
+    raise RequestError(message, pointer=pointer, hint=hint)

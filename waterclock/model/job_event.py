@@ -1,0 +1,95 @@
+"""A job event as the record says it: what other services send. Nothing of it is checked; the intake's door does that.
+
+The fields are those of ``schemas/avro/job_event.avsc``, in its order and with its defaults: by name, and on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from .executor import executor_to_stored
+from .ids import Instant
+from .job import Command, CommandKind, Cron, Every, JobSpec, Once, Schedule
+
+Part: TypeAlias = Mapping[str, Any]
+"""A nested record, by field name."""
+
+
+class JobEvent(NamedTuple):
+    """One event. ``tier``, ``gap`` and ``fold`` are symbols of the schema, such as ``HIGH``; instants are UTC."""
+
+    kind: CommandKind
+    name: str = ""
+    idempotency_key: str = ""
+    cron: str | None = None
+    zone: str = "UTC"
+    seconds: bool = False
+    gap: str = "AUTO"
+    fold: str = "AUTO"
+    every_us: int | None = None
+    start_at: Instant | None = None
+    once_at: Instant | None = None
+    tier: str = "MEDIUM"
+    pool: str = "default"
+    handler: str = ""
+    payload: bytes | None = None
+    expected_revision: int = 0
+    note: str = ""
+    http: Part | None = None
+    grpc: Part | None = None
+    shell: Part | None = None
+    kafka: Part | None = None
+    at_most_once: bool = False
+
+
+def event_of(command: Command) -> JobEvent:
+    """The event that asks for what ``command`` orders: for clients that write to job-events. It holds no tenant."""
+    event = JobEvent(
+        kind=command.kind,
+        name=command.job_id.partition(":")[2],
+        idempotency_key=command.idempotency_key,
+        payload=command.payload,
+        expected_revision=command.expected_revision,
+        note=command.note,
+    )
+    return event if command.spec is None else event._replace(**_spec_parts(command.spec))
+
+
+def _spec_parts(spec: JobSpec) -> dict[str, Any]:
+    parts = {
+        "handler": spec.handler,
+        "tier": spec.tier.name,
+        "pool": spec.pool,
+        "payload": spec.payload or None,
+        "at_most_once": spec.at_most_once,
+        **_schedule_parts(spec.schedule),
+    }
+    if spec.executor is not None:
+        ((word, stored),) = executor_to_stored(spec.executor).items()
+        parts[word] = _record(stored)
+    return parts
+
+
+def _schedule_parts(schedule: Schedule) -> dict[str, Any]:
+    match schedule:
+        case Cron():
+            rules = {"gap": schedule.gap.name, "fold": schedule.fold.name}
+            return {"cron": schedule.text, "zone": schedule.zone, "seconds": schedule.seconds, **rules}
+        case Every():
+            return {"every_us": schedule.every_us, "start_at": schedule.start_at}
+        case Once():
+            return {"once_at": schedule.at}
+
+
+def _record(stored: Part) -> Part:
+    """An executor's stored form as the nested record: pairs become records, whole seconds, defaults left to Avro."""
+    record = dict(stored)
+    for key in ("headers", "metadata"):
+        if key in record:
+            record[key] = [{"name": name, "value": value} for name, value in record[key]]
+    if "timeout_s" in record:
+        record["timeout_s"] = int(record["timeout_s"])
+    if "argv" in record:
+        record["argv"] = list(record["argv"])
+    return record

@@ -1,0 +1,58 @@
+"""Which pools there are: those whose work topics exist. Asked at the door, so that no job waits where nobody serves.
+
+What must hold: a record that names a pool which does not exist costs no question to the broker each time, and a pool
+that was made a moment ago is found soon. So both answers are kept: yes for good, no for some seconds, in bounded number
+(at the bound the oldest is asked again). How it fails: NotFound for a pool without topics; BackendDown.
+"""
+
+from __future__ import annotations
+
+from waterclock.clock import Clock
+from waterclock.log.port import Log
+from waterclock.model.errors import NotFound
+from waterclock.model.job import Tier
+
+from .names import Names
+
+ASK_AGAIN_S = 10.0
+_MISSING_MAX = 1_000
+
+
+class Pools:
+    """Asks the log, and remembers."""
+
+    def __init__(self, log: Log, names: Names, clock: Clock) -> None:
+        self._log = log
+        self._names = names
+        self._clock = clock
+        self._there: set[str] = set()
+        self._missing: dict[str, float] = {}
+
+    def check(self, tier: Tier, pool: str) -> None:
+        """Refuse a pool without topics: NotFound, pointer ``/pool``. Raises BackendDown."""
+        topic = self._names.runs(tier, pool)
+        if topic in self._there:
+            return
+        now_s = self._clock.monotonic_s()
+        if self._missing.get(topic, 0.0) > now_s:
+            _refuse(pool)
+        try:
+            self._log.partitions(topic)
+        except NotFound:
+            self._forget_some()
+            self._missing[topic] = now_s + ASK_AGAIN_S
+            _refuse(pool)
+        self._missing.pop(topic, None)
+        self._there.add(topic)
+
+    def _forget_some(self) -> None:
+        while len(self._missing) >= _MISSING_MAX:
+            self._missing.pop(next(iter(self._missing)))
+
+
+def _refuse(pool: str) -> None:
+    raise NotFound(
+        f"There is no pool {pool!r}: it has no topics",
+        pointer="/pool",
+        hint="Add it to `pools` in waterclock.toml (or WATERCLOCK_POOLS) and run `waterclock up` or `waterclock init`",
+    )
