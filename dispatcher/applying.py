@@ -1,7 +1,8 @@
 """A batch of commands, applied in log order: rows first, commit second (design §6).
 
 All decisions are made before anything is written, and nothing in memory changes before the store has acknowledged:
-where Cassandra is away the commands simply wait in the inbox, and the loaded window keeps firing.
+where Cassandra is away the commands simply wait in the inbox, and the loaded window keeps firing. Whoever asked for an
+answer gets it in the same round; a repeat of an intention that was served changes nothing and is always answered.
 """
 
 from __future__ import annotations
@@ -9,15 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from waterclock.log.port import Record
-from waterclock.model.errors import RequestError, UndecodableRecord
+from waterclock.model.document import is_pool_name
+from waterclock.model.errors import NotFound, RequestError, UndecodableRecord
+from waterclock.model.events import KeyState
 from waterclock.model.ids import Instant, ordinal, partition_of, split_job_id
-from waterclock.model.job import Command, JobStatus, JobVersion, Tier
+from waterclock.model.job import Command, JobSpec, JobStatus, JobVersion, Tier
 from waterclock.model.schedule import next_fire
 from waterclock.store.port import DueDelete, JobChange, TimeIndex
 from waterclock.wire import codec
+from waterclock.wire.messages import key_of_state
+from waterclock.wire.pools import Pools
 
-from . import commands
+from . import answers, commands
 from .emit import Emitter
+from .keys import Intention, check_body, intention_of, is_repeat
 from .owed import in_force
 from .rows import Ahead, rows_ahead, void_row, void_rows
 from .shard import Decided, Shard
@@ -27,7 +33,7 @@ BATCH = 500
 
 @dataclass(slots=True)
 class _Plan:
-    """What one command will change, not yet carried out."""
+    """What one command will change, not yet carried out. ``served``: what is kept of its intention."""
 
     record: Record
     command: Command
@@ -36,14 +42,26 @@ class _Plan:
     before: tuple[JobVersion, ...] = ()
     ahead: Ahead = field(default_factory=lambda: Ahead([], []))
     deletes: list[DueDelete] = field(default_factory=list)
+    served: KeyState | None = None
 
 
 @dataclass(slots=True)
 class _Refusal:
-    """A command that is not carried out."""
+    """A command that is not carried out. ``command`` None: it cannot be read. ``revision``: what stands."""
 
     record: Record
     error: RequestError
+    command: Command | None = None
+    revision: int = 0
+
+
+@dataclass(slots=True)
+class _Repeat:
+    """A command whose intention was served already."""
+
+    record: Record
+    command: Command
+    first: KeyState
 
 
 class _Known:
@@ -54,6 +72,9 @@ class _Known:
         self._index = index
         self._versions: dict[str, list[JobVersion]] = {}
         self.decided = dict(shard.decided)
+        self.served: dict[str, KeyState] = {}
+        """Intentions that this batch serves."""
+        self._served_keys_count = 0
         first: dict[str, int] = {}
         for record, command in read:
             first.setdefault(command.job_id, ordinal(shard.generation, record.offset))
@@ -85,8 +106,29 @@ class _Known:
     def add(self, version: JobVersion) -> None:
         self._versions[version.job_id].insert(0, version)
 
+    def revision_of(self, job_id: str) -> int:
+        """The revision that stands; 0 where there is no such job."""
+        versions = self._versions[job_id]
+        return versions[0].revision if versions else 0
 
-def apply_commands(shard: Shard, index: TimeIndex, out: Emitter, now: Instant, window_end: Instant) -> int:
+    def first_of(self, intention: Intention, place: commands.Place) -> KeyState | None:
+        """The command that served this intention before. Raises KeyReused, Busy."""
+        state_key = intention.state_key
+        first = self.served.get(state_key) or self._shard.keys.get(state_key)
+        if first is not None and is_repeat(first, place):
+            check_body(first, intention)
+            return first
+        self._shard.keys.check_room(state_key, self._served_keys_count)
+        return None
+
+    def serve(self, intention: Intention, state: KeyState) -> None:
+        self._served_keys_count += bool(state.key)
+        self.served[intention.state_key] = state
+
+
+def apply_commands(
+    shard: Shard, index: TimeIndex, pools: Pools, out: Emitter, now: Instant, window_end: Instant
+) -> int:
     """Apply what waits in the inbox, at most ``BATCH``; returns how many records were taken from it.
 
     ``window_end``: no owner has written rows ahead beyond the first fire after it. Raises BackendDown, WriteUnknown:
@@ -95,23 +137,73 @@ def apply_commands(shard: Shard, index: TimeIndex, out: Emitter, now: Instant, w
     batch = [shard.inbox[i] for i in range(min(BATCH, len(shard.inbox)))]
     if not batch:
         return 0
+    shard.keys.expire(batch[0].offset, batch[0].timestamp_us)
     read, refusals = _read(shard, batch)
     known = _Known(shard, index, read)
-    plans: list[_Plan] = []
+    decisions: list[_Plan | _Refusal | _Repeat] = [*refusals]
     for record, command in read:
         try:
-            plans.append(_plan(shard, known, record, command, window_end))
+            decisions.append(_decide(shard, known, pools, record, command, window_end))
         except RequestError as error:
-            refusals.append(_Refusal(record, error))
-    index.apply([_change(plan) for plan in plans])
-    for plan in plans:
-        _carry_out(shard, out, plan, now)
-    for refusal in refusals:
-        out.reject(refusal.record, refusal.error, now)
+            decisions.append(_Refusal(record, error, command, known.revision_of(command.job_id)))
+    decisions.sort(key=lambda decision: decision.record.offset)
+    index.apply([_change(decision) for decision in decisions if isinstance(decision, _Plan)])
+    _forget_keys(shard, out)
+    for decision in decisions:
+        _carry_out(shard, out, decision, now)
     for _ in batch:
         shard.inbox.popleft()
     shard.next_offset = batch[-1].offset + 1
     return len(batch)
+
+
+def _decide(
+    shard: Shard, known: _Known, pools: Pools, record: Record, command: Command, window_end: Instant
+) -> _Plan | _Repeat:
+    """What becomes of one command. Raises RequestError (refused), BackendDown."""
+    place = commands.Place(shard.generation, record.partition, record.offset, record.timestamp_us)
+    intention = intention_of(command)
+    first = None if intention is None else known.first_of(intention, place)
+    if first is not None:
+        return _Repeat(record, command, first)
+    if command.spec is not None:
+        _check_pool(pools, command.spec)
+    plan = _plan(shard, known, record, command, place, window_end)
+    if intention is not None:
+        plan.served = _served(plan, intention)
+        known.serve(intention, plan.served)
+    return plan
+
+
+def _check_pool(pools: Pools, spec: JobSpec) -> None:
+    """Refuse a pool without topics: an unknown topic would block every round of the shard (kafka.md 3.3)."""
+    if spec.pool == "default" or not is_pool_name(spec.pool):
+        return  # what is no name at all is refused with the rest of the spec
+    try:
+        pools.check(spec.tier, spec.pool)
+    except NotFound as error:  # it is the request that is wrong: the job itself may well exist
+        raise RequestError(error.message, pointer=error.pointer, hint=error.hint) from error
+
+
+def _served(plan: _Plan, intention: Intention) -> KeyState:
+    command, record = plan.command, plan.record
+    return KeyState(
+        job_id=command.job_id,
+        key=command.idempotency_key,
+        body_hash=intention.body_hash,
+        command_id=command.command_id,
+        offset=record.offset,
+        revision=plan.applied.row.revision,
+        run_id=plan.applied.triggered,
+        stamp_at=record.timestamp_us,
+    )
+
+
+def _forget_keys(shard: Shard, out: Emitter) -> None:
+    """Before anything new is kept: a key that is over may be served again in this very round."""
+    for state_key in shard.keys.forgotten:
+        out.state_forgotten(shard.partition, state_key)
+    shard.keys.forgotten.clear()
 
 
 def _read(shard: Shard, batch: list[Record]) -> tuple[list[tuple[Record, Command]], list[_Refusal]]:
@@ -134,14 +226,15 @@ def _read(shard: Shard, batch: list[Record]) -> tuple[list[tuple[Record, Command
     return read, refusals
 
 
-def _plan(shard: Shard, known: _Known, record: Record, command: Command, window_end: Instant) -> _Plan:
+def _plan(
+    shard: Shard, known: _Known, record: Record, command: Command, place: commands.Place, window_end: Instant
+) -> _Plan:
     job_id = command.job_id
     decided = known.decided.get(job_id)
     cursor = shard.cursor
     edge_at = cursor.edge_for(known.tier_of(job_id, command, cursor.due_at), job_id)
     edge_at = max(edge_at, decided.at) if decided else edge_at
     versions = known.versions(job_id, edge_at)
-    place = commands.Place(shard.generation, record.partition, record.offset, record.timestamp_us)
     paused_from = decided.at if decided and decided.paused else 0
     applied = commands.apply(command, place, versions, edge_at, paused_from, known.fresh_from(job_id))
     if applied.version is not None and applied.decided_at is None and cursor.job_id and edge_at == cursor.due_at:
@@ -177,8 +270,26 @@ def _change(plan: _Plan) -> JobChange:
     return JobChange(plan.applied.row, plan.applied.version, tuple(plan.ahead.rows), tuple(plan.deletes))
 
 
-def _carry_out(shard: Shard, out: Emitter, plan: _Plan, now: Instant) -> None:
-    """Make memory and the round say what the store says already."""
+def _carry_out(shard: Shard, out: Emitter, decision: _Plan | _Refusal | _Repeat, now: Instant) -> None:
+    """Make memory and the round say what was decided, and what the store says already."""
+    match decision:
+        case _Plan():
+            _change_course(shard, out, decision, now)
+            if decision.served is not None:
+                state_key = key_of_state(decision.served.job_id, decision.served.key, decision.served.command_id)
+                shard.keys.keep(state_key, out.key_served(shard.partition, decision.served))
+            if decision.command.answer:
+                answer = answers.of_applied(decision.command, decision.record, decision.applied)
+                out.answered(decision.command.job_id, answer, now)
+        case _Repeat(record, command, first):
+            out.answered(command.job_id, answers.of_repeat(command, record, first), now)
+        case _Refusal(record, error, command, revision):
+            out.reject(record, error, now)
+            if command is not None and command.answer:
+                out.answered(command.job_id, answers.of_refusal(command, record, error, revision), now)
+
+
+def _change_course(shard: Shard, out: Emitter, plan: _Plan, now: Instant) -> None:
     applied, version = plan.applied, plan.applied.version
     for skipped, reason in applied.skipped:
         out.skip(skipped, reason, now=now)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from waterclock.model.document import HANDLER_MAX, PAYLOAD_MAX
+from waterclock.model.document import HANDLER_MAX, PAYLOAD_MAX, is_pool_name
 from waterclock.model.errors import Conflict, NotFound, RequestError
-from waterclock.model.ids import Instant, ordinal
+from waterclock.model.executor_document import check_executor
+from waterclock.model.ids import Instant, make_run_id, ordinal
 from waterclock.model.job import MUST_BE_NEW, Command, CommandKind, Every, JobSpec, JobStatus, JobVersion, Once
 from waterclock.model.schedule import check_schedule
 from waterclock.store.port import JobRow
@@ -48,6 +49,13 @@ class Applied(NamedTuple):
     decided_at: Instant | None = None
     run_at: Instant | None = None
     series: int = 0
+
+    @property
+    def triggered(self) -> str:
+        """The id of the run that a trigger makes, else ""."""
+        if not self.series or self.run_at is None:
+            return ""
+        return make_run_id(self.row.job_id, self.run_at, self.series)
 
 
 def apply(
@@ -153,9 +161,16 @@ def _check(spec: JobSpec) -> None:
     if len(spec.handler) > HANDLER_MAX:
         raise RequestError(f"the handler's name has {len(spec.handler)} characters", pointer="/spec/handler",
                            hint=f"At most {HANDLER_MAX}")  # fmt: skip
-    if spec.pool != "default":
-        # Its topic would be missing, and an unknown topic blocks every round of the shard (kafka.md 3.3).
-        raise RequestError(f"there is no pool {spec.pool!r}", pointer="/spec/pool", hint="Use the pool 'default'")
+    if bool(spec.handler) == (spec.executor is not None):
+        raise RequestError(
+            "a job has either a handler or an executor", pointer="/spec/handler", hint="Give exactly one of them"
+        )
+    if spec.executor is not None:
+        check_executor(spec.executor)
+    if not is_pool_name(spec.pool):
+        raise RequestError(
+            f"{spec.pool[:80]!r} is not a pool", pointer="/pool", hint="1 to 63 of a-z, 0-9, '.', '_' and '-'"
+        )
 
 
 def _check_payload(payload: bytes) -> None:

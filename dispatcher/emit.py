@@ -5,8 +5,10 @@ from __future__ import annotations
 from waterclock.log.port import Outgoing, Record
 from waterclock.model.errors import RequestError
 from waterclock.model.events import (
+    Answered,
     EventKind,
     JobState,
+    KeyState,
     Origin,
     Pending,
     Reject,
@@ -24,6 +26,7 @@ from waterclock.wire import messages
 from waterclock.wire.names import Names
 from waterclock.wire.template import PendingTemplate, WorkTemplate
 
+from .envelope import size_of
 from .misfire import SkipRange
 from .shard import Decided
 
@@ -33,8 +36,8 @@ _ROLE = "dispatcher"
 _TEMPLATES_MAX = 50_000
 """About 2 KB each and the payload. At the bound all are dropped: they are made again as they are needed."""
 
-_PAYLOAD_KEPT_MAX = 2_048
-"""Bytes of payload up to which templates are kept: 50,000 times 64 KiB would be 3 GB."""
+_CONSTANTS_KEPT_MAX = 2_048
+"""Bytes of payload and executor up to which templates are kept: 50,000 times 64 KiB would be 3 GB."""
 
 
 class Templates:
@@ -48,7 +51,7 @@ class Templates:
         """The two templates of a version's scheduled runs."""
         key = (version.job_id, version.revision)
         made = self._made.get(key)
-        if made is None and len(version.spec.payload) > _PAYLOAD_KEPT_MAX:
+        if made is None and size_of(version.spec) > _CONSTANTS_KEPT_MAX:
             return _templates(self.names, version, Origin.SCHEDULE, version.spec.payload)
         if made is None:
             if len(self._made) >= _TEMPLATES_MAX:
@@ -134,6 +137,21 @@ class Emitter:
         event = RunEvent(EventKind.REVISED, version.job_id, "", now, detail=detail)
         self.messages.append(messages.event_message(self._names, event))
 
+    def answered(self, job_id: str, answer: Answered, now: Instant) -> None:
+        """Say what became of a command."""
+        event = RunEvent(EventKind.ANSWERED, job_id, "", now, detail=answer)
+        self.messages.append(messages.event_message(self._names, event))
+
+    def key_served(self, partition: int, state: KeyState) -> bytes:
+        """Keep an intention that was served; returns what the state topic holds of it."""
+        message = messages.key_state_message(self._names, _ROLE, partition, state)
+        self.messages.append(message)
+        return message.value or b""
+
+    def state_forgotten(self, partition: int, key: str) -> None:
+        """Forget what the state topic holds under ``key``."""
+        self.messages.append(messages.state_tombstone(self._names, _ROLE, partition, key))
+
     def reject(self, record: Record, error: RequestError, now: Instant) -> None:
         """Forward a command that cannot be read, or is refused, with its bytes and the reason."""
         self.messages.append(rejection(self._names, record, error, now))
@@ -141,7 +159,7 @@ class Emitter:
     def job_decided(self, partition: int, job_id: str, decided: Decided | None) -> None:
         """Keep, or with None forget, up to where a job's fires are decided."""
         if decided is None:
-            self.messages.append(messages.state_tombstone(self._names, _ROLE, partition, job_id))
+            self.state_forgotten(partition, job_id)
             return
         state = JobState(job_id, decided.at, decided.paused)
         self.messages.append(messages.job_state_message(self._names, _ROLE, partition, state))

@@ -12,6 +12,7 @@ import orjson
 
 from waterclock.model.document import spec_from_json, spec_to_json
 from waterclock.model.errors import UndecodableRecord
+from waterclock.model.executor import executor_to_json
 from waterclock.model.ids import Instant
 from waterclock.model.job import JobSpec, JobVersion
 
@@ -28,13 +29,18 @@ _seal_kept = lru_cache(maxsize=16_384)(_seal)
 
 def seal(version: JobVersion) -> bytes:
     """The envelope of a version's rows."""
-    make = _seal_kept if len(version.spec.payload) <= _KEPT_MAX_BYTES else _seal
+    make = _seal_kept if size_of(version.spec) <= _KEPT_MAX_BYTES else _seal
     return make(version.stamp_at, version.anchor_at, version.spec)
 
 
 def unseal(env: bytes) -> tuple[Instant, Instant, JobSpec]:
     """(stamp, anchor, spec) of an envelope. Raises UndecodableRecord."""
     return (_unseal_kept if len(env) <= _KEPT_MAX_BYTES else _unseal)(env)
+
+
+def size_of(spec: JobSpec) -> int:
+    """About how many bytes of a spec depend on what people wrote: its payload and its executor."""
+    return len(spec.payload) + (len(executor_to_json(spec.executor)) if spec.executor else 0)
 
 
 def kept_count() -> int:

@@ -20,6 +20,7 @@ from waterclock.model.ids import US_PER_S, Instant
 from waterclock.store.port import TimeIndex
 from waterclock.transact import Round, Rounds
 from waterclock.wire.names import Names
+from waterclock.wire.pools import Pools
 
 from . import applying, deciding, window
 from .emit import Emitter, Templates
@@ -68,6 +69,7 @@ class Dispatcher:
         self._index = index
         self._names = names
         self._templates = Templates(names)
+        self._pools = Pools(log, names, clock)
         self._generation = generation
         self._pace = pace or Pace()
         self._partitions = log.partitions(names.commands)
@@ -214,7 +216,7 @@ class Dispatcher:
             shard.cursor = shard.cursor.after_due_time()
         window_end = now + round((self._pace.look_ahead_s + 60) * US_PER_S)
         try:
-            applying.apply_commands(shard, self._index, out, now, window_end)
+            applying.apply_commands(shard, self._index, self._pools, out, now, window_end)
         except BackendDown as down:
             self._note_store_down(down)
 

@@ -14,6 +14,7 @@ from waterclock.log.port import Record
 from waterclock.model.ids import US_PER_MINUTE, Instant, minute_of, ordinal, slot_of, slots_of_partition
 from waterclock.model.job import JobStatus, JobVersion
 
+from .keys import Keys
 from .owed import in_force
 from .position import Position
 from .timeline import Timeline
@@ -42,6 +43,7 @@ class Shard:
         """A heap, earliest first: a catch-up of many jobs must not be walked through in every round."""
         self.lately: dict[str, list[JobVersion]] = {}
         """Versions, newest first, of the jobs revised within the last hour: what ghosts are told by."""
+        self.keys = Keys()
         self.timeline = Timeline()
         self.loaded_minute = minute_of(cursor.due_at)
         """The first minute that is not wholly loaded."""

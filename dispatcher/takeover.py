@@ -17,13 +17,24 @@ from typing import NamedTuple
 from waterclock.log.port import Committed, Isolation, Log, Record, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.errors import UndecodableRecord
-from waterclock.model.events import EventKind, JobState, Pending, Revised, RunEvent, ShardState, Skipped
+from waterclock.model.events import (
+    Answered,
+    CommandVerdict,
+    EventKind,
+    JobState,
+    Pending,
+    Revised,
+    RunEvent,
+    ShardState,
+    Skipped,
+)
 from waterclock.model.ids import US_PER_S, Instant, offset_of, parse_run_id
 from waterclock.store.port import TimeIndex
 from waterclock.wire import codec
 from waterclock.wire.messages import CURSOR_KEY
 from waterclock.wire.names import Names
 
+from .keys import Keys, is_key_of_state
 from .position import Position, decode_cursor
 from .shard import Decided, Shard
 
@@ -31,10 +42,11 @@ _LATELY_US = 3_600 * US_PER_S
 
 
 class Kept(NamedTuple):
-    """What the state topic keeps for a shard: the copy of the cursor, and jobs decided ahead of it."""
+    """What the state topic keeps for a shard: the copy of the cursor, jobs decided ahead of it, intentions served."""
 
     copy: ShardState | None
     jobs: dict[str, JobState]
+    keys: Keys
 
 
 class Start(NamedTuple):
@@ -64,6 +76,7 @@ def take_over(
     shard = Shard(partition, partitions, generation, start.cursor, start.next_offset)
     for job_id, state in kept.jobs.items():
         shard.decide_ahead(job_id, Decided(state.decided_at, state.paused))
+    shard.keys = kept.keys
     _learn_versions(log, index, shard, commands, min(now, start.cursor.due_at) - _LATELY_US)
     shard.caught_up_at = log.high_watermark(commands)
     return shard
@@ -72,15 +85,22 @@ def take_over(
 def _read_state(log: Log, partition: TopicPartition) -> Kept:
     copy: ShardState | None = None
     jobs: dict[str, JobState] = {}
+    keys = Keys()
     for record in _whole(log, partition, log.low_watermark(partition)):
         key = (record.key or b"").decode()
-        if record.value is None:
+        if is_key_of_state(key):
+            # Not decoded: there may be a hundred thousand, and nearly all of them are never looked at.
+            if record.value is None:
+                keys.drop(key)
+            else:
+                keys.keep(key, record.value)
+        elif record.value is None:
             jobs.pop(key, None)
         elif key == CURSOR_KEY:
             copy = codec.decode_shard_state(record.value)
         else:
             jobs[key] = codec.decode_job_state(record.value)
-    return Kept(copy, jobs)
+    return Kept(copy, jobs, keys)
 
 
 def _whole(log: Log, partition: TopicPartition, start: int) -> Iterable[Record]:
@@ -129,6 +149,8 @@ def _command_offset(event: RunEvent) -> int:
     """The command that an event proves to be applied: -1 where it proves none."""
     if isinstance(event.detail, Revised):
         return offset_of(event.detail.revision)
+    if isinstance(event.detail, Answered) and event.detail.verdict != CommandVerdict.REFUSED:
+        return event.detail.offset  # a refusal may speak of a command that lies in a partition where it does not belong
     if event.kind is EventKind.PENDING:
         series = parse_run_id(event.run_id).series
         return offset_of(series) if series else -1

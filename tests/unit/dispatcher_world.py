@@ -36,6 +36,7 @@ class World:
         self.outside = MemoryLog(self.cluster, "outside")
         self.pace = pace
         self.lives = 0
+        self.sent_count = 0
         self.dispatcher = self.start()
 
     def start(self, instance: str = "d1") -> Dispatcher:
@@ -51,7 +52,9 @@ class World:
         self.dispatcher = self.start()
 
     def command(self, kind: CommandKind, job_id: str, spec: JobSpec | None = None, **more: object) -> int:
-        command = Command(kind, job_id, f"c{self.clock.now()}", "test", self.clock.now(), spec=spec, **more)  # type: ignore[arg-type]
+        self.sent_count += 1
+        command_id = more.pop("command_id", f"c{self.sent_count}")
+        command = Command(kind, job_id, command_id, "test", self.clock.now(), spec=spec, **more)  # type: ignore[arg-type]
         appender = self.outside.appender()
         ticket = appender.append(messages.command_message(NAMES, command))
         appender.flush(1.0)

@@ -35,6 +35,9 @@ PAYLOAD_MAX = 65_536
 
 HANDLER_MAX = 128
 
+KEY_MAX = 300
+"""Characters of an idempotency key and of a command id, as the shard owner takes them; doors may allow fewer."""
+
 _KINDS = ("cron", "every", "at")
 _CRON_KEYS = ("zone", "seconds", "gap", "fold")
 _WORK_KEYS = ("handler", *EXECUTORS, "callback_url")
@@ -74,6 +77,11 @@ def spec_from_document(document: object, *, job_id: str = "") -> JobSpec:
         executor=executor,
         at_most_once=_flag(document, "at_most_once", "true: called once or never, and not tried again"),
     )
+
+
+def is_pool_name(text: str) -> bool:
+    """Whether a pool may be called so."""
+    return _POOL.match(text) is not None
 
 
 def spec_to_document(spec: JobSpec) -> dict[str, Any]:

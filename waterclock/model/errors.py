@@ -21,10 +21,12 @@ class WaterclockError(Exception):
 class RequestError(WaterclockError):
     """The caller asked for something that cannot be: says what, where (``pointer``) and what to do (``hint``).
 
-    ``pointer`` is an RFC 6901 JSON pointer into the request ("" = the whole request).
+    ``pointer`` is an RFC 6901 JSON pointer into the request ("" = the whole request). ``problem`` is the kind of the
+    refusal as answers carry it: a stable slug.
     """
 
     exit_code = 2
+    problem = "invalid"
 
     def __init__(self, message: str, *, pointer: str = "", hint: str = "") -> None:
         super().__init__(message)
@@ -42,12 +44,31 @@ class NotFound(RequestError):
     """The job or run named does not exist."""
 
     exit_code = 3
+    problem = "not-found"
 
 
 class Conflict(RequestError):
     """The request contradicts what stands: another revision, a deleted job, a name that is taken."""
 
     exit_code = 4
+    problem = "conflict"
+
+
+class KeyReused(Conflict):
+    """An idempotency key that was served is used again, for something else. ``first_command_id``: what it was for."""
+
+    problem = "key-reused"
+
+    def __init__(self, message: str, *, first_command_id: str, pointer: str = "", hint: str = "") -> None:
+        super().__init__(message, pointer=pointer, hint=hint)
+        self.first_command_id = first_command_id
+
+
+class Busy(RequestError):
+    """Nothing is wrong with the request, but a bound of ours is reached: the same request may be accepted later."""
+
+    exit_code = 1
+    problem = "busy"
 
 
 class UndecodableRecord(RequestError):

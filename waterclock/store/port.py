@@ -71,8 +71,9 @@ class JobRow(NamedTuple):
 class JobChange(NamedTuple):
     """Everything that one applied command writes. ``version`` is None where it makes none (trigger, no change).
 
-    Written in the order versions, due deletes and writes, look-ups, ``jobs`` last; all with the command's stamp, save
-    the deletes, which carry their own.
+    Written in the order versions, due deletes and writes, look-ups, ``jobs`` last. Each row carries its own stamp: that
+    of the command, but for ``jobs`` (the stamp of the version that stands, so that equal cells meet equal ones) and the
+    deletes.
     """
 
     job: JobRow

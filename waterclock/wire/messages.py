@@ -203,14 +203,19 @@ def job_state_message(names: Names, role: str, partition: int, state: JobState) 
     )
 
 
-def key_of_state(job_id: str, key: str) -> str:
-    """The key of a KeyState in a state topic: ``key/<job id>/<hash of the idempotency key>``; no job id has a slash."""
-    return f"key/{job_id}/{blake2b(key.encode(), digest_size=16).hexdigest()}"
+KEY_PREFIX, ID_PREFIX = "key/", "id/"
+"""How the keys of KeyStates begin in a state topic; a job id, which has no slash, can never be the same."""
+
+
+def key_of_state(job_id: str, key: str, command_id: str) -> str:
+    """The key of a KeyState: ``key/<job id>/<hash of the key>``; without a key ``id/...``, of the command id."""
+    prefix, intention = (KEY_PREFIX, key) if key else (ID_PREFIX, command_id)
+    return f"{prefix}{job_id}/{blake2b(intention.encode(), digest_size=16).hexdigest()}"
 
 
 def key_state_message(names: Names, role: str, partition: int, state: KeyState) -> Outgoing:
     """An intention that was served, in the job's partition."""
-    key = key_of_state(state.job_id, state.key).encode()
+    key = key_of_state(state.job_id, state.key, state.command_id).encode()
     return Outgoing(names.state(role), key, codec.encode_key_state(state), headers.TAIL, partition=partition)
 
 

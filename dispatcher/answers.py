@@ -1,0 +1,55 @@
+"""What is said of a command: ANSWERED, in the round that decides it. Pure.
+
+Whoever wrote the command waits for this on run-events, by its id; nothing else depends on it, and no run is touched.
+"""
+
+from __future__ import annotations
+
+from waterclock.log.port import Record
+from waterclock.model.errors import KeyReused, RequestError
+from waterclock.model.events import Answered, CommandVerdict, KeyState
+from waterclock.model.job import Command
+
+from .commands import Applied
+
+_TEXT_MAX = 500
+"""Characters of a message, a pointer or a hint: some quote what the sender wrote."""
+
+
+def of_applied(command: Command, record: Record, applied: Applied) -> Answered:
+    """The command was carried out, or asked for what stood already."""
+    changed = applied.version is not None or applied.run_at is not None
+    return Answered(
+        command_id=command.command_id,
+        offset=record.offset,
+        verdict=CommandVerdict.APPLIED if changed else CommandVerdict.UNCHANGED,
+        revision=applied.row.revision,
+        run_id=applied.triggered,
+    )
+
+
+def of_repeat(command: Command, record: Record, first: KeyState) -> Answered:
+    """The intention was served before: what became of it then."""
+    return Answered(
+        command_id=command.command_id,
+        offset=record.offset,
+        verdict=CommandVerdict.REPEATED,
+        revision=first.revision,
+        run_id=first.run_id,
+        first_command_id=first.command_id,
+    )
+
+
+def of_refusal(command: Command, record: Record, error: RequestError, revision: int) -> Answered:
+    """Nothing was done; ``revision`` is what stands."""
+    return Answered(
+        command_id=command.command_id,
+        offset=record.offset,
+        verdict=CommandVerdict.REFUSED,
+        revision=revision,
+        problem=error.problem,
+        message=error.message[:_TEXT_MAX],
+        pointer=error.pointer[:_TEXT_MAX],
+        hint=error.hint[:_TEXT_MAX],
+        first_command_id=error.first_command_id if isinstance(error, KeyReused) else "",
+    )

@@ -1,0 +1,156 @@
+"""Intentions that were served: the idempotency keys of a shard's commands, kept for 24 hours (design §6).
+
+A command of the same job with the same key is a repeat, and is ignored; one with another body is refused. Where there
+is no key the command's id stands in, so that a producer which sends a record twice changes nothing the second time.
+
+What must hold: a replayed command decides alike. So whether a command is a repeat follows from stamps and offsets
+alone: the first one lies below it in the log (never the command itself, which a replay meets in the state topic), and
+at most 24 hours of append time before it. Memory holds that much or more, never less: what is over is dropped later, in
+slices, by the commands' stamps and never by a clock.
+
+The bounds. A key that somebody gave is a promise: it is never forgotten early, and where ``KEYS_MAX`` of them are kept
+a further command with a key is refused as busy. An id that stands in is a courtesy: it reaches back ``ID_OFFSETS``
+offsets of the partition at most (a producer's repeats come within seconds), so a bulk load of jobs needs no memory.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from hashlib import blake2b
+from typing import NamedTuple
+
+from waterclock.model.document import KEY_MAX, spec_to_json
+from waterclock.model.errors import Busy, KeyReused, RequestError
+from waterclock.model.events import KeyState
+from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.job import Command
+from waterclock.wire import codec
+from waterclock.wire.messages import ID_PREFIX, KEY_PREFIX, key_of_state
+
+from .commands import Place
+
+WITHIN_US = 24 * 3_600 * US_PER_S
+"""So long after the first a repeat is one, by the brokers' append times."""
+
+KEYS_MAX = 200_000
+"""Keys of one shard, about 400 bytes each."""
+
+ID_OFFSETS = 100_000
+"""How many offsets of its partition a command id reaches back."""
+
+EXPIRE_SLICE = 1_000
+"""How many are forgotten with one batch of commands: twice as many as a batch can add."""
+
+_GRACE_US = 600 * US_PER_S
+"""Kept longer by this: append times of two brokers may differ."""
+
+
+class Intention(NamedTuple):
+    """What a command asks for under which name. ``state_key``: under which it is kept."""
+
+    state_key: str
+    body_hash: bytes
+
+
+def intention_of(command: Command) -> Intention | None:
+    """The command's intention; None where it has neither key nor id. Raises RequestError for one that is too long."""
+    for word, text in (("idempotency_key", command.idempotency_key), ("command_id", command.command_id)):
+        if len(text) > KEY_MAX:
+            raise RequestError(
+                f"the {word} has {len(text)} characters", pointer=f"/{word}", hint=f"At most {KEY_MAX}: send a hash"
+            )
+    if not (command.idempotency_key or command.command_id):
+        return None
+    return Intention(key_of_state(command.job_id, command.idempotency_key, command.command_id), _body_hash(command))
+
+
+def _body_hash(command: Command) -> bytes:
+    """Of what is asked for: who asks, when and why are no part of it. On-disk format, for 24 hours."""
+    spec = b"" if command.spec is None else spec_to_json(command.spec)
+    payload = b"-" if command.payload is None else b"+" + command.payload
+    head = f"{command.kind}|{command.expected_revision}|{len(spec)}|".encode()
+    return blake2b(head + spec + payload, digest_size=16).digest()
+
+
+def is_repeat(first: KeyState, place: Place) -> bool:
+    """Whether a command at ``place`` comes after ``first`` and soon enough to be its repeat."""
+    if first.offset >= place.offset or place.appended_at - first.stamp_at > WITHIN_US:
+        return False
+    return bool(first.key) or place.offset - first.offset <= ID_OFFSETS
+
+
+def check_body(first: KeyState, intention: Intention) -> None:
+    """Refuse another intention under a key that was served: KeyReused."""
+    if first.body_hash != intention.body_hash:
+        word = "idempotency key" if first.key else "command id"
+        raise KeyReused(
+            f"the {word} {first.key or first.command_id} was used for something else",
+            first_command_id=first.command_id,
+            pointer="/idempotency_key" if first.key else "/command_id",
+            hint="A new intention needs a new key",
+        )
+
+
+class Keys:
+    """The intentions of one shard, oldest first. Values are the encoded states: few of them are ever read again."""
+
+    def __init__(self) -> None:
+        self._given: OrderedDict[str, bytes] = OrderedDict()
+        self._standing_in: OrderedDict[str, bytes] = OrderedDict()
+        """Ids apart from given keys, for they end sooner."""
+        self.forgotten: list[str] = []
+        """Keys of the state topic whose tombstones are still to be written, before anything else is."""
+
+    def __len__(self) -> int:
+        return len(self._given) + len(self._standing_in)
+
+    def get(self, state_key: str) -> KeyState | None:
+        """What is kept under a key of the state topic, also where it is over."""
+        value = self._of(state_key).get(state_key)
+        return None if value is None else codec.decode_key_state(value)
+
+    def check_room(self, state_key: str, coming_count: int) -> None:
+        """Refuse one more given key where the bound is reached: Busy. ``coming_count``: new ones of this batch."""
+        kept = self._of(state_key)
+        if kept is self._given and state_key not in kept and len(kept) + coming_count >= KEYS_MAX:
+            raise Busy(
+                f"{KEYS_MAX} idempotency keys of the last 24 hours are kept for this partition, the most there may be",
+                pointer="/idempotency_key",
+                hint="Try again later, or send it without a key where a repeat would do no harm",
+            )
+
+    def keep(self, state_key: str, value: bytes) -> None:
+        """Put a served intention, as its state topic holds it, behind all others."""
+        kept = self._of(state_key)
+        kept[state_key] = value
+        kept.move_to_end(state_key)
+
+    def drop(self, state_key: str) -> None:
+        """Forget one: its tombstone stands in the state topic."""
+        self._of(state_key).pop(state_key, None)
+
+    def expire(self, offset: int, stamp_at: Instant) -> None:
+        """Forget what no command from this place on can repeat, in a slice; not before the last one is written."""
+        if self.forgotten:
+            return
+        for kept in (self._given, self._standing_in):
+            for _ in range(min(EXPIRE_SLICE, len(kept))):
+                state_key, value = next(iter(kept.items()))
+                if not _is_over(codec.decode_key_state(value), offset, stamp_at):
+                    break
+                del kept[state_key]
+                self.forgotten.append(state_key)
+
+    def _of(self, state_key: str) -> OrderedDict[str, bytes]:
+        return self._given if state_key.startswith(KEY_PREFIX) else self._standing_in
+
+
+def _is_over(state: KeyState, offset: int, stamp_at: Instant) -> bool:
+    if stamp_at - state.stamp_at > WITHIN_US + _GRACE_US:
+        return True
+    return not state.key and offset - state.offset > ID_OFFSETS
+
+
+def is_key_of_state(key: str) -> bool:
+    """Whether a record of the state topic is a KeyState, by its key."""
+    return key.startswith((KEY_PREFIX, ID_PREFIX))
