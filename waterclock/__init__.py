@@ -1,25 +1,28 @@
 """The language every role speaks, and the front door for users. Roles import it; it never imports them.
 
-``from waterclock import App`` is all that a module with handlers needs. The front door opens lazily, so that a role
-which needs only ``waterclock.model`` loads nothing else.
+``from waterclock import App`` is all that a module with handlers needs, ``from waterclock import Client`` all that a
+program needs which schedules. The front door opens lazily, so that a role which needs only ``waterclock.model`` loads
+nothing else.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from waterclock.app import App as App
     from waterclock.app import Context as Context
+    from waterclock.clients.client import Client as Client
 
-__all__ = ["App", "Context"]
+__all__ = ["App", "Client", "Context"]
+
+_HOMES = {"App": "waterclock.app", "Client": "waterclock.clients.client", "Context": "waterclock.app"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from waterclock import app  # noqa: PLC0415 - the lazy front door itself
-
-        return getattr(app, name)
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'waterclock' has no attribute {name!r}")
 
 

@@ -1,1 +1,1 @@
-"""What other programs send commands with: by the API, or straight to Kafka."""
+"""Schedule jobs from any Python program: by Kafka, or by the HTTP API."""

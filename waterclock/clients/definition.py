@@ -1,0 +1,71 @@
+"""A job as keyword arguments: the words of the job document, with their types.
+
+The same words as in the command line, the API and JSON job events, checked by the same door
+(``waterclock.model.document.spec_from_document``), so that a mistake is told in the caller's own process.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+
+class HttpDefinition(TypedDict, total=False):
+    """Call a URL. ``timeout``: such as ``30s``; ``secret``: name of a signing secret in the worker's settings."""
+
+    url: str
+    method: str
+    headers: dict[str, str]
+    timeout: str
+    secret: str
+
+
+class GrpcDefinition(TypedDict, total=False):
+    """A unary gRPC call."""
+
+    target: str
+    method: str
+    metadata: dict[str, str]
+    timeout: str
+    tls: bool
+
+
+class ShellDefinition(TypedDict, total=False):
+    """A program on the worker's host, where its operators allow it."""
+
+    argv: list[str]
+    timeout: str
+
+
+class KafkaDefinition(TypedDict, total=False):
+    """A record, written in the transaction that completes the run."""
+
+    topic: str
+    key: str
+    headers: dict[str, str]
+
+
+class JobDefinition(TypedDict, total=False):
+    """One way to the work (``handler``, ``http``, ``callback_url``, ``grpc``, ``shell``, ``kafka``), one schedule
+    (``cron``, ``every``, ``at``), and the rest. Durations as ``5m``, instants as RFC 3339.
+    """
+
+    handler: str
+    http: HttpDefinition
+    callback_url: str
+    grpc: GrpcDefinition
+    shell: ShellDefinition
+    kafka: KafkaDefinition
+    cron: str
+    zone: str
+    seconds: bool
+    gap: Literal["auto", "shift", "skip"]
+    fold: Literal["auto", "first", "both"]
+    every: str
+    start_at: str
+    at: str
+    tier: Literal["high", "medium", "low"]
+    priority: str
+    pool: str
+    payload: Any
+    payload_base64: str
+    at_most_once: bool

@@ -1,0 +1,203 @@
+"""A client of the HTTP API: every verb answers what became of it.
+
+What must hold: a change carries an ``Idempotency-Key`` (one is made where none is given), so that a try that got no
+answer can be made again and counts once. A change that the API accepts but has not seen applied yet (202) is followed
+until it is, for ``timeout_s``. How it fails: as ``exchange.py`` says; NotYetApplied where it was accepted and is still
+open: it will be obeyed, so look at the job, and do not send it again under another key.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Self, TypedDict, Unpack, cast
+from urllib.parse import quote, urlencode
+
+from waterclock.model.errors import BackendDown, Conflict, NotFound, RequestError
+
+from .definition import JobDefinition
+from .exchange import Answer, Exchange
+
+_LOOK_AGAIN_S = 0.2
+_PAGE = 200
+
+
+class JobView(TypedDict, total=False):
+    """A job as the API shows it; its definition's keys stand beside these."""
+
+    job_id: str
+    name: str
+    status: str
+    next_fire_time: str | None
+    tier: str
+    pool: str
+    revision: int
+    created_at: str
+    updated_at: str
+
+
+class StatusView(TypedDict, total=False):
+    """How a job stands."""
+
+    job_id: str
+    status: str
+    last_run: str | None
+    last_run_id: str | None
+    last_run_status: str | None
+    next_run: str | None
+    retry_count: int
+    pool: str
+    revision: int
+
+
+class RunView(TypedDict, total=False):
+    """One run."""
+
+    run_id: str
+    job_id: str
+    status: str
+    fire_time: str | None
+    attempt: int
+    outcome: str | None
+    started_at: str | None
+    ended_at: str | None
+    worker: str | None
+    result: Any
+    error: str | None
+    reason: str | None
+
+
+class Triggered(NamedTuple):
+    """The run that a trigger made."""
+
+    job_id: str
+    run_id: str
+
+
+class NotYetApplied(BackendDown):
+    """The command was accepted and nobody has obeyed it in time. ``operation_id`` names it: it is not lost."""
+
+    def __init__(self, operation_id: str, job_id: str) -> None:
+        super().__init__("the dispatcher", f"the command {operation_id} for {job_id} was accepted and waits")
+        self.operation_id = operation_id
+        self.job_id = job_id
+
+
+class HttpClient:
+    """See ``Client.http``. ``name`` is a job's name in the tenant of the key, or its whole id."""
+
+    def __init__(self, url: str, key: str = "", *, timeout_s: float = 10.0, allow_plain_http: bool = False) -> None:
+        self._exchange = Exchange(url, key, timeout_s=timeout_s, allow_plain_http=allow_plain_http)
+        self._timeout_s = timeout_s
+
+    def create(self, name: str = "", *, idempotency_key: str = "", **job: Unpack[JobDefinition]) -> JobView:
+        """Define a job. The same definition again changes nothing; another one under its name is a Conflict."""
+        body = {**job, **({"name": name} if name else {})}
+        return self._job(self._change("POST", "/jobs", body, idempotency_key))
+
+    def update(
+        self, name: str, *, revision: int = 0, idempotency_key: str = "", **changes: Unpack[JobDefinition]
+    ) -> JobView:
+        """Change a job: only what is named changes. ``revision``: refuse with Conflict unless it stands; 0: any."""
+        return self._job(self._change("PATCH", _path(name), changes, idempotency_key, _match(revision) or "*"))
+
+    def pause(self, name: str, *, revision: int = 0, idempotency_key: str = "") -> JobView:
+        """Stop a job from firing; its fires count as paused until it is resumed."""
+        return self._job(self._change("POST", f"{_path(name)}/pause", None, idempotency_key, _match(revision)))
+
+    def resume(self, name: str, *, revision: int = 0, idempotency_key: str = "") -> JobView:
+        """Let a paused job fire again."""
+        return self._job(self._change("POST", f"{_path(name)}/resume", None, idempotency_key, _match(revision)))
+
+    def delete(self, name: str, *, revision: int = 0, idempotency_key: str = "") -> None:
+        """End a job. Its history stays for 30 days."""
+        self._change("DELETE", _path(name), None, idempotency_key, _match(revision))
+
+    def trigger(self, name: str, *, payload: Any = None, idempotency_key: str = "") -> Triggered:
+        """Run a job now. ``payload``, any JSON value, stands in for the job's own, this once."""
+        body = None if payload is None else {"payload": payload}
+        found = self._change("POST", f"{_path(name)}/trigger", body, idempotency_key).body
+        return Triggered(str(found["job_id"]), str(found["run_id"]))
+
+    def job(self, name: str) -> JobView:
+        """A job as it stands. Raises NotFound."""
+        return cast("JobView", self._exchange.ask("GET", _path(name)).body)
+
+    def status(self, name: str) -> StatusView:
+        """How a job stands: its last run, its next one. Raises NotFound."""
+        return cast("StatusView", self._exchange.ask("GET", f"{_path(name)}/status").body)
+
+    def jobs(self) -> Iterator[JobView]:
+        """All jobs of the tenant, newest first, asked for page by page as they are taken; without payloads."""
+        return cast("Iterator[JobView]", self._pages("/jobs", "jobs"))
+
+    def runs(self, name: str) -> Iterator[RunView]:
+        """The runs of a job, newest fire first, asked for page by page as they are taken."""
+        return cast("Iterator[RunView]", self._pages(f"{_path(name)}/runs", "runs"))
+
+    def run(self, run_id: str) -> RunView:
+        """A run. Raises NotFound; history may lag behind the log by a second or so."""
+        return cast("RunView", self._exchange.ask("GET", f"/runs/{quote(run_id, safe='')}").body)
+
+    def close(self) -> None:
+        """Give the connection up."""
+        self._exchange.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _change(
+        self, method: str, path: str, body: Mapping[str, Any] | None, idempotency_key: str, match: str = ""
+    ) -> Answer:
+        headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
+        if match:
+            headers["If-Match"] = match
+        answer = self._exchange.ask(method, path, body, headers, has_body=body is not None)
+        return self._followed(answer) if answer.status == 202 else answer
+
+    def _followed(self, accepted: Answer) -> Answer:
+        """The operation, once it is over, in the form of what it stands for."""
+        operation = accepted.body
+        until_s = time.monotonic() + self._timeout_s
+        while operation["status"] == "pending":
+            if time.monotonic() > until_s:
+                raise NotYetApplied(operation["operation_id"], operation["job_id"])
+            time.sleep(_LOOK_AGAIN_S)
+            operation = self._exchange.ask("GET", f"/operations/{quote(operation['operation_id'], safe='')}").body
+        if operation["status"] == "refused":
+            raise _refused(operation.get("problem") or {})
+        return Answer(200, operation, {})
+
+    def _job(self, answer: Answer) -> JobView:
+        if "operation_id" in answer.body:
+            return self.job(answer.body["job_id"])
+        return cast("JobView", answer.body)
+
+    def _pages(self, path: str, field: str) -> Iterator[Any]:
+        cursor: str | None = None
+        while True:
+            asked = {"limit": str(_PAGE), **({"cursor": cursor} if cursor else {})}
+            page = self._exchange.ask("GET", f"{path}?{urlencode(asked)}").body
+            yield from page[field]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+
+def _path(name: str) -> str:
+    return f"/jobs/{quote(name, safe=':')}"
+
+
+def _match(revision: int) -> str:
+    return f'"{revision}"' if revision else ""
+
+
+def _refused(problem: Mapping[str, Any]) -> RequestError:
+    detail = str(problem.get("detail") or "the command was refused")
+    slug = str(problem.get("type", "")).rpartition(":")[2]
+    kind: type[RequestError] = {"not-found": NotFound, "stale": Conflict, "exists": Conflict}.get(slug, RequestError)
+    return kind(detail)
