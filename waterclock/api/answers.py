@@ -1,0 +1,55 @@
+"""Who waits for which command's answer, and the answers that came lately.
+
+What must hold: an answer settles the one who waits for that command; a wait that was given up leaves nothing behind;
+the answers kept for ``GET /operations`` are bounded, the oldest go first (the log still has them).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+
+from waterclock.model.events import Answered
+
+RECENT_MAX = 20_000
+
+
+class Answers:
+    """Belongs to the event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, asyncio.Future[Answered]] = {}
+        self._recent: OrderedDict[str, Answered] = OrderedDict()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    def expect(self, command_id: str) -> asyncio.Future[Answered]:
+        """A future for the answer to this command; call it before the command is sent, and ``forget`` at the end."""
+        future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        self._waiting[command_id] = future
+        return future
+
+    def forget(self, command_id: str) -> None:
+        """Nobody waits for it any more."""
+        self._waiting.pop(command_id, None)
+
+    def settle(self, answer: Answered) -> None:
+        """An answer came."""
+        future = self._waiting.get(answer.command_id)
+        if future is not None and not future.done():
+            future.set_result(answer)
+        self.keep(answer)
+
+    def keep(self, answer: Answered) -> None:
+        """Remember an answer, for those who ask later."""
+        self._recent[answer.command_id] = answer
+        self._recent.move_to_end(answer.command_id)
+        while len(self._recent) > RECENT_MAX:
+            self._recent.popitem(last=False)
+
+    def recent(self, command_id: str) -> Answered | None:
+        """The answer, if it came lately."""
+        return self._recent.get(command_id)

@@ -1,0 +1,46 @@
+"""A change to a job document: RFC 7396 merge patch, and what a person means by naming another kind of schedule.
+
+Pure. ``{"every": "5m"}`` on a cron job replaces the cron: what goes with the old kind goes with it. The same for the
+way to the work (handler, http, ...), the payload's two forms, and the two words for the tier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_FAMILIES: tuple[dict[str, tuple[str, ...]], ...] = (
+    {"cron": ("zone", "seconds", "gap", "fold"), "every": ("start_at",), "at": ()},
+    {"handler": (), "http": (), "grpc": (), "shell": (), "kafka": (), "callback_url": ()},
+    {"payload": (), "payload_base64": ()},
+    {"tier": (), "priority": ()},
+)
+"""Keys of which a job has one, each with those that go with it alone."""
+
+
+def changed(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """The document after the patch; null removes. What comes out is checked like any other document."""
+    kept = dict(document)
+    for family in _FAMILIES:
+        named = [key for key in family if patch.get(key) is not None]
+        if not named:
+            continue
+        for key, followers in family.items():
+            if key not in named:
+                for gone in (key, *followers):
+                    kept.pop(gone, None)
+    result: dict[str, Any] = merged(kept, patch)
+    return result
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """RFC 7396. Depth is bounded by what was read (32)."""
+    if not isinstance(patch, Mapping):
+        return patch
+    result = dict(target) if isinstance(target, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result

@@ -1,0 +1,291 @@
+"""Routes of jobs: define, look at, change, trigger. Every change is a command; the dispatcher has the last word."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import orjson
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from waterclock.model.document import PAYLOAD_MAX, spec_to_document
+from waterclock.model.errors import RequestError
+from waterclock.model.job import MUST_BE_NEW, CommandKind, JobStatus
+from waterclock.store.port import JobListing, JobRow
+from waterclock.store.standing import RUNS_LOOKED_AT, standing_of
+
+from . import shapes, views
+from .access import Held, Reader, Writer, no_such_job, own_job_id
+from .bodies import read_object
+from .changes import changed
+from .cursors import read_cursor, write_cursor
+from .definitions import expected_revision, job_id_for, spec_of
+from .keyring import Caller
+from .orders import Obeyed, Order, etag, give, is_refused, refuse
+from .repeats import once, wants_no_wait
+from .services import Services
+from .shapes import Answers
+
+PAGE_MAX = 500
+_LISTINGS_MAX = 8
+"""Listings read for one page: deleted jobs stand in them for a while, and are left out."""
+
+routes = APIRouter(tags=["jobs"])
+
+
+@routes.post(
+    "/jobs",
+    summary="Define a job",
+    openapi_extra=shapes.body("JobDefinition"),
+    responses=shapes.answers(Answers.CHANGE, {201: shapes.Job, 200: shapes.Job, 409: shapes.Problem}),
+)
+async def create_job(request: Request, services: Held, caller: Writer) -> Response:
+    """The same definition again answers 200 and changes nothing; another one under a name that is taken is refused."""
+    document = await read_object(request)
+
+    async def act(repeat_key: str) -> Response:
+        job_id = job_id_for(caller.tenant, rest := dict(document), repeat_key)
+        spec = await spec_of(services, rest, job_id)
+        order = Order(CommandKind.CREATE, job_id, MUST_BE_NEW, spec, repeat_key=repeat_key)
+        return await _change(services, caller, request, order, created=True)
+
+    return await once(services, caller, request, document, act)
+
+
+@routes.get("/jobs", summary="List jobs, newest first", responses=shapes.answers(Answers.READ, {200: shapes.JobPage}))
+async def list_jobs(
+    services: Held,
+    caller: Reader,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = 50,
+    cursor: Annotated[str | None, Query(max_length=400, description="`next_cursor` of the page before")] = None,
+) -> Response:
+    """Payloads are left out: they are in the job itself."""
+    after = read_cursor(cursor) if cursor is not None else None
+    page = await services.call(_page, services, caller.tenant, limit, after)
+    return views.reply(200, page)
+
+
+@routes.get(
+    "/jobs/{job_id}",
+    summary="A job",
+    responses=shapes.answers(Answers.READ_ONE, {200: shapes.Job}),
+)
+async def show_job(job_id: str, services: Held, caller: Reader) -> Response:
+    """With its ETag, which a change asks for."""
+    row = await _standing(services, own_job_id(caller, job_id))
+    return await _job_reply(services, 200, row)
+
+
+@routes.patch(
+    "/jobs/{job_id}",
+    summary="Change a job",
+    openapi_extra=shapes.body("JobChange", if_match=True),
+    responses=shapes.answers(Answers.CHANGE_ONE, {200: shapes.Job, 428: shapes.Problem}),
+)
+async def change_job(job_id: str, request: Request, services: Held, caller: Writer) -> Response:
+    """A merge patch (RFC 7396) of its definition; If-Match is needed. Naming another kind of schedule replaces it."""
+    mine = own_job_id(caller, job_id)
+    expected = expected_revision(request, needed=True)
+    patch = await read_object(request)
+
+    async def act(repeat_key: str) -> Response:
+        row = await _standing(services, mine)
+        spec = await spec_of(services, changed(spec_to_document(row.spec), patch), mine)
+        order = Order(CommandKind.UPDATE, mine, expected or row.revision, spec, repeat_key=repeat_key)
+        return await _change(services, caller, request, order)
+
+    return await once(services, caller, request, patch, act)
+
+
+@routes.delete(
+    "/jobs/{job_id}",
+    summary="Delete a job",
+    openapi_extra=shapes.headers(if_match=True),
+    responses=shapes.answers(Answers.CHANGE_ONE, {200: shapes.Deleted}),
+)
+async def delete_job(job_id: str, request: Request, services: Held, caller: Writer) -> Response:
+    """Its history stays for 30 days."""
+
+    def told(_row: JobRow | None, mine: str) -> Response:
+        return views.reply(200, {"deleted": True, "job_id": mine})
+
+    return await _plain_change(services, caller, request, job_id, CommandKind.DELETE, told)
+
+
+@routes.post(
+    "/jobs/{job_id}/pause",
+    summary="Pause a job",
+    openapi_extra=shapes.headers(if_match=True),
+    responses=shapes.answers(Answers.CHANGE_ONE, {200: shapes.Job}),
+)
+async def pause_job(job_id: str, request: Request, services: Held, caller: Writer) -> Response:
+    """Its fires count as paused until it is resumed."""
+    return await _plain_change(services, caller, request, job_id, CommandKind.PAUSE)
+
+
+@routes.post(
+    "/jobs/{job_id}/resume",
+    summary="Resume a paused job",
+    openapi_extra=shapes.headers(if_match=True),
+    responses=shapes.answers(Answers.CHANGE_ONE, {200: shapes.Job}),
+)
+async def resume_job(job_id: str, request: Request, services: Held, caller: Writer) -> Response:
+    """It fires again from now on; what was missed stays missed."""
+    return await _plain_change(services, caller, request, job_id, CommandKind.RESUME)
+
+
+@routes.post(
+    "/jobs/{job_id}/trigger",
+    summary="Run a job now",
+    openapi_extra=shapes.body("TriggerBody", if_match=True, required=False),
+    responses=shapes.answers(Answers.CHANGE_ONE, {201: shapes.Triggered}),
+)
+async def trigger_job(job_id: str, request: Request, services: Held, caller: Writer) -> Response:
+    """Once more than its schedule says; a payload stands in for the job's own, this once."""
+    mine = own_job_id(caller, job_id)
+    expected = expected_revision(request, needed=False)
+    document = await read_object(request, optional=True)
+    payload = _payload_of(document)
+
+    async def act(repeat_key: str) -> Response:
+        order = Order(CommandKind.TRIGGER, mine, expected, payload=payload, repeat_key=repeat_key)
+        obeyed = await _given(services, caller, request, order)
+        if obeyed.answer is None:
+            return _pending(obeyed, request)
+        run_id = obeyed.answer.run_id
+        told = {"job_id": mine, "run_id": run_id, "revision": obeyed.answer.revision}
+        return views.reply(201, told, Location=f"/api/v1/runs/{quote(run_id, safe='')}")
+
+    return await once(services, caller, request, document, act)
+
+
+@routes.get(
+    "/jobs/{job_id}/status",
+    summary="How a job stands",
+    responses=shapes.answers(Answers.READ_ONE, {200: shapes.Status}),
+)
+async def job_status(job_id: str, services: Held, caller: Reader) -> Response:
+    """Its last run, its next one, and how often the last one was retried. History may lag by a second or so."""
+    row = await _standing(services, own_job_id(caller, job_id))
+    runs = await services.call(services.store.runs, row.job_id, RUNS_LOOKED_AT)
+    return views.reply(200, views.status_view(row, standing_of(row, runs, services.clock.now())))
+
+
+async def _plain_change(
+    services: Services,
+    caller: Caller,
+    request: Request,
+    word: str,
+    kind: CommandKind,
+    told: Callable[[JobRow | None, str], Response] | None = None,
+) -> Response:
+    """A change that needs no body."""
+    job_id = own_job_id(caller, word)
+    expected = expected_revision(request, needed=False)
+    document = await read_object(request, optional=True)
+    if document:
+        raise RequestError("This takes no body", pointer="/" + next(iter(document))[:80], hint="Send none")
+
+    async def act(repeat_key: str) -> Response:
+        order = Order(kind, job_id, expected, repeat_key=repeat_key)
+        return await _change(services, caller, request, order, told=told)
+
+    return await once(services, caller, request, document, act)
+
+
+async def _change(
+    services: Services,
+    caller: Caller,
+    request: Request,
+    order: Order,
+    *,
+    created: bool = False,
+    told: Callable[[JobRow | None, str], Response] | None = None,
+) -> Response:
+    """Give the order, and answer with the job as it stands since."""
+    obeyed = await _given(services, caller, request, order)
+    if obeyed.answer is None:
+        return _pending(obeyed, request)
+    if told is not None:
+        return told(None, order.job_id)
+    row = await services.call(services.store.job, order.job_id)
+    if row is None:
+        raise no_such_job(order.job_id)  # deleted by somebody else, and forgotten, all since
+    is_new = created and row.revision == obeyed.answer.revision and row.created_at == row.updated_at
+    is_news = obeyed.answer.verdict != "unchanged"
+    status = 201 if is_new and is_news else 200
+    where = {"Location": f"/api/v1/jobs/{quote(order.job_id, safe=':')}"} if created else {}
+    return await _job_reply(services, status, row, **where)
+
+
+async def _given(services: Services, caller: Caller, request: Request, order: Order) -> Obeyed:
+    """Raises Problem where the dispatcher refused."""
+    obeyed = await give(services, caller, order, wait=not wants_no_wait(request))
+    if obeyed.answer is not None and is_refused(obeyed.answer):
+        refuse(obeyed.answer, order.kind)
+    return obeyed
+
+
+def _pending(obeyed: Obeyed, request: Request) -> Response:
+    """202: it stands in the log and will be obeyed; here is where to ask."""
+    where = {"Location": f"/api/v1/operations/{obeyed.operation.operation_id}"}
+    if wants_no_wait(request):
+        where["Preference_Applied"] = "respond-async"
+    return views.reply(202, views.operation_view(obeyed.operation, None), **where)
+
+
+async def _job_reply(services: Services, status: int, row: JobRow, **headers: str) -> Response:
+    document = await services.call(views.job_view, row, services.clock.now())
+    return views.reply(status, document, ETag=etag(row.revision), **headers)
+
+
+async def _standing(services: Services, job_id: str) -> JobRow:
+    row = await services.call(services.store.job, job_id)
+    if row is None or row.status is JobStatus.DELETED:
+        raise no_such_job(job_id)
+    return row
+
+
+def _payload_of(document: dict[str, Any]) -> bytes | None:
+    """The payload of a trigger: None where it has none of its own."""
+    unknown = next((key for key in document if key not in ("payload", "payload_base64")), None)
+    if unknown is not None or len(document) > 1:
+        key = unknown if unknown is not None else "payload_base64"
+        raise RequestError("A trigger takes a payload and nothing else", pointer=f"/{key[:80]}",
+                           hint="Give payload or payload_base64, or no body")  # fmt: skip
+    payload: bytes | None = None
+    if "payload" in document:
+        payload = orjson.dumps(document["payload"])
+    elif "payload_base64" in document:
+        try:
+            payload = base64.b64decode(document["payload_base64"], validate=True)
+        except (TypeError, ValueError, binascii.Error):
+            raise RequestError("This is not base64", pointer="/payload_base64", hint="Padded by =") from None
+    if payload is not None and len(payload) > PAYLOAD_MAX:
+        raise RequestError(f"The payload has {len(payload)} bytes", pointer="/payload", hint=f"At most {PAYLOAD_MAX}")
+    return payload
+
+
+def _page(services: Services, tenant: str, limit: int, after: tuple[int, str] | None) -> dict[str, Any]:
+    """One page; runs off the loop. It may hold fewer than ``limit`` and go on all the same."""
+    shown: list[JobRow] = []
+    ended = False
+    for _ in range(_LISTINGS_MAX):
+        lines: list[JobListing] = services.store.jobs(tenant, limit - len(shown), after)
+        ended = len(lines) < limit - len(shown)
+        standing = [line.job_id for line in lines if line.status is not JobStatus.DELETED]
+        rows = services.store.job_rows(standing)
+        shown += [row for row in rows if row is not None and row.status is not JobStatus.DELETED]
+        if lines:
+            after = lines[-1].created_at, lines[-1].job_id
+        if ended or len(shown) >= limit:
+            break
+    now = services.clock.now()
+    return {
+        "jobs": [views.job_view(row, now, in_list=True) for row in shown],
+        "next_cursor": None if ended or after is None else write_cursor(*after),
+    }

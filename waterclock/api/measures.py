@@ -1,0 +1,55 @@
+"""What the API counts, for Prometheus: names after the house rule, labels with few values, never an id.
+
+One registry per process object, so that tests may hold several. Making the text costs milliseconds and more with every
+series: it is made off the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class Measures:
+    """The figures of one API process."""
+
+    def __init__(self) -> None:
+        self._registry = registry = CollectorRegistry()
+        self._requests = Histogram(
+            "waterclock_api_request_seconds",
+            "From a request's head to the head of its answer, by class of status",
+            ("outcome",),
+            buckets=_BUCKETS_S,
+            registry=registry,
+        )
+        self.commands = Counter(
+            "waterclock_api_commands", "Commands sent, by what became of them", ("outcome",), registry=registry
+        )
+        self.refused = Counter(
+            "waterclock_api_refused", "Requests refused, by the slug of their problem", ("reason",), registry=registry
+        )
+        self.answer_wait = Histogram(
+            "waterclock_api_answer_seconds",
+            "From a command's acknowledgement to the dispatcher's answer",
+            buckets=_BUCKETS_S,
+            registry=registry,
+        )
+        build = Gauge("waterclock_build_info", "What runs here", ("version",), registry=registry)
+        build.labels(version("waterclock")).set(1)
+        self._by_class = {number: self._requests.labels(f"{number}xx") for number in range(1, 6)}
+
+    def served(self, status: int, seconds: float) -> None:
+        """One request was answered."""
+        self._by_class[status // 100].observe(seconds)
+
+    def gauge(self, name: str, meaning: str, value: Callable[[], float]) -> None:
+        """A figure that is asked for at each scrape; ``value`` is called from another thread."""
+        Gauge(name, meaning, registry=self._registry).set_function(value)
+
+    def text(self) -> bytes:
+        """The exposition."""
+        return generate_latest(self._registry)

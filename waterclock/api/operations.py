@@ -1,0 +1,67 @@
+"""Routes of operations: what became of a command that outlasted its request.
+
+The answer is looked for where it is cheapest: among those that this process saw, else in run-events itself, from the
+moment the command was sent (so it is found after a restart, and by another process). The search is bounded; where it
+ends without an answer the operation is pending, and the job tells the rest.
+"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from waterclock.log.port import Isolation, TopicPartition
+from waterclock.log.reading import read_range
+from waterclock.model.errors import UndecodableRecord
+from waterclock.model.events import Answered
+from waterclock.model.ids import US_PER_S, partition_of
+from waterclock.store.port import Operation
+from waterclock.wire.codec import decode_event
+
+from . import shapes, views
+from .access import Held, Reader
+from .problems import Problem
+from .services import Services
+from .shapes import Answers
+
+_SEARCHED_MAX = 50_000
+_EARLIER_US = 5 * US_PER_S
+"""Clocks differ: the search begins a little before the command was sent."""
+
+routes = APIRouter(tags=["operations"])
+
+
+@routes.get(
+    "/operations/{operation_id}",
+    summary="What became of a command",
+    responses=shapes.answers(Answers.READ_ONE, {200: shapes.Operation}),
+)
+async def show_operation(operation_id: str, services: Held, caller: Reader) -> Response:
+    """Kept for two days."""
+    known = await services.call(services.store.operation, caller.tenant, operation_id)
+    if known is None:
+        raise Problem("not-found", f"There is no operation {operation_id[:80]!r}", hint="They are kept for two days")
+    answer = services.answers.recent(operation_id)
+    if answer is None:
+        answer = await services.ask(_search, services, known)
+        if answer is not None:
+            services.answers.keep(answer)
+    return views.reply(200, views.operation_view(known, answer))
+
+
+def _search(services: Services, operation: Operation) -> Answered | None:
+    """The answer in the log. Raises BackendDown."""
+    log, topic = services.log, services.names.run_events
+    place = TopicPartition(topic, partition_of(operation.job_id, log.partitions(topic)))
+    start = log.offset_at(place, operation.at - _EARLIER_US)
+    end = min(log.high_watermark(place), start + _SEARCHED_MAX)
+    for record in read_range(log, Isolation.COMMITTED, place, start, end, idle_polls=10):
+        if record.key != operation.job_id.encode():
+            continue
+        try:
+            detail = decode_event(record.value or b"").detail
+        except UndecodableRecord:
+            continue
+        if isinstance(detail, Answered) and detail.command_id == operation.operation_id:
+            return detail
+    return None

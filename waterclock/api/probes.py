@@ -1,0 +1,41 @@
+"""For machines that watch this process: is it alive, should it get requests, how does it go.
+
+Liveness is progress: an API whose threads stand still is dead, however quickly it answers. Probes carry no key and
+tell nothing about anybody's jobs; the figures are for ``admin`` keys.
+"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.responses import Response
+
+from . import shapes, views
+from .access import Admin, Held
+from .shapes import Answers
+
+routes = APIRouter(tags=["probes"])
+
+
+@routes.get(
+    "/healthz", summary="Whether it makes progress", responses=shapes.answers(Answers.PROBE, {200: shapes.Health})
+)
+async def healthz(services: Held) -> Response:
+    """503 when a thread has stood still for half a minute: restart it."""
+    stuck = services.stuck()
+    return views.reply(503 if stuck else 200, {"status": "stuck" if stuck else "ok", "stuck": stuck})
+
+
+@routes.get(
+    "/readyz", summary="Whether it should get requests", responses=shapes.answers(Answers.PROBE, {200: shapes.Ready})
+)
+async def readyz(services: Held) -> Response:
+    """503 while Kafka or Cassandra does not answer: send requests elsewhere."""
+    away = services.away()
+    return views.reply(503 if away else 200, {"status": "waiting" if away else "ok", "away": away})
+
+
+@routes.get("/metrics", summary="Figures for Prometheus", responses=shapes.answers(Answers.READ, {200: shapes.METRICS}))
+async def metrics(services: Held, caller: Admin) -> Response:  # noqa: ARG001 - whoever may see all tenants
+    """Made off the event loop: a scrape delays no request."""
+    return Response(await services.call(services.measures.text), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,100 @@
+"""Routes of runs: what has run. History is a projection of the log and may lag by a second or so."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from waterclock.model.errors import RequestError
+from waterclock.model.ids import US_PER_S, RunId, parse_run_id
+from waterclock.store.port import RunRow
+
+from . import shapes, views
+from .access import Held, Reader, no_such_job, own_job_id
+from .cursors import read_cursor, unknown_cursor, write_cursor
+from .problems import Problem
+from .services import Services
+from .shapes import Answers
+
+PAGE_MAX = 500
+_YOUNG_US = 10 * US_PER_S
+_LOOKS = 8
+_LOOK_AGAIN_S = 0.125
+_INT64 = 2**63
+
+routes = APIRouter(tags=["runs"])
+
+
+@routes.get(
+    "/jobs/{job_id}/runs",
+    summary="Runs of a job, newest first",
+    responses=shapes.answers(Answers.READ_ONE, {200: shapes.RunPage}),
+)
+async def list_runs(
+    job_id: str,
+    services: Held,
+    caller: Reader,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = 50,
+    cursor: Annotated[str | None, Query(max_length=400, description="`next_cursor` of the page before")] = None,
+) -> Response:
+    """History is kept for 30 days. Also of a job that was deleted, while its name is known."""
+    mine = own_job_id(caller, job_id)
+    before, series = _place(cursor) if cursor is not None else (None, None)
+    found = await services.call(services.store.runs, mine, limit, before, series)
+    if not found and await services.call(services.store.job, mine) is None:
+        raise no_such_job(job_id)
+    more = write_cursor(found[-1].fire_at, str(found[-1].series)) if len(found) == limit else None
+    return views.reply(200, {"runs": [views.run_view(row) for row in found], "next_cursor": more})
+
+
+@routes.get(
+    "/runs/{run_id:path}",
+    summary="A run",
+    responses=shapes.answers(Answers.READ_ONE, {200: shapes.RunInFull}),
+)
+async def show_run(run_id: str, services: Held, caller: Reader) -> Response:
+    """With the attempts before its last one. In a path, percent-encode the `@` and `/` of a run id."""
+    place = _own_run(run_id, caller.tenant)
+    row = await _found(services, place)
+    if row is None:
+        raise _no_such_run(run_id)
+    attempts = await services.call(services.store.attempts, place.job_id, place.fire_at, place.series)
+    return views.reply(200, {**views.run_view(row), "attempts": [views.attempt_view(each) for each in attempts]})
+
+
+async def _found(services: Services, place: RunId) -> RunRow | None:
+    """The run; one that may just have been made is waited for, a second at most, because history lags."""
+    may_be_young = abs(services.clock.now() - place.fire_at) < _YOUNG_US
+    for look in range(_LOOKS if may_be_young else 1):
+        if look:
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        row = await services.call(services.store.run, place.job_id, place.fire_at, place.series)
+        if row is not None:
+            return row
+    return None
+
+
+def _own_run(text: str, tenant: str) -> RunId:
+    try:
+        place = parse_run_id(text)
+    except RequestError:
+        raise _no_such_run(text) from None
+    if not place.job_id.startswith(f"{tenant}:") or place.node or place.series >= _INT64:
+        raise _no_such_run(text)
+    return place
+
+
+def _no_such_run(text: str) -> Problem:
+    return Problem(
+        "not-found", f"History knows no run {text[:300]!r}", hint="GET /api/v1/jobs/{job_id}/runs lists those it knows"
+    )
+
+
+def _place(cursor: str) -> tuple[int, int]:
+    at, series = read_cursor(cursor)
+    if not series.isdecimal() or not series.isascii() or int(series[:20]) >= _INT64:
+        raise unknown_cursor()
+    return at, int(series)

@@ -1,0 +1,167 @@
+"""What every route stands on: ports, threads, waiters, limits; made once, started and stopped with the server.
+
+What must hold: blocking calls never run on the event loop, and no more of them wait than ``_CALLS_MAX``; whatever is
+started here is stopped here, within seconds. How it fails: a thread that dies ends the process (``on_death``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
+
+from waterclock.clock import Clock
+from waterclock.log.port import Log, TopicPartition
+from waterclock.model.errors import BackendDown
+from waterclock.model.events import Answered
+from waterclock.settings import Settings
+from waterclock.store.port import Store
+from waterclock.wire.names import Names
+from waterclock.wire.pools import Pools
+
+from .answers import Answers
+from .keyring import Keyring
+from .measures import Measures
+from .outbox import Outbox
+from .problems import busy
+from .rates import Rates
+from .tail import Seen, Tail
+from .turning import Turning
+from .watchers import Watchers
+
+_CALLS_MAX = 2_000
+_STOP_S = 12.0
+_LOOK_S = 2.0
+_BELIEVED_S = 10.0
+STUCK_S = 30.0
+"""A thread that has not moved for so long is stuck."""
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class Services:
+    """One API process without its HTTP. ``start`` and the routes belong to one event loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        log: Log,
+        store: Store,
+        *,
+        on_death: Callable[[], None] = lambda: None,
+    ) -> None:
+        limits = settings.api
+        self.settings = settings
+        self.clock = clock
+        self.log = log
+        self.store = store
+        self.names = Names(settings.kafka.prefix)
+        self.pools = Pools(log, self.names, clock)
+        self.measures = Measures()
+        self.answers = Answers()
+        self.watchers = Watchers(limits.streams_max)
+        self.outbox = Outbox(log.appender(), limits.queue_max)
+        self.rates = Rates(clock, limits.rate_per_s, limits.burst)
+        self.keyring = Keyring(store, clock, self.call, tenant=settings.tenant, require_key=limits.require_key)
+        self.in_flight: set[tuple[str, str]] = set()
+        """(tenant, Idempotency-Key) of the requests that are being served."""
+        self._on_death = on_death
+        self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="store")
+        self._asking = ThreadPoolExecutor(1, thread_name_prefix="log")  # one: its questions go through one client
+        self._calls = 0
+        self._threads: list[Turning] = []
+        self._looking: asyncio.Task[None] | None = None
+        self._seen_s: dict[str, float] = {}
+        self.tail: Tail | None = None
+
+    # -- life
+
+    async def start(self, *, threads: bool = True) -> None:
+        """Begin to read and to send. ``threads`` False: somebody else steps outbox and tail. Raises BackendDown."""
+        self.tail = tail = Tail(self.log, self.names.run_events, asyncio.get_running_loop(), self._take)
+        self.watchers.positions.update(await self.ask(tail.begin))
+        self._show()
+        if threads:
+            for name, core in (("outbox", self.outbox), ("tail", tail)):
+                turning = Turning(name, core.step, self.clock, close=core.close, on_death=self._on_death)
+                turning.start()
+                self._threads.append(turning)
+        await self._look()
+        self._looking = asyncio.create_task(self._look_for_ever())
+
+    async def stop(self) -> None:
+        """End streams, send what waits, let go of the ports."""
+        self.watchers.close()
+        if self._looking is not None:
+            self._looking.cancel()
+        for turning in self._threads:
+            await asyncio.to_thread(turning.stop, _STOP_S)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._asking.shutdown(wait=False, cancel_futures=True)
+
+    # -- blocking calls
+
+    async def call(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        """Run a call of the store, or heavy work, off the loop. Raises what that raises; Problem (503) at the bound."""
+        if self._calls >= _CALLS_MAX:
+            raise busy(f"{_CALLS_MAX} calls wait for the store")
+        self._calls += 1
+        try:
+            return await _run(self._pool, function, *args, **kwargs)
+        finally:
+            self._calls -= 1
+
+    async def ask(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        """Ask the log something, one question at a time."""
+        return await _run(self._asking, function, *args, **kwargs)
+
+    # -- how it goes
+
+    def stuck(self) -> list[str]:
+        """The threads that have not moved for ``STUCK_S``: progress, not the process, is what /healthz tells."""
+        now_s = self.clock.monotonic_s()
+        return [turning.name for turning in self._threads if now_s - turning.moved_s > STUCK_S]
+
+    def away(self) -> list[str]:
+        """The backends that have not answered lately: then there is no use in sending requests here."""
+        now_s = self.clock.monotonic_s()
+        return [name for name in ("kafka", "cassandra") if now_s - self._seen_s.get(name, -1e9) > _BELIEVED_S]
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            await self._look()
+
+    async def _look(self) -> None:
+        """Ask each backend something small."""
+        first = TopicPartition(self.names.run_events, 0)
+        questions: dict[str, Callable[[], Awaitable[Any]]] = {
+            "kafka": lambda: self.ask(self.log.high_watermark, first),
+            "cassandra": lambda: self.call(self.store.release),
+        }
+        for name, question in questions.items():
+            try:
+                await question()
+            except BackendDown:
+                continue  # `away` tells
+            self._seen_s[name] = self.clock.monotonic_s()
+
+    def _take(self, batch: Sequence[Seen]) -> None:
+        for seen in batch:
+            if isinstance(seen.event.detail, Answered):
+                self.answers.settle(seen.event.detail)
+        self.watchers.take(batch)
+
+    def _show(self) -> None:
+        gauge = self.measures.gauge
+        gauge("waterclock_api_commands_waiting", "Commands that wait for the log", lambda: self.outbox.depth)
+        gauge("waterclock_api_answers_awaited", "Commands whose answer is waited for", lambda: self.answers.waiting)
+        gauge("waterclock_api_streams", "Open streams of events", lambda: len(self.watchers))
+
+
+async def _run(pool: ThreadPoolExecutor, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(pool, lambda: function(*args, **kwargs))

@@ -1,0 +1,380 @@
+"""The shapes of requests and answers, for the OpenAPI document (and for nothing else).
+
+Requests are checked by the one door of all job documents (``model/document.py``), never by these; a test holds both
+together by sending what these describe. FastAPI collects the models that answers name; those of requests are added in
+``describing.py``.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .problems import MEDIA_TYPE
+
+_OPEN = ConfigDict(extra="allow")
+_CLOSED = ConfigDict(extra="forbid")
+_NAME = r"^[a-z0-9][a-z0-9._-]{0,127}$"
+_POOL = r"^[a-z0-9][a-z0-9._-]{0,62}$"
+_HANDLER = r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$"
+_DURATION = r"^[1-9][0-9]{0,7}[smhd]$"
+_JSON: TypeAlias = Any
+
+Instant = str
+"""RFC 3339, UTC."""
+
+
+class HttpCall(BaseModel):
+    """Call a URL with the payload as the body, signed after the Standard Webhooks scheme."""
+
+    model_config = _CLOSED
+    url: str = Field(examples=["https://billing.example/hooks/nightly"])
+    method: Literal["POST", "PUT", "PATCH", "GET", "DELETE"] = "POST"
+    headers: dict[str, str] = {}
+    timeout: str = Field("30s", pattern=_DURATION)
+    secret: str = Field("", description="Name of a signing secret in the worker's settings")
+
+
+class GrpcCall(BaseModel):
+    """A unary gRPC call with the payload as the request's bytes."""
+
+    model_config = _CLOSED
+    target: str = Field(examples=["billing.example:443"])
+    method: str = Field(examples=["billing.Invoices/Nightly"])
+    metadata: dict[str, str] = {}
+    timeout: str = Field("30s", pattern=_DURATION)
+    tls: bool = True
+
+
+class ShellCommand(BaseModel):
+    """A program on the worker's host, where its operators allow it; the payload is its standard input."""
+
+    model_config = _CLOSED
+    argv: list[str] = Field(min_length=1, max_length=64)
+    timeout: str = Field("60s", pattern=_DURATION)
+
+
+class KafkaRecord(BaseModel):
+    """A record, written in the transaction that completes the run; its value is the payload."""
+
+    model_config = _CLOSED
+    topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")
+    key: str = ""
+    headers: dict[str, str] = {}
+
+
+class JobChange(BaseModel):
+    """A merge patch of a definition: null removes a key, naming another kind of schedule or work replaces the old."""
+
+    model_config = _CLOSED
+    handler: str | None = Field(None, pattern=_HANDLER, description="A Python function, as a worker registered it")
+    callback_url: str | None = Field(None, description="Short for `http` with that `url`")
+    http: HttpCall | None = None
+    grpc: GrpcCall | None = None
+    shell: ShellCommand | None = None
+    kafka: KafkaRecord | None = None
+    cron: str | None = Field(None, examples=["0 9 * * 1-5"])
+    zone: str | None = Field(None, description="IANA name, with cron", examples=["Europe/Berlin"])
+    seconds: bool | None = Field(None, description="The cron expression has six fields, the second first")
+    gap: Literal["auto", "shift", "skip"] | None = None
+    fold: Literal["auto", "first", "both"] | None = None
+    every: str | None = Field(None, pattern=_DURATION, examples=["5m"])
+    start_at: Instant | None = Field(None, description="First fire of an interval, RFC 3339")
+    at: Instant | None = Field(None, description="One-off, RFC 3339")
+    tier: Literal["high", "medium", "low"] | None = None
+    priority: str | None = Field(None, description="Another word for tier, in any case", examples=["HIGH"])
+    pool: str | None = Field(None, pattern=_POOL)
+    payload: _JSON = Field(None, description="Any JSON value; at most 64 KiB")
+    payload_base64: str | None = Field(None, description="Any bytes")
+    at_most_once: bool | None = Field(None, description="Called once or never, and not tried again")
+
+
+class JobDefinition(JobChange):
+    """A job: one way to its work (handler, callback_url, http, ...), one schedule (cron, every, at), and the rest."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "nightly-invoice",
+                    "cron": "0 9 * * 1-5",
+                    "callback_url": "https://billing.example/hooks/nightly",
+                    "priority": "HIGH",
+                    "payload": {"tenant": 7},
+                }
+            ]
+        },
+    )
+    name: str | None = Field(None, pattern=_NAME, description="Unique in the tenant; without one it is made up")
+
+
+class TriggerBody(BaseModel):
+    """A payload in place of the job's own, this once."""
+
+    model_config = _CLOSED
+    payload: _JSON = None
+    payload_base64: str | None = None
+
+
+class Job(BaseModel):
+    """A job as it stands: its definition in full, and what became of it."""
+
+    model_config = _OPEN
+    job_id: str = Field(examples=["default:nightly-invoice"])
+    name: str
+    status: Literal["active", "paused", "deleted"]
+    next_fire_time: Instant | None
+    tier: Literal["high", "medium", "low"]
+    pool: str
+    revision: int = Field(description="Also its ETag")
+    created_at: Instant
+    updated_at: Instant
+
+
+class JobPage(BaseModel):
+    """One page of jobs, newest first. A page may hold fewer than `limit` and go on all the same."""
+
+    jobs: list[Job]
+    next_cursor: str | None
+
+
+class Deleted(BaseModel):
+    """The job is gone; its history stays for 30 days."""
+
+    deleted: Literal[True]
+    job_id: str
+
+
+class Triggered(BaseModel):
+    """The run that was made."""
+
+    job_id: str
+    run_id: str
+    revision: int
+
+
+class Status(BaseModel):
+    """How a job stands."""
+
+    job_id: str
+    status: Literal["active", "paused", "deleted"]
+    last_run: Instant | None = Field(description="When its newest run started")
+    last_run_id: str | None
+    last_run_status: str | None
+    next_run: Instant | None
+    retry_count: int = Field(description="Attempts of the newest run after its first")
+    pool: str
+    revision: int
+
+
+class Attempt(BaseModel):
+    """An attempt that was followed by another."""
+
+    attempt: int
+    outcome: str
+    started_at: Instant | None
+    ended_at: Instant | None
+    worker: str | None
+    fencing_token: int | None
+    error: str | None
+
+
+class Run(BaseModel):
+    """One firing of a job, as history has it."""
+
+    run_id: str = Field(examples=["default:nightly-invoice@20261121T090000Z"])
+    job_id: str
+    status: Literal["PENDING", "RUNNING", "RETRYING", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"]
+    fire_time: Instant | None
+    made_by: str
+    tier: str
+    revision: int
+    attempt: int
+    outcome: str | None
+    dispatched_at: Instant | None
+    started_at: Instant | None
+    ended_at: Instant | None
+    worker: str | None
+    fencing_token: int | None
+    result: _JSON
+    error: str | None
+    reason: str | None
+    skipped_count: int | None
+    skipped_to: Instant | None
+
+
+class RunInFull(Run):
+    """A run with the attempts before its last one."""
+
+    attempts: list[Attempt]
+
+
+class RunPage(BaseModel):
+    """One page of runs, newest fire first."""
+
+    runs: list[Run]
+    next_cursor: str | None
+
+
+class Fault(BaseModel):
+    """One place in the request."""
+
+    pointer: str = Field(description="RFC 6901, into the body; or the name of a parameter")
+    detail: str
+
+
+class Problem(BaseModel):
+    """RFC 9457. `type` is stable: branch on it."""
+
+    type: str = Field(examples=["urn:waterclock:problem:invalid"])
+    title: str
+    status: int
+    detail: str
+    errors: list[Fault] = []
+    hint: str = ""
+
+
+class OperationProblem(BaseModel):
+    """Why a command was refused."""
+
+    type: str
+    title: str
+    detail: str
+
+
+class Operation(BaseModel):
+    """A command that outlasted its request."""
+
+    operation_id: str
+    status: Literal["pending", "applied", "unchanged", "repeated", "refused"]
+    action: str
+    job_id: str
+    accepted_at: Instant
+    revision: int | None
+    run_id: str | None
+    problem: OperationProblem | None
+
+
+class PreviewFire(BaseModel):
+    """One fire."""
+
+    utc: Instant
+    local: str
+    offset_changed: bool
+
+
+class CronPreview(BaseModel):
+    """What an expression means."""
+
+    expression: str
+    read_as: str
+    zone: str
+    warnings: list[str]
+    next_fires: list[PreviewFire]
+
+
+class Health(BaseModel):
+    """Whether threads move."""
+
+    status: Literal["ok", "stuck"]
+    stuck: list[str]
+
+
+class Ready(BaseModel):
+    """Which backends do not answer."""
+
+    status: Literal["ok", "waiting"]
+    away: list[str]
+
+
+STREAM: dict[str, Any] = {
+    "description": "An endless stream; see docs/api.md",
+    "content": {"text/event-stream": {"schema": {"type": "string"}}},
+}
+METRICS: dict[str, Any] = {
+    "description": "The text that Prometheus reads",
+    "content": {"text/plain": {"schema": {"type": "string"}}},
+}
+
+BODIES: tuple[type[BaseModel], ...] = (JobDefinition, JobChange, TriggerBody)
+"""Models of requests."""
+
+
+class Answers(Enum):
+    """Statuses that a route may answer with, beside its own."""
+
+    PROBE = (503,)
+    READ = (400, 401, 403, 429, 503)
+    READ_ONE = (400, 401, 403, 404, 429, 503)
+    CHANGE = (202, 400, 401, 403, 408, 413, 415, 422, 429, 503)
+    CHANGE_ONE = (202, 400, 401, 403, 404, 408, 409, 412, 413, 415, 422, 429, 503)
+
+
+def answers(kind: Answers, own: dict[int, type[BaseModel] | dict[str, Any]]) -> dict[int | str, dict[str, Any]]:
+    """The answers of a route, as FastAPI takes them."""
+    found: dict[int | str, dict[str, Any]] = {}
+    for status in sorted({*kind.value, *own}):
+        shape = own.get(status, Operation if status == 202 else Problem)
+        if isinstance(shape, dict):
+            found[status] = shape
+        elif shape is Problem and kind is not Answers.PROBE:
+            schema = {"$ref": "#/components/schemas/Problem"}
+            found[status] = {"description": _MEANING[status], "content": {MEDIA_TYPE: {"schema": schema}}}
+        else:
+            model = shape if shape is not Problem else (Health | Ready)
+            found[status] = {"model": model, "description": _MEANING[status]}
+    return found
+
+
+_MEANING = {
+    200: "As asked",
+    201: "Made",
+    202: "Accepted; not applied yet",
+    400: "The request cannot be read",
+    401: "A valid key is needed",
+    403: "The key does not allow this",
+    404: "There is no such thing, or it is another tenant's",
+    408: "The body took too long",
+    409: "The name is taken, or the same request is being served",
+    412: "The job has changed meanwhile",
+    413: "The body is too large",
+    415: "The body must be JSON",
+    422: "The request says something that cannot be",
+    428: "If-Match is needed",
+    429: "Too many requests",
+    503: "Busy, or a backend does not answer",
+}
+
+_REPEAT_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "The same request again gets the same answer, for a day and more",
+    "schema": {"type": "string", "pattern": "^[!-~]{1,200}$"},
+}
+_PREFER = {
+    "name": "Prefer",
+    "in": "header",
+    "description": "`respond-async`: do not wait until the change is applied",
+    "schema": {"type": "string"},
+}
+_IF_MATCH = {
+    "name": "If-Match",
+    "in": "header",
+    "description": "The job's ETag: only if nobody changed it meanwhile; `*`: whatever stands",
+    "schema": {"type": "string"},
+}
+
+
+def headers(*, if_match: bool = False) -> dict[str, Any]:
+    """What every change takes."""
+    return {"parameters": [_REPEAT_KEY, _PREFER, *([_IF_MATCH] if if_match else [])]}
+
+
+def body(name: str, *, if_match: bool = False, required: bool = True) -> dict[str, Any]:
+    """The same, and a body."""
+    schema = {"$ref": f"#/components/schemas/{name}"}
+    content = {"application/json": {"schema": schema}}
+    return {**headers(if_match=if_match), "requestBody": {"required": required, "content": content}}

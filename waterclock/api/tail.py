@@ -1,0 +1,100 @@
+"""The end of run-events, read as it grows: for those who wait for an answer, and for those who watch.
+
+Without a group, from the end, committed records alone. What must hold: every batch is handed to the event loop in
+order, with a bound on how many may be on their way (a slow loop slows the reader, never fills the memory). How it
+fails: a position that the log lost, or records that nobody can read: it goes on at the end and says so; who waited for
+an answer in between gets an operation instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import structlog
+
+from waterclock.log.port import Isolation, Log, Reader, TopicPartition
+from waterclock.model.errors import LostResource, UndecodableRecord
+from waterclock.model.events import RunEvent
+from waterclock.model.ids import Instant
+from waterclock.wire.codec import decode_event
+
+_POLL_RECORDS = 2_000
+_POLL_S = 0.05
+_BATCHES_UNDER_WAY = 16
+_ROOM_WAIT_S = 5.0
+
+_log = structlog.get_logger()
+
+
+class Seen(NamedTuple):
+    """A run event and where it stands. ``at``: the record's time."""
+
+    partition: int
+    offset: int
+    at: Instant
+    event: RunEvent
+
+
+class Tail:
+    """``step`` belongs to one thread; ``deliver`` is called on ``loop`` with each batch, in order."""
+
+    def __init__(
+        self, log: Log, topic: str, loop: asyncio.AbstractEventLoop, deliver: Callable[[Sequence[Seen]], None]
+    ) -> None:
+        self._log = log
+        self._topic = topic
+        self._loop = loop
+        self._deliver = deliver
+        self._room = threading.BoundedSemaphore(_BATCHES_UNDER_WAY)
+        self._reader: Reader | None = None
+
+    def begin(self) -> dict[int, int]:
+        """Read from the end as of now on; returns it, by partition. Raises BackendDown."""
+        ends: dict[TopicPartition, int] = {}
+        for partition in range(self._log.partitions(self._topic)):
+            place = TopicPartition(self._topic, partition)
+            ends[place] = self._log.high_watermark(place)
+        if self._reader is None:
+            self._reader = self._log.reader(Isolation.COMMITTED)
+        self._reader.assign(ends)
+        return {place.partition: end for place, end in ends.items()}
+
+    def step(self, wait_s: float = _POLL_S) -> bool:
+        """Take what is new. False: nothing is. Raises BackendDown."""
+        assert self._reader is not None, "begin() comes first"
+        try:
+            records = self._reader.poll(_POLL_RECORDS, wait_s)
+        except LostResource as lost:
+            _log.warning("the tail goes on at the end", cause=str(lost))
+            self.begin()
+            return False
+        seen = []
+        for record in records:
+            try:
+                event = decode_event(record.value or b"")
+            except UndecodableRecord as error:
+                _log.warning("record passed over", partition=record.partition, offset=record.offset, cause=str(error))
+                continue
+            seen.append(Seen(record.partition, record.offset, record.timestamp_us, event))
+        if seen:
+            self._hand_over(seen)
+        return bool(records)
+
+    def close(self) -> None:
+        """Give the reader up."""
+        if self._reader is not None:
+            self._reader.close()
+
+    def _hand_over(self, seen: Sequence[Seen]) -> None:
+        while not self._room.acquire(timeout=_ROOM_WAIT_S):
+            if self._loop.is_closed():
+                return
+            _log.warning("the event loop is slow: the tail waits for it")
+        self._loop.call_soon_threadsafe(self._take, seen)
+
+    def _take(self, seen: Sequence[Seen]) -> None:
+        self._room.release()
+        self._deliver(seen)

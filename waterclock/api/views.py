@@ -1,0 +1,168 @@
+"""Rows as the JSON that clients see. Names and statuses are those of the command line; absent things are null."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+
+from waterclock.model.document import spec_to_document
+from waterclock.model.events import Answered, Outcome, RunEvent, RunStatus
+from waterclock.model.ids import Instant, make_run_id, split_job_id
+from waterclock.model.time_text import format_rfc3339
+from waterclock.model.upcoming import next_fire_of
+from waterclock.store.port import AttemptRow, JobRow, Operation, RunRow
+from waterclock.store.standing import Standing
+from waterclock.wire.headers import WORDS
+
+from .problems import TITLES, TYPE_PREFIX
+from .tail import Seen
+
+_HIDDEN_IN_LISTS = ("payload", "payload_base64")
+
+
+def reply(status: int, document: object, **headers: str) -> Response:
+    """A JSON answer; header names are given with underscores for hyphens."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Response(orjson.dumps(document), status, named, "application/json")
+
+
+def job_view(row: JobRow, now: Instant, *, in_list: bool = False) -> dict[str, Any]:
+    """A job: what it is, how it stands, when it fires next. Payloads can be large: a list leaves them out."""
+    definition = spec_to_document(row.spec)
+    if in_list:
+        definition = {key: value for key, value in definition.items() if key not in _HIDDEN_IN_LISTS}
+    return {
+        "job_id": row.job_id,
+        "name": split_job_id(row.job_id)[1],
+        "status": row.status.name.lower(),
+        "next_fire_time": instant(next_fire_of(row.spec, row.status, row.anchor_at, now)),
+        **definition,
+        "revision": row.revision,
+        "created_at": instant(row.created_at),
+        "updated_at": instant(row.updated_at),
+    }
+
+
+def status_view(row: JobRow, standing: Standing) -> dict[str, Any]:
+    """How a job stands."""
+    last = standing.last_run
+    return {
+        "job_id": row.job_id,
+        "status": row.status.name.lower(),
+        "last_run": instant(last.started_at or last.fire_at) if last else None,
+        "last_run_id": make_run_id(last.job_id, last.fire_at, last.series) if last else None,
+        "last_run_status": last.status.name if last else None,
+        "next_run": instant(standing.next_run_at),
+        "retry_count": standing.retry_count,
+        "pool": row.spec.pool,
+        "revision": row.revision,
+    }
+
+
+def run_view(row: RunRow) -> dict[str, Any]:
+    """A run, as history has it."""
+    is_skipped = row.status is RunStatus.SKIPPED
+    return {
+        "run_id": make_run_id(row.job_id, row.fire_at, row.series),
+        "job_id": row.job_id,
+        "status": row.status.name,
+        "fire_time": instant(row.fire_at),
+        "made_by": row.origin.lower(),
+        "tier": row.tier.word,
+        "revision": row.revision,
+        "attempt": row.attempt,
+        "outcome": None if row.outcome is Outcome.NONE else row.outcome.name.lower(),
+        "dispatched_at": instant(row.dispatched_at),
+        "started_at": instant(row.started_at),
+        "ended_at": instant(row.ended_at),
+        "worker": row.worker or None,
+        "fencing_token": row.fence or None,
+        "result": _result(row.result),
+        "error": row.error or None,
+        "reason": row.reason or None,
+        "skipped_count": row.skipped_count if is_skipped else None,
+        "skipped_to": instant(row.skipped_to) if is_skipped else None,
+    }
+
+
+def attempt_view(row: AttemptRow) -> dict[str, Any]:
+    """An attempt that was followed by another."""
+    return {
+        "attempt": row.attempt,
+        "outcome": row.outcome.name.lower(),
+        "started_at": instant(row.started_at),
+        "ended_at": instant(row.ended_at),
+        "worker": row.worker or None,
+        "fencing_token": row.fence or None,
+        "error": row.error or None,
+    }
+
+
+def operation_view(operation: Operation, answer: Answered | None) -> dict[str, Any]:
+    """A command that outlasted its request: pending, or what became of it."""
+    document: dict[str, Any] = {
+        "operation_id": operation.operation_id,
+        "status": "pending" if answer is None else answer.verdict,
+        "action": operation.action.lower(),
+        "job_id": operation.job_id,
+        "accepted_at": instant(operation.at),
+        "revision": None,
+        "run_id": None,
+        "problem": None,
+    }
+    if answer is not None:
+        document |= {"revision": answer.revision or None, "run_id": answer.run_id or None}
+        if answer.problem:
+            slug = {"conflict": "stale"}.get(answer.problem, answer.problem)
+            known = slug if slug in TITLES else "invalid"
+            document["problem"] = {"type": TYPE_PREFIX + known, "title": TITLES[known], "detail": answer.message}
+    return document
+
+
+def event_view(seen: Seen) -> dict[str, Any]:
+    """A run event, as the stream tells it. No payload and no result is in it."""
+    event: RunEvent = seen.event
+    return {
+        "event": WORDS[event.kind],
+        "job_id": event.job_id,
+        "run_id": event.run_id or None,
+        "at": instant(event.at),
+        "attempt": event.attempt or None,
+        "worker": event.worker or None,
+        "reason": event.reason or None,
+        **_detail(event),
+    }
+
+
+def instant(at: Instant | None) -> str | None:
+    """RFC 3339 in UTC; null for none (0 in tables)."""
+    return format_rfc3339(at) if at else None
+
+
+_SHOWN = ("tier", "pool", "handler", "fire_at", "revision", "action", "fire_count", "from_at", "to_at", "error_class",
+          "error_message")  # fmt: skip
+
+
+def _detail(event: RunEvent) -> dict[str, Any]:
+    """The fields of the detail that people look for, if the event has them."""
+    found: dict[str, Any] = {}
+    for name in _SHOWN:
+        value = getattr(event.detail, name, None)
+        if value in (None, ""):
+            continue
+        if name == "tier":
+            value = value.word
+        found["fire_time" if name == "fire_at" else name] = instant(value) if name.endswith("_at") else value
+    return found
+
+
+def _result(result: bytes | None) -> Any:
+    """What a handler returned is kept as JSON; anything else is told by its size."""
+    if not result:
+        return None
+    try:
+        return orjson.loads(result)
+    except orjson.JSONDecodeError:
+        return f"<{len(result)} bytes>"

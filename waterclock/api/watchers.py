@@ -1,0 +1,115 @@
+"""Those who watch run events as they happen, each behind a bounded queue.
+
+What must hold: a watcher sees only its tenant's events, in the order of each partition; one who does not keep up is
+told so and dropped, and never slows the others or fills the memory. Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from waterclock.model.events import EventKind
+
+from .problems import busy
+from .tail import Seen
+
+QUEUE_MAX = 2_000
+"""Events that may wait for one watcher."""
+
+
+class Watcher:
+    """One who watches. ``lost``: it did not keep up, nothing more comes. ``positions``: where it began."""
+
+    def __init__(self, tenant: str, job_id: str, positions: dict[int, int]) -> None:
+        self._prefix = f"{tenant}:"
+        self._job_id = job_id
+        self._waiting: deque[Seen] = deque()
+        self._news = asyncio.Event()
+        self.positions = positions
+        self.lost = False
+        self.closed = False
+
+    def offer(self, seen: Seen) -> None:
+        """One more event; kept if it is for this watcher."""
+        if self.lost or not self.wants(seen):
+            return
+        if len(self._waiting) >= QUEUE_MAX:
+            self.lost = True
+            self._waiting.clear()
+        else:
+            self._waiting.append(seen)
+        self._news.set()
+
+    def wants(self, seen: Seen) -> bool:
+        """Whether it may see this event, and asked for it."""
+        event = seen.event
+        if event.kind in (EventKind.ANSWERED, EventKind.UNKNOWN):
+            return False  # an answer is for whoever sent the command
+        return event.job_id == self._job_id if self._job_id else event.job_id.startswith(self._prefix)
+
+    async def take(self, within_s: float) -> list[Seen]:
+        """What has come, or what comes first within ``within_s``; [] where nothing does."""
+        if not self._waiting and not self.lost and not self.closed:
+            try:
+                async with asyncio.timeout(within_s):
+                    await self._news.wait()
+            except TimeoutError:
+                return []
+        self._news.clear()
+        taken = list(self._waiting)
+        self._waiting.clear()
+        return taken
+
+    def close(self) -> None:
+        """The process stops: nothing more comes."""
+        self.closed = True
+        self._news.set()
+
+
+class Watchers:
+    """All of them, and where the tail stands."""
+
+    def __init__(self, watchers_max: int) -> None:
+        self._watchers_max = watchers_max
+        self._watchers: set[Watcher] = set()
+        self._listeners: list[Callable[[Sequence[Seen]], None]] = []
+        self._closed = False
+        self.positions: dict[int, int] = {}
+        """The next offset of each partition."""
+
+    def __len__(self) -> int:
+        return len(self._watchers)
+
+    def listen(self, listener: Callable[[Sequence[Seen]], None]) -> None:
+        """Call ``listener`` with every batch of events, of all tenants: for figures. It must be quick."""
+        self._listeners.append(listener)
+
+    def add(self, tenant: str, job_id: str = "") -> Watcher:
+        """One more watcher. Raises Problem (503) where there are too many."""
+        if len(self._watchers) >= self._watchers_max or self._closed:
+            raise busy(f"{len(self._watchers)} streams are open", retry_after_s=5)
+        watcher = Watcher(tenant, job_id, dict(self.positions))
+        self._watchers.add(watcher)
+        return watcher
+
+    def remove(self, watcher: Watcher) -> None:
+        """It watches no more."""
+        self._watchers.discard(watcher)
+
+    def take(self, batch: Sequence[Seen]) -> None:
+        """A batch of the tail."""
+        for seen in batch:
+            self.positions[seen.partition] = seen.offset + 1
+        for watcher in self._watchers:
+            for seen in batch:
+                watcher.offer(seen)
+        for listener in self._listeners:
+            listener(batch)
+
+    def close(self) -> None:
+        """Every stream ends."""
+        self._closed = True
+        for watcher in self._watchers:
+            watcher.close()
