@@ -31,6 +31,7 @@ _ENTRIES = {
     "job": _Entry("job", "Define, look at and change jobs.", _JOBS),
     "run": _Entry("run", "Look at runs.", _JOBS),
     "worker": _Entry("worker", "Run your own handlers.", _JOBS),
+    "key": _Entry("key", "Let programs use the API.", _JOBS),
     "cron": _Entry("cron", "Understand cron expressions.", _JOBS),
     "topics": _Entry("topics", "Look into topics.", _LOOK),
     "lag": _Entry("lag", "How far behind each group is.", _LOOK),

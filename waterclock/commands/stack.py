@@ -36,6 +36,7 @@ def up(
     dispatchers: Annotated[int | None, typer.Option(min=1, max=16, help="How many [2]")] = None,
     kafka_port: Annotated[int, typer.Option(help="[9092, or another where it is taken]", show_default=False)] = 0,
     cql_port: Annotated[int, typer.Option(help="[9042, or another where it is taken]", show_default=False)] = 0,
+    api_port: Annotated[int, typer.Option(help="[8080, or another where it is taken]", show_default=False)] = 0,
     bootstrap: Annotated[str | None, typer.Option(help="Use this Kafka instead of starting one")] = None,
     contact_points: Annotated[str | None, typer.Option(help="Use this Cassandra instead of starting one")] = None,
     java_home: Annotated[Path | None, typer.Option(help="The Java to use")] = None,
@@ -65,7 +66,7 @@ def up(
         return
     from waterclock.stack.up import Up
 
-    Up(settings, say, kafka_port=kafka_port, cql_port=cql_port, began_s=began_s).run()
+    Up(settings, say, kafka_port=kafka_port, cql_port=cql_port, api_port=api_port, began_s=began_s).run()
 
 
 @app.command()

@@ -49,7 +49,7 @@ def other_port(name: str, picked: PickedPort, option: str) -> str:
     )
 
 
-def where_to_look(bootstrap: str, cassandra: str, data_dir: Path, *, own_app: bool = False) -> Sequence[str]:
+def where_to_look(bootstrap: str, cassandra: str, api: str, data_dir: Path, *, own_app: bool = False) -> Sequence[str]:
     """The last words of a start: addresses, folder, how to stop, what to do next.
 
     ``own_app``: the user's handlers run, so that those of the demo cannot be named.
@@ -59,6 +59,7 @@ def where_to_look(bootstrap: str, cassandra: str, data_dir: Path, *, own_app: bo
     commands = (OWN_HANDLERS if own_app else first, *others)
     return (
         "",
+        f"  Page       {api}/   (API: {api}/docs)",
         f"  Kafka      {bootstrap}",
         f"  Cassandra  {cassandra}",
         f"  Data       {data_dir}",

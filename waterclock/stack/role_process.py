@@ -18,18 +18,23 @@ _LOG_MAX_BYTES = 16 * 1024 * 1024
 
 
 class RoleSpec(NamedTuple):
-    """Which role, under which instance name, and what its environment adds. ``stop_rank``: lower stops earlier."""
+    """Which role, under which instance name, and what its environment adds. ``stop_rank``: lower stops earlier.
+
+    ``address``: where it listens, "" for those who listen nowhere.
+    """
 
     module: str
     instance: str
     stop_rank: int
     env: Mapping[str, str]
+    address: str = ""
 
 
 class RoleProcess(Child):
     """One life of a role."""
 
     def __init__(self, spec: RoleSpec, env: Mapping[str, str], folder: Path) -> None:
+        self.address = spec.address
         self._ready_file = folder / "ready" / spec.instance
         self._ready_file.parent.mkdir(parents=True, exist_ok=True)
         self._ready_file.unlink(missing_ok=True)

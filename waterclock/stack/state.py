@@ -21,7 +21,7 @@ STATE_FILE = "state.json"
 
 
 class ProcessState(NamedTuple):
-    """One supervised process. ``life``: waiting, starting, ready, restarting, stopped. ``address``: servers only."""
+    """One supervised process. ``life``: waiting, starting, ready, restarting, stopped. ``address``: of what listens."""
 
     name: str
     life: str
@@ -33,7 +33,10 @@ class ProcessState(NamedTuple):
 
 
 class StackState(NamedTuple):
-    """The whole stack. ``phase``: starting, ready, stopping. ``born``: the supervisor's start, as the kernel counts."""
+    """The whole stack. ``phase``: starting, ready, stopping. ``born``: the supervisor's start, as the kernel counts.
+
+    ``api``: the address of the API, such as http://127.0.0.1:8080.
+    """
 
     pid: int
     born: str
@@ -43,6 +46,7 @@ class StackState(NamedTuple):
     contact_points: str
     cassandra_port: int
     processes: tuple[ProcessState, ...]
+    api: str = ""
 
     @property
     def alive(self) -> bool:

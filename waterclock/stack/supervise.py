@@ -48,6 +48,7 @@ class Whereabouts(NamedTuple):
     bootstrap: str
     contact_points: str
     cassandra_port: int
+    api: str = ""
 
 
 class Supervisor:
@@ -175,5 +176,6 @@ class Supervisor:
                 contact_points=where.contact_points,
                 cassandra_port=where.cassandra_port,
                 processes=tuple(member.state() for member in (*self._servers, *self._roles)),
+                api=where.api,
             ),
         )

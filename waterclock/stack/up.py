@@ -51,13 +51,21 @@ class Up:
     """
 
     def __init__(
-        self, settings: Settings, say: Say, *, kafka_port: int = 0, cql_port: int = 0, began_s: float = 0.0
+        self,
+        settings: Settings,
+        say: Say,
+        *,
+        kafka_port: int = 0,
+        cql_port: int = 0,
+        api_port: int = 0,
+        began_s: float = 0.0,
     ) -> None:
         self._settings = settings
         self._say = say
         self._data_dir = settings.stack.data_dir.resolve()
         self._kafka_port = kafka_port
         self._cql_port = cql_port
+        self._api_port = api_port
         self._own_kafka = "bootstrap" not in settings.kafka.model_fields_set
         self._own_cassandra = "contact_points" not in settings.cassandra.model_fields_set
         self._kit: Kit | None = None
@@ -113,6 +121,8 @@ class Up:
         if self._own_cassandra:
             usual = last_cql or cassandra_server.DEFAULT_PORT
             self._cql_port = self._choose("cassandra", self._cql_port, usual, "--cql-port")
+        last_api = int(last.api.rpartition(":")[2]) if last and last.api else 0
+        self._api_port = self._choose("api", self._api_port, last_api or self._settings.api.port, "--api-port")
 
     def _choose(self, name: str, asked: int, usual: int, option: str) -> int:
         picked = pick_port(asked or usual)
@@ -174,6 +184,7 @@ class Up:
         specs = [
             *(RoleSpec("waterclock.dispatcher", f"dispatcher-{n}", 0, {}) for n in range(1, stack.dispatchers + 1)),
             *(RoleSpec("waterclock.workers", f"worker-{n}", 1, grace) for n in range(1, stack.workers + 1)),
+            RoleSpec("waterclock.api", "api-1", 0, {"WATERCLOCK_API__PORT": str(self._api_port)}, self._api_address()),
             RoleSpec("waterclock.intake", "intake-1", 0, {}),
             RoleSpec("waterclock.retry_router", "retry-router-1", 2, {}),
             RoleSpec("waterclock.recorder", "recorder-1", 2, {}),
@@ -204,7 +215,12 @@ class Up:
             bootstrap=f"127.0.0.1:{self._kafka_port}" if self._own_kafka else settings.kafka.bootstrap,
             contact_points="127.0.0.1" if self._own_cassandra else ",".join(settings.cassandra.contact_points),
             cassandra_port=self._cql_port if self._own_cassandra else settings.cassandra.port,
+            api=self._api_address(),
         )
+
+    def _api_address(self) -> str:
+        api = self._settings.api
+        return f"{'https' if api.tls_cert else 'http'}://{api.host}:{self._api_port}"
 
     # -- topics, schema, words ------------------------------------------------------------------------------------
 
@@ -244,7 +260,7 @@ class Up:
         self._say_with_time("all ready")
         cassandra = f"{where.contact_points}:{where.cassandra_port}"
         own_app = self._settings.worker.app != DEMO_APP
-        for line in where_to_look(where.bootstrap, cassandra, self._data_dir, own_app=own_app):
+        for line in where_to_look(where.bootstrap, cassandra, where.api, self._data_dir, own_app=own_app):
             self._say(line)
 
     def _say_with_time(self, line: str) -> None:
