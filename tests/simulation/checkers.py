@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tests.oracle import books, owed
+from tests.oracle import books, outputs, owed
 from tests.oracle import runs as judge
 from tests.oracle.records import decode
 from waterclock.model.events import RunStatus
@@ -95,6 +95,16 @@ def user_code_ran_under_its_claim(dumps: Dumps, counts: Counts) -> list[str]:
     complaints += [f"I2 {run} attempt {attempt}: called {n} times" for (run, attempt), n in times.items() if n > 1]
     counts["calls of user code"] += len(dumps.calls)
     return complaints
+
+
+def effects_are_seen_once(dumps: Dumps, counts: Counts) -> list[str]:
+    """I9: what handlers emitted is seen once for each run that succeeded, and not at all for the others."""
+    planned = {str(call["run_id"]): int(str(call["emits"])) for call in dumps.calls}
+    complaints, found = outputs.check(dumps.events, dumps.outputs, planned)
+    counts.update(found)
+    ended = [decode(record["value"])[1]["ended"] for record in dumps.events]
+    counts["emit refused"] += sum(1 for each in ended if each and each["error_class"] == "EmitRefused")
+    return [f"I9 {complaint}" for complaint in complaints]
 
 
 def history_equals_the_log(dumps: Dumps, _counts: Counts) -> list[str]:
@@ -187,6 +197,7 @@ CHECKERS: tuple[Checker, ...] = (
     runs_end_once,
     work_is_what_is_pending,
     user_code_ran_under_its_claim,
+    effects_are_seen_once,
     history_equals_the_log,
     letters_are_the_runs_given_up,
     jobs_are_what_their_commands_made,

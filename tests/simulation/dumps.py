@@ -16,7 +16,7 @@ from waterclock.model.job import Tier
 from waterclock.store.memory import MemoryStore
 from waterclock.store.port import RunRow
 
-from .world import GENERATION, NAMES, World
+from .world import GENERATION, NAMES, OUTPUTS, World
 
 RawRecord = dict[str, object]
 Row = dict[str, object]
@@ -37,6 +37,7 @@ class Dumps:
     letters: list[RawRecord]
     leases: list[RawRecord]
     rejects: list[RawRecord]
+    outputs: list[RawRecord]
     runs: list[Row]
     jobs: list[Row]
     calls: list[Row]
@@ -50,6 +51,7 @@ class Dumps:
             self.work,
             self.letters,
             self.leases,
+            self.outputs,
             self.runs,
             self.jobs,
             self.calls,
@@ -75,6 +77,7 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         letters=_records(world, NAMES.dlq),
         leases=_records(world, NAMES.leases),
         rejects=_records(world, NAMES.rejects),
+        outputs=_records(world, OUTPUTS),
         runs=[_run_row(row) for row in rows],
         jobs=[{"job_id": job.job_id, "status": job.status.name, "revision": job.revision} for job in jobs],
         calls=list(world.calls),
@@ -105,7 +108,10 @@ def _records(world: World, topic: str) -> list[RawRecord]:
             "timestamp_us": record.timestamp_us,
             "key": record.key,
             "value": record.value,
+            "headers": record.headers,
         }
         for place in places
-        for record in read_range(log, Isolation.COMMITTED, place, log.low_watermark(place), log.high_watermark(place))
+        for record in read_range(
+            log, Isolation.COMMITTED, place, log.low_watermark(place), log.high_watermark(place), headers=True
+        )
     ]

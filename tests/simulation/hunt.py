@@ -43,6 +43,8 @@ MUST_HAPPEN = (
     "failed",
     "succeeded",
     "left open by the dead",
+    "records emitted",
+    "emit refused",
 )
 """What a batch of seeds must have provoked, or it proves nothing."""
 

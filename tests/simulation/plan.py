@@ -141,7 +141,7 @@ def _step(rng: random.Random, slot: str) -> int:
 def _orders(rng: random.Random, start_at: Instant, horizon: int, *, in_autumn: bool) -> list[Order]:
     jobs = [f"t:job{number}" for number in range(rng.randint(2, 4))]
     orders = [Order(rng.randrange(5 * US_PER_S), CommandKind.CREATE, job, _spec(rng, start_at)) for job in jobs]
-    orders.append(Order(0, CommandKind.CREATE, "t:steady", JobSpec("sim.ok", Every(15 * US_PER_S))))
+    orders.append(Order(0, CommandKind.CREATE, "t:steady", JobSpec("sim.emits", Every(15 * US_PER_S))))
     if in_autumn:
         orders.append(Order(rng.randrange(5 * US_PER_S), CommandKind.CREATE, "t:autumn", _autumn_spec(rng)))
         jobs.append("t:autumn")
@@ -170,7 +170,7 @@ def _spec(rng: random.Random, now: Instant) -> JobSpec:
             Once(on_a_second + rng.randrange(-90, 90) * US_PER_S),
         ]
     )
-    handler = rng.choice(["sim.ok", "sim.ok", "sim.fails", "sim.flaky"])
+    handler = rng.choice(["sim.ok", "sim.emits", "sim.fails", "sim.flaky"])
     return JobSpec(handler, schedule, rng.choice(list(Tier)))
 
 

@@ -14,6 +14,7 @@ from waterclock.dispatcher import applying, commands, window
 from waterclock.dispatcher.loop import Dispatcher
 from waterclock.dispatcher.rows import Ahead, due_row
 from waterclock.dispatcher.shard import Shard
+from waterclock.workers.executors import emitting
 
 from waterclock.log.memory_producer import MemoryProducer
 from waterclock.model import cron
@@ -108,6 +109,34 @@ def fold_twice() -> Iterator[None]:
         _forget_compiled()
 
 
+@contextmanager
+def effects_apart() -> Iterator[None]:
+    """What handlers emitted goes out in a transaction of its own, before the one with the outcome."""
+    commit = Rounds.commit
+
+    def commit_twice(self: Rounds, draft: Round) -> None:
+        emitted = [message for message in draft.messages if message.topic == "sim.outputs"]
+        if emitted and ".worker." in self.transactional_id:
+            apart, rest = Round(draft.epoch), Round(draft.epoch)
+            apart.messages = emitted
+            commit(self, apart)
+            rest.offsets, rest.tickets = draft.offsets, draft.tickets
+            # Claims and the tracked outcome stand before what was emitted, so the tickets keep their places.
+            rest.messages = [message for message in draft.messages if message.topic != "sim.outputs"]
+            draft = rest
+        commit(self, draft)
+
+    with mock.patch.object(Rounds, "commit", commit_twice):
+        yield
+
+
+@contextmanager
+def attempt_in_the_effect() -> Iterator[None]:
+    """The effect id has the attempt in it, so a second attempt's records look like other effects."""
+    with mock.patch.object(emitting, "effect_id", lambda run_id, number: f"{run_id}/1/out/{number}"):
+        yield
+
+
 def _forget_compiled() -> None:
     cron._compile.cache_clear()
     cron._shared_walk.cache_clear()
@@ -120,4 +149,6 @@ PLANTED: dict[str, Planted] = {
     "row inserted behind the cursor": row_behind,
     "next row not written ahead": no_row_ahead,
     "fold fires twice": fold_twice,
+    "records sent apart from their outcome": effects_apart,
+    "effect id contains the attempt": attempt_in_the_effect,
 }

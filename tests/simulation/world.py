@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 
 from waterclock.dispatcher.loop import Dispatcher
 from waterclock.retry_router.loop import RetryRouter
+from waterclock.workers.executors.emitting import Emissions, Outlet
 from waterclock.workers.executors.port import Attempt, EndedAttempt
 from waterclock.workers.loop import Worker
 
 from waterclock.clock import Clock, ManualClock
 from waterclock.log.memory import MemoryCluster, MemoryLog
 from waterclock.model.events import Outcome
-from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.ids import US_PER_S, Instant, murmur2
 from waterclock.recorder.loop import Recorder
 from waterclock.role import Role
 from waterclock.store.memory import MemoryStore, MemoryTables
@@ -31,6 +32,9 @@ GENERATION = 1
 NAMES = Names()
 _SESSION_S = {"dispatcher": 6.0}
 _HANDLER_US = (50_000, 500_000, 4_000_000)
+OUTPUTS = "sim.outputs"
+_GONE = "sim.gone"
+"""A topic that was there when the handler emitted to it, and is not when the round is sent."""
 
 
 class SkewedClock:
@@ -45,6 +49,11 @@ class SkewedClock:
 
     def monotonic_s(self) -> float:
         return self._true.monotonic_s()
+
+
+def emits_count(run_id: str) -> int:
+    """How many records the code of a run with handler ``sim.emits`` sends: the same in each call of it."""
+    return murmur2(run_id.encode()) % 4
 
 
 class DrawnExecutors:
@@ -89,7 +98,19 @@ class DrawnExecutors:
         handler = attempt.work.handler
         if handler == "sim.fails" or (handler == "sim.flaky" and self._rng.random() < 0.5):
             return EndedAttempt(attempt, Outcome.FAILED, error_class="Drawn", error_message="it was to fail")
+        if handler == "sim.emits":
+            return self._emitting(attempt)
         return EndedAttempt(attempt, Outcome.SUCCEEDED, result=b"1")
+
+    def _emitting(self, attempt: Attempt) -> EndedAttempt:
+        """Some fail after they have emitted, and some emit to a topic that is gone: nothing of either may be seen."""
+        emissions = Emissions(Outlet(NAMES.prefix, lambda _: True), attempt.work)
+        draw = self._rng.random()
+        for number in range(emits_count(attempt.work.run_id)):
+            emissions.emit(_GONE if number == 0 and draw < 0.05 else OUTPUTS, f"k{number}", attempt.work.run_id)
+        if draw > 0.9:
+            return EndedAttempt(attempt, Outcome.FAILED, error_class="Drawn", error_message="it was to fail")
+        return EndedAttempt(attempt, Outcome.SUCCEEDED, emitted=emissions.close())
 
 
 class Life:
@@ -115,6 +136,7 @@ class World:
             append_time = spec.config.get("message.timestamp.type") == "LogAppendTime"
             compact = spec.config.get("cleanup.policy") == "compact"
             self.cluster.create_topic(spec.name, spec.partitions, append_time=append_time, compact=compact)
+        self.cluster.create_topic(OUTPUTS, plan.partitions)
         self.tables = MemoryTables(self.clock)
         self.outside = MemoryLog(self.cluster, "outside")
         self.clocks = {slot: SkewedClock(self.clock, skew_us) for slot, skew_us in plan.skew_us.items()}
@@ -181,8 +203,8 @@ class World:
     def _note_call(self, life: Life) -> Callable[[Attempt], None]:
         def note(attempt: Attempt) -> None:
             work = attempt.work
-            self.calls.append(
-                {"run_id": work.run_id, "attempt": work.attempt, "token": attempt.token, "worker": life.slot}
-            )
+            emits = emits_count(work.run_id) if work.handler == "sim.emits" else 0
+            call = {"run_id": work.run_id, "attempt": work.attempt, "token": attempt.token, "worker": life.slot}
+            self.calls.append({**call, "emits": emits})
 
         return note
