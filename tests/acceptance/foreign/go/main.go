@@ -1,4 +1,4 @@
-// Schedules a job by one Avro record on waterclock.job-events: every second, until it is deleted.
+// Schedules a job by one Avro record on waterclock.job-events: every three seconds, until it is deleted.
 //
 // Arguments: bootstrap servers, the file job_event.avsc, the job's name.
 package main
@@ -37,8 +37,8 @@ func main() {
 	codec, err := soe.NewCodec(schema) // Avro's single-object encoding
 	check(err)
 
-	second := time.Second.Microseconds()
-	value, err := codec.Encode(jobEvent{"CREATE", name, "demo.echo", &second, []byte(`{"from":"go"}`)})
+	every := (3 * time.Second).Microseconds()
+	value, err := codec.Encode(jobEvent{"CREATE", name, "demo.echo", &every, []byte(`{"from":"go"}`)})
 	check(err)
 
 	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap))
