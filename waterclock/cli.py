@@ -25,7 +25,7 @@ class _Entry(NamedTuple):
     whole: bool = True
 
 
-_JOBS, _LOOK, _STACK = "Jobs and runs", "Look inside", "Local stack"
+_JOBS, _LOOK, _OWN, _STACK = "Jobs and runs", "Look inside", "Own clusters", "Local stack"
 
 _ENTRIES = {
     "job": _Entry("job", "Define, look at and change jobs.", _JOBS),
@@ -35,6 +35,8 @@ _ENTRIES = {
     "cron": _Entry("cron", "Understand cron expressions.", _JOBS),
     "topics": _Entry("topics", "Look into topics.", _LOOK),
     "lag": _Entry("lag", "How far behind each group is.", _LOOK),
+    "init": _Entry("init", "Make topics, rights and tables; --plan shows them first.", _OWN),
+    "doctor": _Entry("doctor", "Say what is wrong with the clusters, and what to do.", _OWN),
     "demo": _Entry("demo", "Start everything with a few jobs in it, and watch.", _STACK),
     "up": _Entry("stack", "Start Kafka, Cassandra and all roles.", _STACK, whole=False),
     "down": _Entry("stack", "Stop the stack of this folder.", _STACK, whole=False),

@@ -14,9 +14,9 @@ from typing import cast
 
 from confluent_kafka import Consumer, KafkaException, Message
 
-from waterclock.model.errors import BackendDown, Fenced, WaterclockError
+from waterclock.model.errors import Fenced, WaterclockError
 
-from .kafka_errors import BACKEND, error_of, poll_trouble
+from .kafka_errors import down_error, error_of, poll_trouble
 from .kafka_watch import Watch
 from .port import UNREADABLE, Headers, Record
 
@@ -93,7 +93,7 @@ class Feed:
     def _note_down(self) -> None:
         down = self._watch.take_down()
         if down is not None:
-            self.note(BackendDown(BACKEND, f"{self._name}: {down.str()}"))
+            self.note(down_error(down, self._name))
 
 
 def _with_headers(message: Message) -> Record:

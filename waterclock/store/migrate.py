@@ -124,6 +124,14 @@ def keyspace_statement(keyspace: str, local_dc: str, replication: int) -> str:
     )
 
 
+def note_statement(migration: Migration) -> str:
+    """The note that a file has run, for whoever runs its statements by hand: without it the migrator runs it again."""
+    return (
+        "INSERT INTO schema_migrations (scope, version, name, sha256, applied_at) VALUES "  # noqa: S608 - all of it ours
+        f"('{SCOPE}', {migration.version}, '{migration.name}', '{migration.sha256}', 0)"
+    )
+
+
 def _run(session: Session, known: Sequence[Migration], clock: Clock) -> list[str]:
     ran: list[str] = []
     for statement in known[0].statements:  # the table of migrations itself: without it there is nothing to compare

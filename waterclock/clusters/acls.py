@@ -1,0 +1,121 @@
+"""Who may do what on Kafka: the smallest set of rights for each role, over the prefix's names. Pure.
+
+What must hold: only roles may write ``run-events``, ``commands`` and the tiers; everybody else writes ``job-events``
+and nothing more. Who may *initialise* a transactional id may fence its owner, so each role has its own prefix of ids.
+How it fails: a right that is missing shows as an error of the broker that names topic, group or id; it is waited out.
+A prefix of names covers everything that begins with it: of two installations on one cluster neither's prefix may begin
+the other's (``waterclock`` and ``waterclock.test`` would share).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from waterclock.wire.names import ROLES_WITH_STATE, Names
+
+READER_GROUP = "waterclock.reader"
+"""Readers without membership name this group and never join it, under any prefix: the client wants a name."""
+
+
+class Resource(StrEnum):
+    """What a right is about, in the words of ``kafka-acls``."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    TRANSACTIONAL_ID = "transactional-id"
+    CLUSTER = "cluster"
+
+
+class Acl(NamedTuple):
+    """``role`` may do ``operations`` to the resource of this name (``prefixed``: to all whose name begins so)."""
+
+    role: str
+    resource: Resource
+    name: str
+    prefixed: bool
+    operations: tuple[str, ...]
+
+
+class _Needs(NamedTuple):
+    """What one role reads and writes. A name that ends in a dot is a prefix."""
+
+    reads: Sequence[str] = ()
+    writes: Sequence[str] = ()
+    groups: Sequence[str] = ()
+    transactional_ids: Sequence[str] = ()
+    looks_at: Sequence[str] = ()
+    """Topics and groups whose settings or positions it asks for, and the cluster's."""
+
+
+CLUSTER = "kafka-cluster"
+_LOOK = ("Describe", "DescribeConfigs")
+
+
+def acls(names: Names, ingress: Sequence[str] = ()) -> list[Acl]:
+    """Every right of every role. ``ingress``: topics that the intake reads beside job-events.
+
+    ``producer`` is any service that sends job events; ``operator`` a person with the command line, who reads all and
+    commands jobs; whoever runs ``init`` needs more for that hour: Create on topics, Alter on the cluster.
+    """
+    return [acl for role, needs in _needs(names, ingress).items() for acl in _granted(role, needs)]
+
+
+def _needs(names: Names, ingress: Sequence[str]) -> dict[str, _Needs]:
+    work, everything = f"{names.prefix}.runs.", f"{names.prefix}."
+    own = {role: [names.state(role)] for role in ROLES_WITH_STATE}
+    front = [names.job_events, *ingress]
+    read_back = [names.run_events, names.rejects, names.commands]
+    return {
+        "dispatcher": _Needs(
+            reads=[names.commands, names.run_events, *own["dispatcher"]],
+            writes=[work, names.run_events, names.control, names.rejects, *own["dispatcher"]],
+            groups=[names.group("dispatcher")],
+            transactional_ids=[names.transactional_id("dispatcher", "")],
+        ),
+        "worker": _Needs(
+            reads=[work, names.run_events, names.control, names.leases],
+            writes=[names.run_events, names.leases, names.heartbeats, names.rejects],
+            groups=[f"{names.prefix}.workers."],
+            transactional_ids=[names.transactional_id("worker", "")],
+        ),
+        "retry-router": _Needs(
+            reads=[names.run_events, work],
+            writes=[names.run_events, names.dlq, names.rejects],
+            groups=[names.group("retry_router")],
+            transactional_ids=[names.transactional_id("retry_router", "")],
+        ),
+        "recorder": _Needs(reads=[names.commands, names.run_events], groups=[names.group("recorder")]),
+        "intake": _Needs(
+            reads=front,
+            writes=[names.commands, names.rejects],
+            groups=[names.group("intake")],
+            transactional_ids=[names.transactional_id("intake", "")],
+        ),
+        "api": _Needs(
+            reads=[*read_back, names.leases, names.heartbeats], writes=[names.commands], looks_at=[everything]
+        ),
+        "operator": _Needs(reads=[everything], writes=[names.commands], looks_at=[everything, CLUSTER]),
+        "producer": _Needs(writes=front),
+    }
+
+
+def _granted(role: str, needs: _Needs) -> Iterator[Acl]:
+    for name in dict.fromkeys((*needs.reads, *needs.writes)):
+        operations = (*(["Read"] if name in needs.reads else []), *(["Write"] if name in needs.writes else []))
+        yield _acl(role, Resource.TOPIC, name, (*operations, "Describe"))
+    for name in (*needs.groups, *([READER_GROUP] if needs.reads else [])):
+        yield _acl(role, Resource.GROUP, name, ("Read", "Describe"))
+    for name in needs.transactional_ids:
+        yield _acl(role, Resource.TRANSACTIONAL_ID, name, ("Write", "Describe"))
+    for name in needs.looks_at:
+        if name == CLUSTER:
+            yield _acl(role, Resource.CLUSTER, name, _LOOK)
+        else:
+            yield _acl(role, Resource.TOPIC, name, _LOOK)
+            yield _acl(role, Resource.GROUP, name, ("Describe",))
+
+
+def _acl(role: str, resource: Resource, name: str, operations: tuple[str, ...]) -> Acl:
+    return Acl(role, resource, name, name.endswith("."), operations)

@@ -1,0 +1,54 @@
+"""``waterclock doctor``: what is wrong with the clusters, and what to do about it. Changes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from waterclock.clock import SystemClock
+from waterclock.clusters import doctor_cassandra, doctor_clocks, doctor_kafka
+from waterclock.clusters.finding import Finding, State
+from waterclock.clusters.plan import plan_of
+from waterclock.settings import Settings
+
+from .connect import here, names_of, open_log
+from .failing import ExitCode
+from .init import named
+from .output import OutputOption, say, show_rows
+
+app = typer.Typer(add_completion=False, help="Say what is wrong with the clusters, and what to do.")
+
+
+@app.command()
+def doctor(
+    output: OutputOption = None,
+    principal: Annotated[
+        str, typer.Option(help="What the cluster calls a role's user, as given to init")
+    ] = "{prefix}-{role}",
+) -> None:
+    """Look at Kafka, Cassandra, clocks and zone data; a line for each check, with the next command.
+
+    Exit code 0: nothing fails (warnings may stand); 1: something does; 5: a backend does not answer.
+    """
+    findings = list(_examined(here(), principal))
+    rows = [finding._asdict() | {"state": finding.state.value} for finding in findings]
+    show_rows(rows, ("state", "check", "found", "next_step"), output)
+    counts = {state: sum(finding.state is state for finding in findings) for state in State}
+    say(", ".join(f"{count} {state.value}" for state, count in counts.items() if count))
+    if counts[State.UNREACHABLE]:
+        raise typer.Exit(ExitCode.UNREACHABLE)
+    if counts[State.FAIL]:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _examined(settings: Settings, principal: str) -> Iterator[Finding]:
+    plan, clock = plan_of(settings), SystemClock()
+    of_kafka = list(doctor_kafka.examine(plan, settings, named(settings, principal), time.sleep))
+    yield from of_kafka
+    yield from doctor_cassandra.examine(settings, clock)
+    if of_kafka[0].state is State.OK:
+        with open_log(settings) as log:
+            yield from doctor_clocks.examine(log, names_of(settings), clock)
