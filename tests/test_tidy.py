@@ -36,7 +36,11 @@ def _files(*folders: str) -> list[Path]:
 SOURCES = _files(*FOLDERS)
 TESTS = _files("tests")
 CORES = [
-    *(path for path in _files(*ROLES, "waterclock/model", "waterclock/recorder") if path.name != "__main__.py"),
+    *(
+        path
+        for path in _files(*ROLES, "waterclock/model", "waterclock/recorder", "waterclock/intake")
+        if path.name != "__main__.py"
+    ),
     ROOT / "waterclock/transact.py",
 ]
 """What a replay must decide alike. ``__main__.py`` wires real clocks and names, and decides nothing."""

@@ -2,8 +2,9 @@
 
 Must hold: what is encoded here is decoded here to an equal value, by this release and by every later one; no bytes,
 however hostile, do worse than UndecodableRecord. What fastavro lets pass is refused: trailing bytes, negative union and
-enum indexes, odd booleans (run events and work records are read by hand and checked in passing; a record of any other
-kind must be, byte for byte, what its own content encodes to).
+enum indexes, odd booleans (run events and work records are read by hand and checked in passing; job events, which
+other languages write, are walked through first; a record of any other kind must be, byte for byte, what its own content
+encodes to).
 Encoders raise RequestError for a record over its cap (256 KiB; rejects and dead letters, which carry another record:
 768 KiB).
 """
@@ -11,6 +12,7 @@ Encoders raise RequestError for a record over its cap (256 KiB; rejects and dead
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from io import BytesIO
 from typing import Any, Generic, TypeVar, cast
 
@@ -21,6 +23,7 @@ from waterclock.model.events import RunEvent, WorkRecord
 
 from . import records, run_event, schemata, work_record
 from .framing import BODY_AT, CARRIER_MAX, RECORD_MAX, checked, fingerprint_of
+from .walk import Walk
 
 _Value = TypeVar("_Value")
 
@@ -59,6 +62,21 @@ class _Plain(Generic[_Value]):
         return record
 
 
+class _FromStrangers(_Plain[_Value]):
+    """The codec of a kind that programs of others write, in whatever form of Avro's their libraries prefer."""
+
+    def _read(self, writer: schemata.Schema, data: bytes) -> records.Dict:
+        walk_of(writer.fingerprint).check(data, BODY_AT)
+        is_ours = writer.fingerprint == self._schema.fingerprint
+        return _read_with(data, writer.parsed, None if is_ours else self._schema.parsed)
+
+
+@cache  # bounded by the number of released schemas
+def walk_of(mark: bytes) -> Walk:
+    """The walk through records of the released schema with this fingerprint. Raises UndecodableRecord."""
+    return Walk(schemata.written_with(mark))
+
+
 def _read_with(data: bytes, writer: Any, reader: Any) -> records.Dict:
     # All our schemas are records, which fastavro reads as dicts.
     return cast("records.Dict", schemaless_reader(BytesIO(data[BODY_AT:]), writer, reader))
@@ -85,7 +103,7 @@ _dead_letter = _Plain("dead_letter", records.DEAD_LETTER, CARRIER_MAX)
 _reject = _Plain("reject", records.REJECT, CARRIER_MAX)
 _shard_state = _Plain("shard_state", records.SHARD_STATE)
 _job_state = _Plain("job_state", records.JOB_STATE)
-_job_event = _Plain("job_event", records.JOB_EVENT)
+_job_event = _FromStrangers("job_event", records.JOB_EVENT)
 _key_state = _Plain("key_state", records.KEY_STATE)
 
 
