@@ -95,15 +95,19 @@ def get_event(data: bytes) -> RunEvent:
     reason, place = get_text(data, place)
     job_id, place = get_text(data, place)
     detail: Detail | None = None
-    for read in _DETAILS:
+    for after, read in _READERS:
         branch = data[place]
         place += 1
         if branch:
-            if branch != 2 or detail is not None:
-                raise ValueError("a union out of range, or two details")
+            if branch != 2:
+                raise ValueError("a union out of range")
             detail, place = read(data, place)
-    if place != len(data):
-        raise ValueError("the record ends elsewhere than its bytes")
+            if data[place:] != after:
+                raise ValueError("two details, or the record ends elsewhere than its bytes")
+            break
+    else:
+        if place != len(data):
+            raise ValueError("the record ends elsewhere than its bytes")
     return RunEvent(kind, job_id, run_id, at, attempt, worker, incarnation, token, reason, detail)
 
 
@@ -268,6 +272,8 @@ _DETAILS: tuple[Callable[[bytes, int], tuple[Detail, int]], ...] = (
     _get_answered,
 )
 _NO_DETAIL = bytes(len(_DETAILS))
+_READERS = [(_NO_DETAIL[place:], read) for place, read in enumerate(_DETAILS, 1)]
+"""With what must follow a detail: that no other one is there."""
 _PUTTERS: dict[type[Detail], Callable[[Any], bytes]] = {
     Pending: _put_pending,
     Skipped: _put_skipped,

@@ -15,6 +15,9 @@ from .run_event import TIER_AT, TIER_BYTE
 
 FRAME = schemata.current("work_record").frame
 
+_A_HANDLERS = put_text("") + b"\0"
+"""The end of most records: no executor, and not at most once."""
+
 
 def put_work(work: WorkRecord) -> bytes:
     """The framed record."""
@@ -54,6 +57,8 @@ def get_work(data: bytes) -> WorkRecord:
     pool, place = get_text(data, place + 1)
     handler, place = get_text(data, place)
     payload, place = get_bytes(data, place)
+    if data[place:] == _A_HANDLERS:
+        return WorkRecord(run_id, fire_at, due_at, attempt, job_id, revision, tier, pool, handler, payload)
     executor, place = get_text(data, place)
     once = data[place]
     if once > 1 or place + 1 != len(data):
