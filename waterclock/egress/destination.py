@@ -16,7 +16,7 @@ from typing import NamedTuple, NoReturn
 
 from .refusals import EgressRefused
 
-_URL = re.compile(r"(?P<scheme>https?)://(?P<place>[^/?#]*)(?P<path>/[^?#]*)?(?P<query>\?[^#]*)?\Z")
+_URL = re.compile(r"(?P<scheme>(?i:https?))://(?P<place>[^/?#]*)(?P<path>/[^?#]*)?(?P<query>\?[^#]*)?\Z")
 _PLACE = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]{1,254})|\[(?P<six>[0-9A-Fa-f:.]{2,45})\])(?::(?P<port>[0-9]{1,5}))?\Z")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\Z")
 _NUMBER = re.compile(r"(?:[0-9]+|0[xX][0-9A-Fa-f]*)\Z")
@@ -52,7 +52,7 @@ def of_url(url: str) -> tuple[Destination, str]:
     match = _URL.match(url)
     if match is None:
         _refuse(url, "it is no absolute http or https URL without a fragment", "write https://host/path")
-    tls = match["scheme"] == "https"
+    tls = match["scheme"].lower() == "https"
     destination = _read(match["place"], tls=tls, port=443 if tls else 80)
     return destination, (match["path"] or "/") + (match["query"] or "")
 

@@ -59,6 +59,17 @@ def failed(attempt: Attempt, error: BaseException) -> EndedAttempt:
     )
 
 
+def fell_short(attempt: Attempt, error: AttemptError) -> EndedAttempt:
+    """A call of ours did not do it: as ``failed``, without frames of ours, which would tell nobody anything."""
+    return EndedAttempt(
+        attempt,
+        Outcome.FAILED,
+        error_class=cut(error.error_class, _CLASS_MAX_BYTES),
+        error_message=cut(_message(error), MESSAGE_MAX_BYTES),
+        error_trace=cut_front(error.trace, TRACE_MAX_BYTES),
+    )
+
+
 def unknown_handler(attempt: Attempt, known: Iterable[str]) -> EndedAttempt:
     """No handler of that name is registered in this worker. Another one, or a later release, may have it: retryable."""
     names = sorted(known)

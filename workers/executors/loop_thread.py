@@ -24,6 +24,8 @@ from .port import Attempt, EndedAttempt
 Serve = Callable[[Attempt], Awaitable[EndedAttempt]]
 
 _WATCH_EVERY_S = 0.25
+_CLEAN_UP_S = 0.3
+"""How long cancelled tasks have at the end; what awaits longer in its clean-up is given up."""
 
 
 class LoopThread:
@@ -63,11 +65,13 @@ class LoopThread:
 
     def forget(self) -> None:
         """Cancel every task; none of them comes back as ended."""
-        if self._thread is not None:
+        if self._thread is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._cancel_tasks)
 
     def stop(self, grace_s: float) -> None:
         """Cancel every task and end the thread; waits at most ``grace_s``."""
+        if self._loop.is_closed():
+            return
         if self._thread is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(grace_s)
@@ -81,9 +85,9 @@ class LoopThread:
         asyncio.set_event_loop(self._loop)
         self._watch()
         self._loop.run_forever()
-        # Cancelled tasks get one more turn to clean up; what awaits in its clean-up is given up.
-        self._cancel_tasks()
-        self._loop.run_until_complete(asyncio.sleep(0))
+        tasks = self._cancel_tasks()
+        if tasks:
+            self._loop.run_until_complete(asyncio.wait(tasks, timeout=_CLEAN_UP_S))
         if self._closing is not None:
             self._loop.run_until_complete(self._closing())
 
@@ -106,8 +110,9 @@ class LoopThread:
             self._cancel_tasks()
         self._loop.call_later(_WATCH_EVERY_S, self._watch)
 
-    def _cancel_tasks(self) -> None:
+    def _cancel_tasks(self) -> list[asyncio.Task[None]]:
         tasks = list(self._tasks.values())
         self._tasks.clear()
         for task in tasks:
             task.cancel()
+        return tasks

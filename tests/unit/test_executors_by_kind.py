@@ -1,0 +1,67 @@
+"""Which executor an attempt goes to, Kafka records, and that what cannot be served here ends and says so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.executor_world import Bench, attempt_of, bench_of
+from waterclock.app import Context
+from waterclock.model.events import Outcome
+from waterclock.model.executor import HttpCall, KafkaRecord, ShellCommand
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    with bench_of(topics=("acme.invoices",)) as bench:
+        yield bench
+
+
+def test_a_record_without_an_executor_goes_to_its_handler(bench: Bench) -> None:
+    bench.app.handler("bill")(lambda ctx: ctx.run_id)
+    ended = bench.run("", handler="bill")
+    assert (ended.outcome, ended.result) == (Outcome.SUCCEEDED, b'"acme:j@20261118T104640Z~1"')
+
+
+def test_a_handler_that_blocks_holds_up_no_call(bench: Bench) -> None:
+    @bench.app.handler("block")
+    async def block(ctx: Context) -> None:
+        time.sleep(0.5)  # that is the fault which this is about
+
+    bench.executors.submit([attempt_of("", handler="block"), attempt_of(HttpCall("https://127.0.0.1/"), number=1)])
+    first, second = bench.ends(1), bench.ends(1)
+    assert first[0].error_class == "egress-refused"
+    assert second[0].outcome is Outcome.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    "text", ['{"telnet":{}}', "{", "[]", '{"http":{}}', '{"http":7}', '{"http":{},"grpc":{}}', "7"]
+)
+def test_an_executor_of_a_later_release_fails_the_attempt_and_nothing_else(bench: Bench, text: str) -> None:
+    ended = bench.run(text)
+    assert (ended.outcome, ended.error_class) == (Outcome.FAILED, "executor-unknown")
+    assert bench.run(ShellCommand(("/bin/true",))).error_class == "executor-off"
+
+
+def test_a_kafka_record_rides_with_its_success_under_its_effect_id(bench: Bench) -> None:
+    record = KafkaRecord("acme.invoices", "customer-7", (("x-team", "billing"),))
+    ended = bench.run(record, b'{"a":1}')
+    assert ended.outcome is Outcome.SUCCEEDED
+    (message,) = ended.emitted
+    assert (message.topic, message.key, message.value) == ("acme.invoices", b"customer-7", b'{"a":1}')
+    headers = dict(message.headers)
+    assert headers["ce_id"] == b"acme:j@20261118T104640Z~1/out/0"
+    assert headers["x-team"] == b"billing"
+
+
+def test_a_kafka_record_without_a_key_keeps_the_order_of_its_job(bench: Bench) -> None:
+    (message,) = bench.run(KafkaRecord("acme.invoices")).emitted
+    assert message.key == b"acme:j"
+
+
+@pytest.mark.parametrize("topic", ["acme.nowhere", "waterclock.commands", "__consumer_offsets", "a b"])
+def test_a_record_that_could_spoil_a_round_never_gets_into_one(bench: Bench, topic: str) -> None:
+    ended = bench.run(KafkaRecord(topic))
+    assert (ended.outcome, ended.error_class, ended.emitted) == (Outcome.FAILED, "emit-refused", ())
