@@ -139,7 +139,7 @@ class IntakeSettings(BaseModel):
     model_config = _GROUP
     round_records: Annotated[int, Field(ge=1, le=10_000)] = 500
     tenants: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")], Annotated[str, Field(pattern=_NAME)]] = {}
-    """Topics beside job-events, or it, and whose jobs their records are about. Who may write there is an ACL's matter."""
+    """Topics beside job-events, or it, and whose jobs their records are about. Who may write there: an ACL."""
     registry_url: str = ""
     registry: dict[str, str] = {}
     """Goes to the registry's client untouched, such as ``basic.auth.user.info``."""
@@ -275,6 +275,10 @@ class Settings(BaseSettings):
         if value < 1 or 256 % value:
             raise ValueError("use a power of two from 1 to 256: each partition carries an equal share of 256 slots")
         return value
+
+    def ingress(self, job_events: str) -> dict[str, str]:
+        """Every topic that the intake reads, and the tenant whose jobs its records are about."""
+        return {job_events: "default"} | self.intake.tenants
 
     def instance_of(self, role: str) -> str:
         """``instance``, or ``<role>-1`` where none is set."""

@@ -56,6 +56,11 @@ def published(kind: str) -> dict[str, Any]:
     return _document(files(_HOME).joinpath("avro", f"{kind}.avsc"))
 
 
+def published_text(kind: str) -> bytes:
+    """The same as it is written: the bytes of the file."""
+    return files(_HOME).joinpath("avro", f"{kind}.avsc").read_bytes()
+
+
 @cache  # bounded by the number of record kinds
 def current(kind: str) -> Schema:
     """The schema that this release writes ``kind`` with."""
