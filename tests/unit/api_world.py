@@ -17,6 +17,7 @@ from waterclock.dispatcher.loop import Dispatcher, Pace
 
 from waterclock.api import keys
 from waterclock.api.app import build_app
+from waterclock.api.counting import Counting
 from waterclock.api.services import Services
 from waterclock.clock import SystemClock
 from waterclock.log.memory import MemoryCluster, MemoryLog
@@ -69,10 +70,14 @@ class ApiWorld:
         self.services = self.make_services("api")
         self.obeys = True
         """Whether the dispatcher moves."""
+        self.sends = True
+        """Whether commands leave the outbox."""
         self._stop = threading.Event()
         self._trouble: list[BaseException] = []
         self._driver = threading.Thread(target=self._drive, daemon=True)
-        self.client = TestClient(build_app(self.services, threads=False), base_url="http://127.0.0.1")
+        app = build_app(self.services, threads=False)
+        app.state.counting = Counting(self.services, dict)  # lag is asked of a real cluster: here is none
+        self.client = TestClient(app, base_url="http://127.0.0.1")
 
     def __enter__(self) -> Self:
         self.client.__enter__()
@@ -119,7 +124,8 @@ class ApiWorld:
         try:
             while not self._stop.is_set():
                 with self.lock:
-                    self.services.outbox.step(0.0)
+                    if self.sends:
+                        self.services.outbox.step(0.0)
                     if self.obeys:
                         self.dispatcher.step()
                     assert self.services.tail is not None

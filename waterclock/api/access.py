@@ -8,8 +8,8 @@ DNS name is not), and a request that comes from another site's page is refused.
 from __future__ import annotations
 
 import math
+import re
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 
@@ -21,7 +21,7 @@ from .keyring import Caller
 from .problems import Problem
 from .services import Services
 
-_LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
+_LOOPBACK_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?\Z", re.IGNORECASE)
 
 
 def services_of(request: Request) -> Services:
@@ -107,17 +107,11 @@ def known_parameters(request: Request) -> None:
 def _refuse_strangers_pages(request: Request) -> None:
     """Without a key: only this machine's own programs, and our own page."""
     host = request.headers.get("host", "")
-    name = urlsplit(f"//{host}").hostname if _is_host(host) else None
     origin = request.headers.get("origin")
     foreign = origin is not None and origin != f"{request.url.scheme}://{host}"
-    if name not in _LOOPBACK_NAMES or foreign or request.headers.get("sec-fetch-site") == "cross-site":
+    if not _LOOPBACK_HOST.match(host) or foreign or request.headers.get("sec-fetch-site") == "cross-site":
         raise Problem(
             "forbidden",
             "Without a key only this machine's own programs are served",
             hint="Call http://127.0.0.1 or http://localhost, or make a key: `waterclock key create`",
         )
-
-
-def _is_host(text: str) -> bool:
-    """Whether urlsplit can be asked (it raises on brackets that are none)."""
-    return text.count("[") == text.count("]") <= 1 and ("[" not in text or text.startswith("["))

@@ -1,0 +1,222 @@
+"""The stream of run events, over a real socket: in order, of one tenant, to be gone on with, and never in the way."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import pytest
+
+from tests.unit.api_world import JOB, ApiWorld, bearer, until
+from waterclock.api import serving, stream
+from waterclock.api.problems import Problem
+from waterclock.api.tail import Seen
+from waterclock.api.watchers import QUEUE_MAX, Watchers
+from waterclock.model.events import EventKind, RunEvent
+
+JOBS = "/api/v1/jobs"
+
+
+class Served(ApiWorld):
+    """The same world behind a real listener."""
+
+    def __init__(self, **api: Any) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        super().__init__(port=port, **api)
+        self.port = port
+        self.second = self.make_services("served")
+        self.ready = threading.Event()
+        self.server = serving.make_server(self.settings, self.second, self.ready.set)
+        self.thread = threading.Thread(target=self.server.run, daemon=True)
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self.thread.start()
+        assert self.ready.wait(10)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.server.should_exit = True
+        self.thread.join(15)
+        super().__exit__(*error)  # type: ignore[arg-type]  # passed on as they came
+        assert not self.thread.is_alive()
+
+    def connect(self, **headers: str) -> Lines:
+        return Lines(self.port, headers)
+
+
+class Lines:
+    """The events of one stream, as they come."""
+
+    def __init__(self, port: int, headers: dict[str, str]) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        self._connection.request("GET", "/api/v1/stream", headers=headers)
+        self._answer = self._connection.getresponse()
+        assert self._answer.status == 200, self._answer.read()
+        assert self._answer.getheader("content-type", "").startswith("text/event-stream")
+
+    def next(self) -> dict[str, Any]:
+        """The next event that is not a comment; {} at the end."""
+        fields: dict[str, Any] = {}
+        while line := self._answer.readline():
+            name, colon, value = line.decode().rstrip("\n").partition(": ")
+            if colon and name in ("event", "id", "data"):
+                fields[name] = value
+            elif not name and "data" in fields:
+                return fields | {"data": json.loads(fields["data"])}
+        return {}
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@pytest.fixture
+def world() -> Iterator[Served]:
+    with Served(wait_s=10.0) as world:
+        yield world
+
+
+@contextmanager
+def watching(world: Served, **headers: str) -> Iterator[Lines]:
+    before = len(world.second.watchers)
+    lines = world.connect(**headers)
+    until(lambda: len(world.second.watchers) > before)
+    try:
+        yield lines
+    finally:
+        lines.close()
+
+
+def test_what_happens_is_told_as_it_happens(world: Served) -> None:
+    with watching(world) as lines:
+        world.create()
+        run_id = world.client.post(f"{JOBS}/nightly/trigger").json()["run_id"]
+        told = [lines.next() for _ in range(2)]
+
+    assert [event["data"]["event"] for event in told] == ["revised", "pending"]
+    assert told[1]["data"]["run_id"] == run_id
+    assert "event" not in told[0], "facts are plain messages"
+
+
+def test_nothing_of_another_tenant_is_told(world: Served) -> None:
+    mine, other = bearer(world.key(tenant="acme")), bearer(world.key(tenant="globex"))
+    with watching(world, **mine) as lines:
+        for headers in (other, mine):
+            assert world.client.post(JOBS, json=JOB, headers=headers).status_code == 201
+        assert lines.next()["data"]["job_id"] == "acme:nightly"
+
+
+def test_whoever_comes_back_misses_nothing_and_sees_nothing_twice(world: Served) -> None:
+    world.create()
+    with watching(world) as lines:
+        runs = [world.client.post(f"{JOBS}/nightly/trigger").json()["run_id"] for _ in range(2)]
+        last = lines.next()
+        assert last["data"]["run_id"] == runs[0]
+    runs += [world.client.post(f"{JOBS}/nightly/trigger").json()["run_id"] for _ in range(2)]
+    with watching(world, **{"Last-Event-ID": last["id"]}) as lines:
+        runs.append(world.client.post(f"{JOBS}/nightly/trigger").json()["run_id"])
+        assert [lines.next()["data"]["run_id"] for _ in range(4)] == runs[1:]
+
+
+def test_a_past_that_is_too_long_is_told_as_a_gap(world: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "CATCH_UP_MAX", 3)
+    world.create()
+    with watching(world) as lines:
+        world.client.post(f"{JOBS}/nightly/trigger")
+        last = lines.next()
+    for _ in range(4):
+        world.client.post(f"{JOBS}/nightly/trigger")
+    with watching(world, **{"Last-Event-ID": last["id"]}) as lines:
+        assert lines.next()["event"] == "gap"
+        assert lines.next()["data"]["run_id"]
+
+
+@pytest.mark.parametrize("mark", ["x", "0", "0:", "0:-1", "0:1;1:2", "0:" + "9" * 30, ",".join(["0:1"] * 300)])
+def test_a_mark_that_is_none_is_refused(world: Served, mark: str) -> None:
+    answer = world.client.get("/api/v1/stream", headers={"Last-Event-ID": mark})
+    assert answer.status_code == 400
+
+
+def test_a_shutdown_ends_every_stream_with_a_word_and_is_quick() -> None:
+    with Served() as world, watching(world) as lines:
+        began_s = time.monotonic()
+        world.server.should_exit = True
+        assert lines.next()["event"] == "closing"
+        assert lines.next() == {}
+        world.thread.join(10)
+        assert not world.thread.is_alive()
+        assert time.monotonic() - began_s < 5
+
+
+def test_too_many_streams_are_refused(world: Served) -> None:
+    watchers = Watchers(1)
+    watchers.add("acme")
+    with pytest.raises(Problem) as refused:
+        watchers.add("acme")
+    assert refused.value.status == 503
+
+
+def _seen(offset: int, job_id: str = "acme:a") -> Seen:
+    return Seen(0, offset, 1, RunEvent(EventKind.PENDING, job_id, f"{job_id}@20261121T090000Z", 1))
+
+
+def test_a_client_that_does_not_keep_up_is_dropped_and_the_others_are_not() -> None:
+    async def story() -> None:
+        watchers = Watchers(5)
+        slow, quick = watchers.add("acme"), watchers.add("acme")
+        for offset in range(QUEUE_MAX + 1):
+            watchers.take([_seen(offset), _seen(offset, "globex:a")])
+            assert len(await quick.take(0.0)) == 1
+        assert slow.lost
+        assert await slow.take(0.0) == []
+        assert not quick.lost
+
+    asyncio.run(story())
+
+
+def test_a_dropped_client_is_told_where_to_go_on() -> None:
+    async def story() -> list[bytes]:
+        with ApiWorld() as world:
+            watcher = world.services.watchers.add("default")
+            watcher.lost = True
+            return [part async for part in stream._told(world.services, watcher, {0: 7})]
+
+    last = asyncio.run(story())[-1].decode()
+    assert "event: dropped" in last
+    assert "id: 0:7" in last
+
+
+def test_a_head_that_does_not_come_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "HEAD_WITHIN_S", 0.3)
+    with Served() as world:
+        for begun in (b"", b"GET /healthz HTTP/1.1\r\nHost: x"):
+            with socket.create_connection(("127.0.0.1", world.port), timeout=5) as slow:
+                slow.sendall(begun)
+                assert slow.recv(1) == b""
+
+
+def test_a_body_that_does_not_come_is_408(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("waterclock.api.bodies.WITHIN_S", 0.3)
+    with Served() as world, socket.create_connection(("127.0.0.1", world.port), timeout=5) as slow:
+        head = "POST /api/v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        head += "Content-Length: 9\r\n\r\n{"
+        slow.sendall(head.encode())
+        assert slow.recv(4096).startswith(b"HTTP/1.1 408")
+
+
+def test_a_second_request_on_the_same_connection_is_served(world: Served) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", world.port, timeout=5)
+    for _ in range(3):
+        connection.request("GET", "/healthz")
+        answer = connection.getresponse()
+        assert (answer.status, json.loads(answer.read())["status"]) == (200, "ok")
+    connection.close()
