@@ -39,9 +39,8 @@ def check_extra(extra: Mapping[str, str]) -> None:
     try:
         Producer({**extra, **quiet}, error_cb=lambda _: None, logger=_SILENT)
     except KafkaException as refused:
-        raise RequestError(
-            f"kafka.client: {error_of(refused).str()}", pointer="/kafka/client", hint="See librdkafka's CONFIGURATION.md"
-        ) from None
+        found = f"kafka.client: {error_of(refused).str()}"
+        raise RequestError(found, pointer="/kafka/client", hint="See librdkafka's CONFIGURATION.md") from None
 
 
 class Properties:
