@@ -149,7 +149,7 @@ class Seen(threading.Thread):
             {
                 "bootstrap.servers": bootstrap,
                 "group.id": "bench.seen",
-                "fetch.wait.max.ms": 10,
+                "fetch.wait.max.ms": 100,
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
             }
