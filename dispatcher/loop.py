@@ -48,6 +48,7 @@ class Pace:
     round_interval_s: float = 0.020
     idle_commit_s: float = 5.0
     store_retry_s: float = 1.0
+    store_retry_max_s: float = 30.0
 
 
 class Dispatcher:
@@ -215,10 +216,11 @@ class Dispatcher:
             # tier, and a fire decided there would look undecided.
             shard.cursor = shard.cursor.after_due_time()
         window_end = now + round((self._pace.look_ahead_s + 60) * US_PER_S)
+        asked_at_s = self._clock.monotonic_s()
         try:
             applying.apply_commands(shard, self._index, self._pools, out, now, window_end)
         except BackendDown as down:
-            self._note_store_down(down)
+            self._note_store_down(down, asked_at_s)
 
     def _fire(self, shard: Shard, out: Emitter, now: Instant, limit: int) -> int:
         until_at = now
@@ -282,6 +284,7 @@ class Dispatcher:
             return False
         hungry = False
         look_ahead_us = round(self._pace.look_ahead_s * US_PER_S)
+        asked_at_s = self._clock.monotonic_s()
         try:
             for shard in self._shards.values():
                 if window.wants_more(shard, now, look_ahead_us):
@@ -290,14 +293,20 @@ class Dispatcher:
                 else:
                     window.dispose_slice(shard, self._index, now)
         except BackendDown as down:
-            self._note_store_down(down)
+            self._note_store_down(down, asked_at_s)
         return hungry
 
     def _store_is_down(self) -> bool:
         return self._clock.monotonic_s() < self._store_down_until_s
 
-    def _note_store_down(self, down: BackendDown) -> None:
-        self._store_down_until_s = self._clock.monotonic_s() + self._pace.store_retry_s
+    def _note_store_down(self, down: BackendDown, asked_at_s: float) -> None:
+        """Leave the store alone for four times as long as it held the round up.
+
+        A store that refuses does so at once; one that is silent costs its whole time-out, and fires wait meanwhile.
+        """
+        now_s, pace = self._clock.monotonic_s(), self._pace
+        rest_s = max(pace.store_retry_s, min(4 * (now_s - asked_at_s), pace.store_retry_max_s))
+        self._store_down_until_s = now_s + rest_s
         ends = min((shard.horizon_at for shard in self._shards.values()), default=0)
         log_.warning("store away: the loaded window keeps firing", cause=str(down), window_ends_at=ends)
 

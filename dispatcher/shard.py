@@ -49,6 +49,8 @@ class Shard:
         """The first minute that is not wholly loaded."""
         self.loaded_slots = 0
         """How many of ``slots``, in order, are loaded of that minute."""
+        self.slice_slots = 1
+        """How many slots the next slice of the window takes: the first ones find out how full they are."""
         self.disposed_minute = self.loaded_minute - 60
         self.copied_cursor: Position | None = None
         self.committed_offset = next_offset

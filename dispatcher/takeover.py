@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import structlog
+
 from waterclock.log.port import Committed, Isolation, Log, Record, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.errors import UndecodableRecord
@@ -37,6 +39,8 @@ from waterclock.wire.names import Names
 from .keys import Keys, is_key_of_state
 from .position import Position, decode_cursor
 from .shard import Decided, Shard
+
+log_ = structlog.get_logger("dispatcher")
 
 _LATELY_US = 3_600 * US_PER_S
 
@@ -73,6 +77,7 @@ def take_over(
         start = Start(decode_cursor(committed.metadata), committed.offset)
     else:
         start = _rebuild(log, names, partition, kept.copy, committed, now)
+    start = _within(log, commands, start)
     shard = Shard(partition, partitions, generation, start.cursor, start.next_offset)
     for job_id, state in kept.jobs.items():
         shard.decide_ahead(job_id, Decided(state.decided_at, state.paused))
@@ -80,6 +85,21 @@ def take_over(
     _learn_versions(log, index, shard, commands, min(now, start.cursor.due_at) - _LATELY_US)
     shard.caught_up_at = log.high_watermark(commands)
     return shard
+
+
+def _within(log: Log, commands: TopicPartition, start: Start) -> Start:
+    """``start``, or the first command that is still there: one that retention took cannot be applied by anybody."""
+    first = log.low_watermark(commands)
+    if start.next_offset >= first:
+        return start
+    log_.error(
+        "commands were deleted before they were applied: raise the topic's retention, and send them again",
+        topic=commands.topic,
+        partition=commands.partition,
+        from_offset=start.next_offset,
+        to_offset=first,
+    )
+    return start._replace(next_offset=first)
 
 
 def _read_state(log: Log, partition: TopicPartition) -> Kept:

@@ -26,7 +26,10 @@ from .timeline import Chain
 
 log_ = structlog.get_logger("dispatcher")
 
+SLICE_ROWS = 100
+"""What one slice should carry at most: its rows and the next ones cost about 25 ms, and fires wait behind it."""
 SLOTS_PER_SLICE = 8
+"""At most; fewer where slots are full."""
 _LONG_AGO_US = 93_600 * US_PER_S
 """Rows written more than 26 h before they are due are checked against job_versions: their deletion may have been
 purged on one replica and missed on another (cassandra.md 2c). 26 h spares daily jobs on the day of 25 hours."""
@@ -42,7 +45,7 @@ def wants_more(shard: Shard, now: Instant, look_ahead_us: int) -> bool:
 def load_slice(shard: Shard, index: TimeIndex) -> None:
     """Load the next few slots of the next minute. Raises BackendDown: nothing has changed then."""
     minute = shard.loaded_minute
-    slots = shard.slots[shard.loaded_slots : shard.loaded_slots + SLOTS_PER_SLICE]
+    slots = shard.slots[shard.loaded_slots : shard.loaded_slots + shard.slice_slots]
     rows = _first_of_each(index.load_due(slots, minute))
     known = _checked_versions(shard, index, rows)
     ahead: list[DueRow] = []
@@ -67,8 +70,14 @@ def load_slice(shard: Shard, index: TimeIndex) -> None:
     for chain in chains:
         shard.timeline.add(chain)
     shard.loaded_slots += len(slots)
+    shard.slice_slots = _slots_for(len(rows) / len(slots))
     if shard.loaded_slots >= len(shard.slots):
         shard.loaded_minute, shard.loaded_slots = minute + 1, 0
+
+
+def _slots_for(rows_per_slot: float) -> int:
+    """How many slots the next slice takes, if they are as full as these were: at least one."""
+    return max(1, min(SLOTS_PER_SLICE, int(SLICE_ROWS / max(1.0, rows_per_slot))))
 
 
 def dispose_slice(shard: Shard, index: TimeIndex, now: Instant) -> bool:

@@ -149,7 +149,7 @@ class Seen(threading.Thread):
             {
                 "bootstrap.servers": bootstrap,
                 "group.id": "bench.seen",
-                "fetch.wait.max.ms": 10,
+                "fetch.wait.max.ms": 100,
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
             }
@@ -212,59 +212,74 @@ def throughput(
         return total / took_s
 
 
-def delays(pipeline: Pipeline, seen: Seen, figures: Figures, label: str) -> dict[str, float]:
-    """Due to STARTED seen, and due to the handler's first line, in ms."""
+def delays(
+    pipeline: Pipeline, seen: Seen, figures: Figures, label: str, *, warm_from: int, until: int
+) -> dict[str, float]:
+    """Due to STARTED seen, and due to the handler's first line, in ms; of runs due from ``warm_from`` to ``until``.
+
+    What was due before is told apart as ``cold``: servers that have just been started compile while they serve.
+    """
     events = seen.stop()
     pipeline.roles[1].stop()  # its handler's notes are flushed when it ends
     due = {event["run_id"]: event["pending"]["due_at"] for _, event in events if event["kind"] == "PENDING"}
-    started = [(at - due[event["run_id"]]) / 1_000 for at, event in events if event["kind"] == "STARTED"]
-    found = quantiles(started)
-    for name, value in found.items():
-        figures.add(f"{label}.due_to_started.{name}", value, "ms", n=len(started))
+    due = {run_id: at for run_id, at in due.items() if at <= until}
+    started = {event["run_id"]: at for at, event in events if event["kind"] == "STARTED"}
     lines = (line.split() for line in pipeline.sink.read_text().splitlines())
-    handled = [(int(at) - due[run_id]) / 1_000 for at, run_id in lines if run_id in due]
-    for name, value in quantiles(handled).items():
-        figures.add(f"{label}.due_to_handler.{name}", value, "ms", n=len(handled))
-    if len(handled) < len(due):
-        raise RuntimeError(f"{len(due)} runs, but only {len(handled)} reached the handler")
-    return found
+    handled = {run_id: int(at) for at, run_id in lines}
+    missing = due.keys() - (started.keys() & handled.keys())
+    if missing:
+        raise RuntimeError(f"{len(due)} runs, but {len(missing)} were not started or did not reach the handler")
+    for phase, wanted in (("cold.", lambda at: at < warm_from), ("", lambda at: at >= warm_from)):
+        of_phase = [run_id for run_id, at in due.items() if wanted(at)]
+        for what, ends in (("started", started), ("handler", handled)):
+            found = quantiles([(ends[run_id] - due[run_id]) / 1_000 for run_id in of_phase])
+            for name, value in found.items():
+                figures.add(f"{label}.{phase}due_to_{what}.{name}", value, "ms", n=len(of_phase))
+            if what == "started":
+                judged = found
+    return judged
 
 
-def steady(figures: Figures, *, jobs: int = 10_002, seconds: int = 60) -> dict[str, float]:
-    """1,667 runs/s, one every 600 us."""
+def steady(figures: Figures, *, jobs: int = 10_002, warm_up_s: int = 30, seconds: int = 60) -> dict[str, float]:
+    """1,667 runs/s, one every 600 us; the first ``warm_up_s`` are told apart."""
     with Pipeline(sink=True) as pipeline:
-        start_at = (time.time_ns() // 1_000_000_000 + 75) * US
+        start_at = (time.time_ns() // 1_000_000_000 + 60) * US
         specs = {
             f"bench:job-{number}": JobSpec("bench.noop", Every(6 * US, start_at + number * 6 * US // jobs))
             for number in range(jobs)
         }
         pipeline.create(specs)
-        left_s = start_at / US - time.time()
-        if left_s < 3:
-            raise RuntimeError("the jobs were made too late: nothing was provoked")
-        time.sleep(left_s - 2)
-        seen = Seen(pipeline.stack.bootstrap, pipeline.stack.names.run_events, 4)
-        seen.start()
+        seen = _at_start(pipeline, start_at)
+        time.sleep(2 + warm_up_s)
         before = pipeline.cpu_s()
-        time.sleep(2 + seconds)
+        time.sleep(seconds)
         spent = {name: after - before[name] for name, after in pipeline.cpu_s().items()}
         for name, cpu_s in spent.items():
             figures.add(f"steady.cores.{name}", cpu_s / seconds, "cores")
         figures.add("steady.cores.all", sum(spent.values()) / seconds, "cores")
-        return delays(pipeline, seen, figures, "steady")
+        warm_from = start_at + warm_up_s * US
+        time.sleep(2)
+        return delays(pipeline, seen, figures, "steady", warm_from=warm_from, until=warm_from + seconds * US)
 
 
-def herd(figures: Figures, *, runs: int = 5_000, herds: int = 5) -> dict[str, float]:
-    """``runs`` in one instant, ``herds`` times, 10 s apart."""
+def herd(figures: Figures, *, runs: int = 5_000, warm_up: int = 3, herds: int = 8) -> dict[str, float]:
+    """``runs`` in one instant, every 5 s; the first ``warm_up`` instants are told apart, ``herds`` are judged."""
     with Pipeline(sink=True) as pipeline:
-        start_at = (time.time_ns() // 1_000_000_000 + 50) * US
-        spec = JobSpec("bench.noop", Every(10 * US, start_at))
+        start_at = (time.time_ns() // 1_000_000_000 + 45) * US
+        spec = JobSpec("bench.noop", Every(5 * US, start_at))
         pipeline.create({f"bench:job-{number}": spec for number in range(runs)})
-        left_s = start_at / US - time.time()
-        if left_s < 3:
-            raise RuntimeError("the jobs were made too late: nothing was provoked")
-        time.sleep(left_s - 2)
-        seen = Seen(pipeline.stack.bootstrap, pipeline.stack.names.run_events, 4)
-        seen.start()
-        time.sleep(2 + 10 * (herds - 1) + 6)
-        return delays(pipeline, seen, figures, "herd")
+        seen = _at_start(pipeline, start_at)
+        last = start_at + (warm_up + herds - 1) * 5 * US
+        time.sleep(last / US - time.time() + 4)
+        return delays(pipeline, seen, figures, "herd", warm_from=start_at + warm_up * 5 * US, until=last)
+
+
+def _at_start(pipeline: Pipeline, start_at: int) -> Seen:
+    """Wait until 2 s before ``start_at``, and begin to watch."""
+    left_s = start_at / US - time.time()
+    if left_s < 3:
+        raise RuntimeError("the jobs were made too late: nothing was provoked")
+    time.sleep(left_s - 2)
+    seen = Seen(pipeline.stack.bootstrap, pipeline.stack.names.run_events, 4)
+    seen.start()
+    return seen

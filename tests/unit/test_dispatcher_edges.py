@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from waterclock.dispatcher import window
 from waterclock.dispatcher.loop import Pace
 
 from tests.oracle import books
@@ -64,3 +65,17 @@ def test_fires_of_one_instant_are_made_once_when_a_command_arrives_among_them() 
     world.run(10)
     assert balance(world) == []
     assert len(world.runs()) >= 3 * len(jobs)
+
+
+def test_a_slice_of_a_full_minute_takes_fewer_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "SLICE_ROWS", 6)
+    slices = []
+    world = World(partitions=1)
+    world.run(1)
+    for number in range(1_000):
+        world.command(CommandKind.CREATE, f"t:job{number}", every(60))
+    world.run(5)
+    world.tables.on_call = lambda _, operation: slices.append(operation) if operation == "load_due" else None
+    world.run(60)
+    assert len(slices) > 3 * 256 / window.SLOTS_PER_SLICE
+    assert balance(world) == []

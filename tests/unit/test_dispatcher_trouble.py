@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
+from structlog.testing import capture_logs
 from waterclock.dispatcher.loop import Pace
 from waterclock.dispatcher.rows import due_row
 
@@ -109,6 +112,41 @@ def test_the_loaded_window_keeps_firing_while_the_store_is_away() -> None:
     assert 28 <= len(world.runs("t:waits")) <= 31
 
 
+def test_a_silent_store_holds_fires_up_for_its_time_out_and_then_only_seldom() -> None:
+    world = World(partitions=1)
+    world.run(1)
+    world.command(CommandKind.CREATE, "t:beat", every(2))
+    stamp = world.clock.now()
+    world.run(10)
+    asked_at = []
+
+    def silent(_client: str, _operation: str) -> None:
+        world.clock.advance(3 * US_PER_S)
+        asked_at.append(world.clock.now())
+        raise BackendDown("cassandra", "no answer in 3 s")
+
+    world.tables.on_call = silent
+    world.run(50)
+    assert asked_at, "the store was never asked: nothing was provoked"
+    assert all(later - sooner >= 15 * US_PER_S for sooner, later in pairwise(asked_at))
+    last = (world.clock.now() - stamp) // (2 * US_PER_S)
+    assert world.runs() == fires("t:beat", stamp + 2 * US_PER_S, 2, last)
+
+
+def test_commands_that_retention_took_are_named_and_the_rest_is_applied() -> None:
+    world = World(partitions=1)
+    world.run(7)  # long enough for a first commit
+    for number in range(4):
+        world.command(CommandKind.CREATE, f"t:job{number}", every(2))
+    world.cluster.delete_records(TopicPartition(NAMES.commands, 0), 2)
+    with capture_logs() as lines:
+        world.crash()
+        world.run(10)
+    named = [line for line in lines if line["event"].startswith("commands were deleted")]
+    assert [(line["from_offset"], line["to_offset"]) for line in named[:1]] == [(0, 2)]
+    assert {event.job_id for event in world.events(EventKind.PENDING)} == {"t:job2", "t:job3"}
+
+
 def test_a_take_over_inside_a_herd_goes_on_after_the_last_committed_fire() -> None:
     world = World(partitions=1, pace=Pace(round_records=7))
     world.run(1)
@@ -134,7 +172,7 @@ def test_two_dispatchers_share_the_shards_and_one_takes_what_the_other_leaves() 
     for _ in range(200):
         other.step()
         world.run(0.05)
-    assert len({event.job_id for event in world.events(EventKind.PENDING)}) > 0
+    assert {event.job_id for event in world.events(EventKind.PENDING)} == stamps.keys()
     world.cluster.kill("d2-2")
     world.run(40)
     for job_id, stamp in stamps.items():

@@ -100,7 +100,13 @@ class Properties:
 
     def reader(self, isolation: Isolation) -> Conf:
         """A reader without membership; the client wants a group id all the same, and never uses it."""
-        return {**self._fetching(isolation), "group.id": "waterclock.reader"}
+        return {
+            **self._fetching(isolation),
+            "group.id": "waterclock.reader",
+            # Most reads want a few records: with the defaults each pulled in a megabyte, and queued 100,000.
+            "fetch.message.max.bytes": 131_072,
+            "queued.min.messages": 1_000,
+        }
 
     def admin(self) -> Conf:
         """An administrator's connection."""
