@@ -7,13 +7,17 @@ answer says what became of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 from .http import HttpClient
 from .kafka import KafkaClient
 
 
 class Client:
-    """``Client.kafka(...)`` or ``Client.http(...)``."""
+    """``Client.kafka(...)`` or ``Client.http(...)``; what they make is a ``Client.Kafka`` or a ``Client.Http``."""
+
+    Kafka: TypeAlias = KafkaClient
+    Http: TypeAlias = HttpClient
 
     @staticmethod
     def kafka(

@@ -1,0 +1,87 @@
+"""The examples are run as they stand, on a whole stack, and what they promise is looked for in topics."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.dumps import dump
+from tests.acceptance.real_stack import RealStack, free_port, wait_for
+from waterclock.log.kafka_topics import ensure_topics
+from waterclock.log.port import TopicSpec
+from waterclock.wire.codec import decode_event
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.servers
+
+
+class Shop:
+    """A stack whose worker runs the example's handlers."""
+
+    def __init__(self, stack: RealStack) -> None:
+        self.stack = stack
+        topics = [TopicSpec(name, 2, {}) for name in ("shop.shipped", "shop.reminders", "shop.orders")]
+        ensure_topics(stack.bootstrap, topics)
+        port = free_port()
+        self.api = f"http://127.0.0.1:{port}"
+        roles = [
+            stack.role("intake", "intake-1"),
+            stack.role("dispatcher", "dispatcher-1"),
+            stack.role("workers", "worker-1", WATERCLOCK_WORKER__APP="examples.shop:app", PYTHONPATH=str(ROOT)),
+            stack.role("recorder", "recorder-1"),
+            stack.role("api", "api-1", WATERCLOCK_API__PORT=str(port)),
+        ]
+        for role in roles:
+            role.wait_ready()
+
+    def run(self, name: str, **env: str) -> str:
+        """Run one example; answers what it said."""
+        given = {**os.environ, "KAFKA": self.stack.bootstrap, "API": self.api, **env}
+        command = [sys.executable, str(ROOT / "examples" / name)]
+        done = subprocess.run(command, env=given, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def values(self, topic: str) -> list[str]:
+        return [record["value"].decode() for record in dump(self.stack.bootstrap, topic)]
+
+    def succeeded(self, job: str) -> list[str]:
+        events = [decode_event(record["value"]) for record in dump(self.stack.bootstrap, self.stack.names.run_events)]
+        return [e.run_id for e in events if e.kind.value == "ATTEMPT_SUCCEEDED" and e.job_id == f"default:{job}"]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    with RealStack(tmp_path_factory.mktemp("shop")) as stack:
+        yield Shop(stack)
+
+
+def test_scheduling_by_kafka(shop: Shop) -> None:
+    said = shop.run("schedule_by_kafka.py")
+    assert "default:ship-nightly: waterclock.job-events[" in said
+    assert "20 more" in said
+    (run_id,) = wait_for(lambda: shop.succeeded("ship-nightly"), "the triggered run", 30)
+    (shipped,) = shop.values("shop.shipped")
+    assert shipped == f'{{"order":"now","run":"{run_id}"}}'
+
+
+def test_an_order_and_its_reminder_both_or_neither(shop: Shop) -> None:
+    shop.run("order_desk.py", REMIND_AFTER_S="2")
+    wait_for(lambda: shop.succeeded("remind-a-1"), "the reminder of the order that stands", 30)
+    assert shop.values("shop.reminders") == ["order a-1 is not paid yet"]
+    assert shop.values("shop.orders") == ['{"order": "a-1"}']
+
+
+def test_scheduling_by_http(shop: Shop) -> None:
+    said = shop.run("schedule_by_http.py")
+    assert "default:ship-hourly fires next at" in said
+    assert "now of tier high" in said
+    assert said.count("refused: ") == 2
+    assert "status: paused" in said
+    wait_for(lambda: shop.succeeded("ship-hourly"), "the triggered run", 30)
