@@ -45,6 +45,8 @@ class _Needs(NamedTuple):
     writes: Sequence[str] = ()
     groups: Sequence[str] = ()
     transactional_ids: Sequence[str] = ()
+    describes: Sequence[str] = ()
+    """Topics that it asks for, and neither reads nor writes."""
     looks_at: Sequence[str] = ()
     """Topics and groups whose settings or positions it asks for, and the cluster's."""
 
@@ -66,7 +68,6 @@ def _needs(names: Names, ingress: Sequence[str]) -> dict[str, _Needs]:
     work, everything = f"{names.prefix}.runs.", f"{names.prefix}."
     own = {role: [names.state(role)] for role in ROLES_WITH_STATE}
     front = [names.job_events, *ingress]
-    read_back = [names.run_events, names.rejects, names.commands]
     return {
         "dispatcher": _Needs(
             reads=[names.commands, names.run_events, *own["dispatcher"]],
@@ -90,12 +91,11 @@ def _needs(names: Names, ingress: Sequence[str]) -> dict[str, _Needs]:
         "intake": _Needs(
             reads=front,
             writes=[names.commands, names.rejects],
+            describes=[work],
             groups=[names.group("intake")],
             transactional_ids=[names.transactional_id("intake", "")],
         ),
-        "api": _Needs(
-            reads=[*read_back, names.leases, names.heartbeats], writes=[names.commands], looks_at=[everything]
-        ),
+        "api": _Needs(reads=[names.run_events, names.heartbeats], writes=[names.commands], looks_at=[everything]),
         "operator": _Needs(reads=[everything], writes=[names.commands], looks_at=[everything, CLUSTER]),
         "producer": _Needs(writes=front),
     }
@@ -105,6 +105,8 @@ def _granted(role: str, needs: _Needs) -> Iterator[Acl]:
     for name in dict.fromkeys((*needs.reads, *needs.writes)):
         operations = (*(["Read"] if name in needs.reads else []), *(["Write"] if name in needs.writes else []))
         yield _acl(role, Resource.TOPIC, name, (*operations, "Describe"))
+    for name in needs.describes:
+        yield _acl(role, Resource.TOPIC, name, ("Describe",))
     for name in (*needs.groups, *([READER_GROUP] if needs.reads else [])):
         yield _acl(role, Resource.GROUP, name, ("Read", "Describe"))
     for name in needs.transactional_ids:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from waterclock.model.errors import BackendDown, RequestError, WaterclockError
+from waterclock.model.errors import AccessRefused, BackendDown, RequestError, WaterclockError
 
 
 class ExitCode(IntEnum):
@@ -41,11 +41,19 @@ _UNREACHABLE_HINT = (
 )
 
 
+_REFUSED_HINT = (
+    "User, password and certificate are WATERCLOCK_KAFKA__CLIENT (librdkafka's properties, as JSON) and "
+    "WATERCLOCK_CASSANDRA__USER, __PASSWORD_FILE, __TLS__CA_FILE; rights: `waterclock init --plan`"
+)
+
+
 def told(error: WaterclockError) -> tuple[list[str], ExitCode]:
     """The lines for stderr, and the exit code."""
     if isinstance(error, RequestError):
         where = f" (at {error.pointer})" if error.pointer else ""
         return _lines(f"{error.message}{where}", error.hint), ExitCode(error.exit_code)
+    if isinstance(error, AccessRefused):
+        return _lines(f"Not let in by {error}", _REFUSED_HINT), ExitCode.UNREACHABLE
     if isinstance(error, BackendDown):
         return _lines(f"No answer from {error}", _UNREACHABLE_HINT), ExitCode.UNREACHABLE
     hint = str(getattr(error, "hint", ""))

@@ -21,6 +21,7 @@ from .kafka_appender import KafkaAppender
 from .kafka_closing import close_in_background
 from .kafka_consumer import KafkaConsumer
 from .kafka_errors import BACKEND, error_of, query_error
+from .kafka_metadata import cluster_metadata
 from .kafka_producer import KafkaProducer
 from .kafka_properties import Properties
 from .kafka_reader import KafkaReader
@@ -129,14 +130,10 @@ class KafkaLog:
         return found.offset
 
     def _count_partitions(self, topic: str) -> int:
-        asker = self._questions()
-        try:
-            found = asker.list_topics(topic, _ANSWER_TIMEOUT_S).topics[topic]
-        except KafkaException as raised:
-            asker.poll(0)
-            raise query_error(error_of(raised), f"partitions of {topic}", self._watch.refusal) from raised
+        asker, doing = self._questions(), f"partitions of {topic}"
+        found = cluster_metadata(asker, self._watch, _ANSWER_TIMEOUT_S, topic=topic, doing=doing).topics[topic]
         if found.error is not None:
-            raise query_error(found.error, f"partitions of {topic}")
+            raise query_error(found.error, doing)
         return len(found.partitions)
 
     def _questions(self) -> Consumer:

@@ -22,6 +22,7 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from waterclock.model.errors import AccessRefused, BackendDown, RequestError
 
 from .kafka_errors import BACKEND, error_of, query_error
+from .kafka_metadata import cluster_metadata
 from .kafka_properties import Properties
 from .kafka_watch import Watch
 from .port import TopicPartition
@@ -75,12 +76,12 @@ class KafkaCluster:
 
     def brokers(self) -> dict[int, str]:
         """Id and ``host:port`` of every broker."""
-        found = self._asked("brokers", lambda: self._admin.list_topics(timeout=_TIMEOUT_S))
+        found = cluster_metadata(self._admin, self._watch, _TIMEOUT_S, doing="brokers")
         return {broker.id: f"{broker.host}:{broker.port}" for broker in found.brokers.values()}
 
     def topics(self, names: Sequence[str]) -> dict[str, TopicSeen]:
         """Those of ``names`` that exist, with all their settings."""
-        there = self._asked("topics", lambda: self._admin.list_topics(timeout=_TIMEOUT_S)).topics
+        there = cluster_metadata(self._admin, self._watch, _TIMEOUT_S, doing="topics").topics
         found = {name: there[name] for name in names if name in there and there[name].error is None}
         configs = self._configs([(ResourceType.TOPIC, name) for name in found])
         return {
@@ -173,12 +174,6 @@ class KafkaCluster:
             resource.name: {key: entry.value or "" for key, entry in self._answer("settings", each).items()}
             for resource, each in asked.items()
         }
-
-    def _asked(self, doing: str, ask: Any) -> Any:
-        try:
-            return ask()
-        except KafkaException as raised:
-            raise self._error(doing, raised) from raised
 
     def _answer(self, doing: str, future: Any) -> Any:
         try:

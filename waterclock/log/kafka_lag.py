@@ -18,6 +18,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from waterclock.model.errors import BackendDown
 
 from .kafka_errors import BACKEND
+from .kafka_metadata import cluster_metadata
 from .kafka_properties import Properties
 from .kafka_watch import Watch
 from .port import TopicPartition
@@ -51,6 +52,7 @@ def group_lags(
     )
     watch = Watch("lag")
     with AdminClient(properties.admin(), logger=watch, error_cb=watch.on_error) as admin:
+        cluster_metadata(admin, watch, _TIMEOUT_S, doing="groups")  # says why where the brokers do not let us in
         chosen = sorted(groups or _groups_under(admin, prefix))
         return _lags(admin, chosen) if chosen else []
 

@@ -17,7 +17,8 @@ from confluent_kafka.cimpl import NewTopic
 
 from waterclock.model.errors import BackendDown, RequestError
 
-from .kafka_errors import BACKEND, error_of, query_error
+from .kafka_errors import BACKEND, error_of
+from .kafka_metadata import cluster_metadata
 from .kafka_properties import Properties
 from .kafka_watch import Watch
 from .port import TopicSpec
@@ -43,14 +44,10 @@ def ensure_topics(
     )
     watch = Watch("topics")
     with AdminClient(properties.admin(), logger=watch, error_cb=watch.on_error) as admin:
-        try:
-            there = _partitions_by_topic(admin)
-            missing = [spec for spec in specs if spec.name not in there]
-            made = _create(admin, missing, replication_factor) if missing else []
-            _await_topics(admin, specs)
-        except KafkaException as raised:
-            admin.poll(0)  # serves why a broker did not let us in
-            raise query_error(error_of(raised), "topics", watch.refusal) from raised
+        there = _partitions_by_topic(admin, watch)
+        missing = [spec for spec in specs if spec.name not in there]
+        made = _create(admin, missing, replication_factor) if missing else []
+        _await_topics(admin, watch, specs)
     return made
 
 
@@ -78,11 +75,11 @@ def _creation_error(error: KafkaError, name: str) -> RequestError | BackendDown:
     return RequestError(f"topic {name} cannot be made: {error.str()}", hint="Check the broker's limits and the ACLs")
 
 
-def _await_topics(admin: AdminClient, specs: Sequence[TopicSpec]) -> None:
+def _await_topics(admin: AdminClient, watch: Watch, specs: Sequence[TopicSpec]) -> None:
     """A topic is usable a moment after it was made, when the broker's metadata names a leader of each partition."""
     deadline = time.monotonic() + _VISIBLE_WAIT_S
     while True:
-        there = _partitions_by_topic(admin)
+        there = _partitions_by_topic(admin, watch)
         absent = [spec.name for spec in specs if spec.name not in there]
         if not absent:
             break
@@ -98,10 +95,10 @@ def _await_topics(admin: AdminClient, specs: Sequence[TopicSpec]) -> None:
             )
 
 
-def _partitions_by_topic(admin: AdminClient) -> dict[str, int]:
+def _partitions_by_topic(admin: AdminClient, watch: Watch) -> dict[str, int]:
     """The topics all of whose partitions have a leader."""
     return {
         name: len(topic.partitions)
-        for name, topic in admin.list_topics(timeout=_ANSWER_TIMEOUT_S).topics.items()
+        for name, topic in cluster_metadata(admin, watch, _ANSWER_TIMEOUT_S, doing="topics").topics.items()
         if topic.error is None and topic.partitions and all(p.leader >= 0 for p in topic.partitions.values())
     }

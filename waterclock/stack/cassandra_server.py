@@ -7,10 +7,12 @@ Killing it is safe: the commit log is synced every second and the page cache sur
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from .child import Child
-from .cql_probe import release_version
+from .cql_probe import listening, release_version
 from .datafolder import claim_folder
 from .jars import CASSANDRA, jars_of
 from .kit import Kit
@@ -45,8 +47,19 @@ _LOGBACK = """\
 """
 
 
-def launch_cassandra(data_dir: Path, kit: Kit, *, port: int, unsafe_system: bool, log_path: Path) -> Server:
-    """Write the configuration and start the node; returns before it is ready. Raises StackTrouble."""
+def launch_cassandra(
+    data_dir: Path,
+    kit: Kit,
+    *,
+    port: int,
+    unsafe_system: bool,
+    log_path: Path,
+    overrides: Mapping[str, object] = MappingProxyType({}),
+) -> Server:
+    """Write the configuration and start the node; returns before it is ready. Raises StackTrouble.
+
+    ``overrides``: keys of cassandra.yaml, for trying TLS and passwords: such a node counts as ready when it listens.
+    """
     claim_folder(data_dir, CASSANDRA)
     lib = jars_of(CASSANDRA, kit.jars)
     picked = pick_port(port)
@@ -55,10 +68,12 @@ def launch_cassandra(data_dir: Path, kit: Kit, *, port: int, unsafe_system: bool
     conf.mkdir(exist_ok=True)
     (data_dir / "tmp").mkdir(exist_ok=True)
     # JSON is YAML; Cassandra's reader wants one document.
-    (conf / "cassandra.yaml").write_text(json.dumps(_settings(picked.port, storage_port, kit.heaps), indent=1) + "\n")
+    settings = _settings(picked.port, storage_port, kit.heaps) | dict(overrides)
+    (conf / "cassandra.yaml").write_text(json.dumps(settings, indent=1) + "\n")
     (conf / "logback.xml").write_text(_LOGBACK)
     child = Child("cassandra", _command(kit, lib, data_dir, unsafe_system=unsafe_system), log_path)
-    return Server(CASSANDRA, child, picked, lambda: release_version(picked.port))
+    answers = listening if overrides else release_version
+    return Server(CASSANDRA, child, picked, lambda: answers(picked.port))
 
 
 def _settings(port: int, storage_port: int, heaps: Heaps) -> dict[str, object]:

@@ -29,6 +29,15 @@ def release_version(port: int, host: str = "127.0.0.1", timeout_s: float = 2.0) 
         return None
 
 
+def listening(port: int, host: str = "127.0.0.1", timeout_s: float = 2.0) -> str | None:
+    """The address, if somebody listens there: of a node that answers only those whom it knows we ask no more."""
+    try:
+        with socket.create_connection((host, port), timeout=timeout_s):
+            return f"{host}:{port}"
+    except OSError:
+        return None
+
+
 def _ask(connection: socket.socket, opcode: int, body: bytes) -> tuple[int, bytes]:
     connection.sendall(struct.pack(">BBhBi", 4, 0, 0, opcode, len(body)) + body)
     _, _, _, answer, length = struct.unpack(">BBhBi", _exactly(connection, 9))

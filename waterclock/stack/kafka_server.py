@@ -10,8 +10,10 @@ import base64
 import socket
 import subprocess
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -56,23 +58,40 @@ log.cleaner.dedupe.buffer.size=16777216
 """
 
 
-def launch_kafka(data_dir: Path, kit: Kit, *, port: int, advertised_port: int | None, log_path: Path) -> Server:
+class Doors(NamedTuple):
+    """How a broker is entered that is not open to all: for trying TLS, SASL and rights.
+
+    ``properties`` come last, and win; ``{port}`` and ``{controller_port}`` in them are filled in. ``users``: password
+    by name, for SCRAM. ``client``: how its administrator gets in, which is how it is asked whether it is ready.
+    """
+
+    properties: str = ""
+    users: Mapping[str, str] = MappingProxyType({})
+    client: Mapping[str, str] = MappingProxyType({})
+
+
+OPEN = Doors()
+
+
+def launch_kafka(
+    data_dir: Path, kit: Kit, *, port: int, advertised_port: int | None, log_path: Path, doors: Doors = OPEN
+) -> Server:
     """Format the storage once, then start the broker; returns before it is ready. Raises StackTrouble."""
     claim_folder(data_dir, KAFKA)
     lib = jars_of(KAFKA, kit.jars)
     picked = pick_port(port)
-    properties = _write_properties(data_dir, picked, advertised_port)
-    _format(kit, lib, data_dir, properties)
+    properties = _write_properties(data_dir, picked, advertised_port, doors)
+    _format(kit, lib, data_dir, properties, doors)
     child = Child("kafka", _command(kit, lib, properties), log_path)
-    return Server(KAFKA, child, picked, lambda: cluster_id(picked.port))
+    return Server(KAFKA, child, picked, lambda: cluster_id(picked.port, client=doors.client))
 
 
-def cluster_id(port: int, timeout_s: float = 2.0) -> str | None:
+def cluster_id(port: int, timeout_s: float = 2.0, *, client: Mapping[str, str] = MappingProxyType({})) -> str | None:
     """The cluster id, if a broker answers a metadata request on 127.0.0.1:``port``; None if not."""
     if not _listens(port):
         return None  # spares librdkafka's back-off and its complaints
     quiet: dict[str, Any] = {"error_cb": lambda _: None, "log_level": 0, "client.id": "waterclock.ready"}
-    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", **quiet})
+    admin = AdminClient({**client, "bootstrap.servers": f"127.0.0.1:{port}", **quiet})
     try:
         found = admin.list_topics(timeout=timeout_s)
     except KafkaException:
@@ -80,7 +99,7 @@ def cluster_id(port: int, timeout_s: float = 2.0) -> str | None:
     return str(found.cluster_id) if found.brokers and found.controller_id >= 0 else None
 
 
-def _write_properties(data_dir: Path, picked: PickedPort, advertised_port: int | None) -> Path:
+def _write_properties(data_dir: Path, picked: PickedPort, advertised_port: int | None, doors: Doors) -> Path:
     """``advertised_port``: what clients are sent to (a proxy in front); the broker's own traffic never goes there."""
     properties = data_dir / "server.properties"
     controller = pick_port(picked.port + 1, taken=(picked.port, advertised_port or 0)).port
@@ -99,11 +118,13 @@ def _write_properties(data_dir: Path, picked: PickedPort, advertised_port: int |
             f"PLAINTEXT://127.0.0.1:{advertised_port}\n",
             f"PLAINTEXT://127.0.0.1:{advertised_port},INTERNAL://127.0.0.1:{internal}\n",
         )
+    # Of a property that is there twice the last one counts.
+    text += doors.properties.replace("{port}", str(picked.port)).replace("{controller_port}", str(controller))
     properties.write_text(text)
     return properties
 
 
-def _format(kit: Kit, lib: Path, data_dir: Path, properties: Path) -> None:
+def _format(kit: Kit, lib: Path, data_dir: Path, properties: Path, doors: Doors) -> None:
     """``StorageTool format`` (0.9 s), once for a data folder."""
     if (data_dir / "logs" / "meta.properties").exists():
         return
@@ -111,6 +132,8 @@ def _format(kit: Kit, lib: Path, data_dir: Path, properties: Path) -> None:
     # A cluster id that begins with a dash would be read as an option.
     new_id = f"w{new_id[1:]}"
     tool = ["kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", new_id, "-c", str(properties)]
+    for name, password in doors.users.items():
+        tool += ["--add-scram", f"SCRAM-SHA-512=[name={name},password={password}]"]
     quick = ["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     done = subprocess.run(  # noqa: S603 - a program of ours with words of ours
         [str(kit.java.program), *quick, "-cp", f"{lib}/*", *tool],

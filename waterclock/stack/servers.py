@@ -6,7 +6,9 @@ both, then ``wait_ready`` of each). Call them from a thread that lives as long a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from . import cassandra_server, kafka_server
 from .jars import JarSource
@@ -30,10 +32,12 @@ def launch_kafka(
     advertised_port: int | None = None,
     kit: Kit | None = None,
     log_path: Path | None = None,
+    doors: kafka_server.Doors = kafka_server.OPEN,
 ) -> Server:
     """A Kafka on its way. ``port``: wanted (9092); another one where it is taken, see ``Server.picked``.
 
-    ``advertised_port``: where clients are sent instead, for a proxy in front. Raises StackTrouble.
+    ``advertised_port``: where clients are sent instead, for a proxy in front; ``doors``: a broker that is not open to
+    all. Raises StackTrouble.
     """
     data_dir = data_dir.resolve()
     return kafka_server.launch_kafka(
@@ -42,6 +46,7 @@ def launch_kafka(
         port=port or kafka_server.DEFAULT_PORT,
         advertised_port=advertised_port,
         log_path=log_path or data_dir / "kafka.log",
+        doors=doors,
     )
 
 
@@ -52,8 +57,12 @@ def launch_cassandra(
     unsafe_system: bool = False,
     kit: Kit | None = None,
     log_path: Path | None = None,
+    overrides: Mapping[str, object] = MappingProxyType({}),
 ) -> Server:
-    """A Cassandra on its way. ``port``: wanted (9042). ``unsafe_system``: quick schema changes, for tests only."""
+    """A Cassandra on its way. ``port``: wanted (9042). ``unsafe_system``: quick schema changes, for tests only.
+
+    ``overrides``: keys of cassandra.yaml.
+    """
     data_dir = data_dir.resolve()
     return cassandra_server.launch_cassandra(
         data_dir,
@@ -61,6 +70,7 @@ def launch_cassandra(
         port=port or cassandra_server.DEFAULT_PORT,
         unsafe_system=unsafe_system,
         log_path=log_path or data_dir / "cassandra.log",
+        overrides=overrides,
     )
 
 

@@ -8,7 +8,6 @@ a deadline and then raises BackendDown; later the driver reconnects by itself, a
 from __future__ import annotations
 
 import socket
-import ssl
 from collections.abc import Mapping, Sequence
 from threading import Event
 from types import MappingProxyType
@@ -110,9 +109,11 @@ def connect(
 
 def _refusal(error: BaseException) -> BaseException | None:
     """What says that waiting will not help: our credentials or a certificate, as the first node saw it."""
-    behind = error.errors if isinstance(error, NoHostAvailable) else {}
-    for each in (error, *(behind.values() if isinstance(behind, dict) else ())):
-        if isinstance(each, (AuthenticationFailed, ssl.SSLCertVerificationError, Unauthorized)):
+    behind: object = error.errors if isinstance(error, NoHostAvailable) else None
+    seen: list[BaseException] = [error, *(behind.values() if isinstance(behind, dict) else ())]
+    for each in seen:
+        # The driver makes other errors of what the socket raises, and keeps its words.
+        if isinstance(each, (AuthenticationFailed, Unauthorized)) or "CERTIFICATE_VERIFY_FAILED" in str(each):
             return each
     return None
 
