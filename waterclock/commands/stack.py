@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from waterclock.model.errors import NotFound
+from waterclock.model.errors import BackendDown, NotFound
 from waterclock.settings import load_settings
 from waterclock.stack.down import purge, stop_stack
 from waterclock.stack.following import follow_logs, last_lines
@@ -98,6 +98,9 @@ def status(data_dir: DataDirOption = None, output: OutputOption = None) -> None:
     ]
     show_rows(rows, ("name", "life", "pid", "restart_count", "address", "version"), output)
     say(f"{state.phase} for {time.time() - state.started_at_s:.0f} s (supervisor: pid {state.pid})")
+    if state.phase == "ready":
+        for pool in _unserved_pools(state.bootstrap):
+            say(f"no worker for pool {pool}: its runs wait (waterclock worker MODULE:APP --pool {pool})")
     if state.phase != "ready" or any(row["life"] != "ready" for row in rows):
         raise typer.Exit(1)
 
@@ -134,6 +137,23 @@ def _flags(**groups: dict[str, Any]) -> dict[str, Any]:
     """Only what was given: what is not given must not hide what a file says."""
     given = {group: {key: value for key, value in keys.items() if value is not None} for group, keys in groups.items()}
     return {group: keys for group, keys in given.items() if keys}
+
+
+def _unserved_pools(bootstrap: str) -> list[str]:
+    """The pools that are set and have no worker; none where Kafka does not answer: that is told elsewhere."""
+    from waterclock.clock import SystemClock
+    from waterclock.serving import who_serves
+
+    from .connect import names_of, open_log
+
+    settings = load_settings({"kafka": {"bootstrap": bootstrap}})
+    try:
+        with open_log(settings) as log:
+            now, ttl_s = SystemClock().now(), settings.worker.lease_ttl_s
+            serving = who_serves(log, names_of(settings), lease_ttl_s=ttl_s, now=now)
+    except BackendDown:
+        return []
+    return [pool for pool in settings.pools if pool not in serving]
 
 
 def _data_dir(data_dir: Path | None) -> Path:
