@@ -227,7 +227,7 @@ def _judge_tables(
         )
     wanted = {}
     for job_id, ordered in by_job.items():
-        made, _, _ = judge.versions(ordered, edges[job_id])
+        made = judge.versions(ordered, edges[job_id]).made
         wanted[job_id] = (made[-1].offset, made[-1].status)
     statuses = {0: "ACTIVE", 1: "PAUSED", 2: "DELETED"}
     found = {

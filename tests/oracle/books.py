@@ -9,11 +9,11 @@ import collections
 from . import owed as judge
 from .records import decode
 
-MASK = (1 << 48) - 1
+MASK = judge.MASK
 
 
-def balance(commands, events, until):
-    """(complaints, counts) for every fire up to ``until`` (microseconds)."""
+def balance(commands, events, until, rules=judge.Rules()):  # noqa: B008  # a value
+    """(complaints, counts) for every fire up to ``until`` (microseconds), and for every command."""
     complaints, counts = [], collections.Counter()
     by_job = collections.defaultdict(list)
     for record in sorted(commands, key=lambda each: (each["partition"], each["offset"])):
@@ -22,7 +22,13 @@ def balance(commands, events, until):
             command = {"offset": record["offset"], "appended_at": record["timestamp_us"], "record": body}
             by_job[body["job_id"]].append(command)
     facts = collections.defaultdict(
-        lambda: {"revised": {}, "pending": collections.Counter(), "skipped": [], "series": collections.Counter()}
+        lambda: {
+            "revised": {},
+            "pending": collections.Counter(),
+            "skipped": [],
+            "series": collections.Counter(),
+            "answered": collections.defaultdict(list),
+        }
     )
     for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
         _, event = decode(record["value"])
@@ -35,15 +41,43 @@ def balance(commands, events, until):
             fact["pending"][event["run_id"]] += 1
         elif event["kind"] == "SKIPPED":
             fact["skipped"].append(event)
+        elif event["kind"] == "ANSWERED":
+            fact["answered"][event["answered"]["offset"]].append(event["answered"])
     for job_id in sorted(set(by_job) | set(facts)):
-        _job(job_id, by_job[job_id], facts[job_id], until, complaints, counts)
+        _job(job_id, by_job[job_id], facts[job_id], until, rules, complaints, counts)
     return complaints, counts
 
 
-def _job(job_id, commands, fact, until, complaints, counts):
+def _answers(job_id, commands, judged, answered, complaints, counts):
+    """Whoever asked is answered once, a repeat always, and the answer says what had to become of the command."""
+    ids = {command["offset"]: command["record"]["command_id"] for command in commands}
+    for command in commands:
+        offset, record = command["offset"], command["record"]
+        verdict = judged.verdicts[offset]
+        counts[f"command {verdict.word}"] += 1
+        said = answered.pop(offset, [])
+        wanted = 1 if record["answer"] or verdict.word == "repeated" else 0
+        if len(said) != wanted:
+            complaints.append(f"{job_id}: command {offset} ({verdict.word}) has {len(said)} answers, not {wanted}")
+            continue
+        for answer in said:
+            revision = answer["revision"] & MASK if answer["revision"] else -1
+            got = (answer["command_id"], answer["verdict"], revision, bool(answer["problem"]))
+            meant = (record["command_id"], verdict.word, verdict.stands, verdict.word == "refused")
+            if got != meant:
+                complaints.append(f"{job_id}: command {offset} was answered {got}, not {meant}")
+            if verdict.word == "repeated" and answer["first_command_id"] != ids[verdict.first]:
+                complaints.append(f"{job_id}: command {offset} repeats {ids[verdict.first]}, its answer says otherwise")
+            counts["answered"] += 1
+    complaints += [f"{job_id}: {offset} is answered, and is no command of it" for offset in answered]
+
+
+def _job(job_id, commands, fact, until, rules, complaints, counts):
     edges = {offset: revised["edge_at"] for offset, revised in fact["revised"].items()}
-    made, triggers, refused = judge.versions(commands, edges)
-    counts["refused"] += len(refused)
+    judged = judge.versions(commands, edges, rules)
+    made, triggers = judged.made, judged.triggers
+    counts["refused"] += len(judged.refused)
+    _answers(job_id, commands, judged, fact["answered"], complaints, counts)
     wanted_revisions = {version.offset: version.stamp for version in made}
     said = {offset: revised["stamp_at"] for offset, revised in fact["revised"].items()}
     if wanted_revisions != said:

@@ -10,6 +10,8 @@ import typing
 from . import brute_force
 
 MINUTE_US = 60_000_000
+DAY_US = 86_400_000_000
+MASK = (1 << 48) - 1
 
 
 class Version(typing.NamedTuple):
@@ -63,40 +65,97 @@ def fires(spec, anchor, after, until):
     return [minute * MINUTE_US for minute in minutes if after < minute * MINUTE_US <= until]
 
 
-def versions(commands, edges):
-    """(versions in order, triggers as (stamp, offset), refused offsets) that the commands of one job make."""
-    made, triggers, refused = [], [], []
+class Rules(typing.NamedTuple):
+    """What the books are judged by: how long a repeat is one, and the pools that exist."""
+
+    repeat_within: int = DAY_US
+    pools: tuple = ("default",)
+
+
+class Verdict(typing.NamedTuple):
+    """What had to become of a command: applied, unchanged, repeated or refused. ``first``: the command it repeats."""
+
+    word: str
+    stands: int
+    first: int = -1
+
+
+class Judged(typing.NamedTuple):
+    """What the commands of one job had to make: versions in order, triggers as (stamp, offset), verdicts by offset."""
+
+    made: list
+    triggers: list
+    verdicts: dict
+
+    @property
+    def refused(self):
+        return [offset for offset, verdict in self.verdicts.items() if verdict.word == "refused"]
+
+
+def versions(commands, edges, rules=Rules()):  # noqa: B008  # a value
+    """What the commands of one job had to make."""
+    judged, served = Judged([], [], {}), {}
     for command in commands:
-        record, before = command["record"], made[-1] if made else None
-        stamp = max(command["appended_at"], before.stamp + 1) if before else command["appended_at"]
-        standing = before if before and before.status != "DELETED" else None
-        kind, offset = record["kind"], command["offset"]
-        edge = edges.get(offset, 0)
-        if standing is None and kind != "CREATE":
-            refused.append(offset)
-        elif kind == "TRIGGER":
-            triggers.append((stamp, offset))
-        elif kind in ("CREATE", "UPDATE"):
-            spec = record["spec"]
-            if standing and spec == standing.spec:
-                continue
-            once = spec["once"]
-            if before and once and once["once_at"] <= stamp and before.spec["once"] != once:
-                refused.append(offset)
-                continue
-            start = spec["every"]["start_at"] if spec["every"] else 0
-            anchor = stamp if start is None else start
-            status = standing.status if standing else "ACTIVE"
-            made.append(Version(offset, stamp, edge, status, spec, anchor, True, before is None))
+        record, offset = command["record"], command["offset"]
+        name = (True, record["idempotency_key"]) if record["idempotency_key"] else (False, record["command_id"])
+        body = (record["kind"], record["expected_revision"], repr(record["spec"]), record["payload"])
+        first = served.get(name)
+        if first and command["appended_at"] - first["appended_at"] <= rules.repeat_within:
+            stands = _stands(judged)
+            same = first["body"] == body
+            verdict = Verdict("repeated", first["stands"], first["offset"]) if same else Verdict("refused", stands)
         else:
-            status = {"PAUSE": "PAUSED", "RESUME": "ACTIVE", "DELETE": "DELETED"}[kind]
-            if status != standing.status:
-                made.append(
-                    standing._replace(
-                        offset=offset, stamp=stamp, edge=edge, status=status, brings_spec=False, first=False
-                    )
-                )
-    return made, triggers, refused
+            word = _obeyed(judged, command, edges.get(offset, 0), rules)
+            verdict = Verdict(word, _stands(judged))
+            if word != "refused" and name[1]:
+                served[name] = {**command, "body": body, "stands": verdict.stands}
+        judged.verdicts[offset] = verdict
+    return judged
+
+
+def _stands(judged):
+    """The offset of the version that stands; -1: none."""
+    return judged.made[-1].offset if judged.made else -1
+
+
+def _is_refused(record, before, standing, stamp, rules):
+    """Whether the command asks for what cannot be, as the job stands."""
+    expected, spec = record["expected_revision"], record["spec"]
+    once = spec and spec["once"]
+    return (
+        (standing is None and record["kind"] != "CREATE")
+        or (spec and spec["pool"] not in rules.pools)
+        or (expected == -1 and standing and spec != standing.spec)
+        or (expected > 0 and (before is None or before.offset != expected & MASK))
+        or (before and once and once["once_at"] <= stamp and before.spec["once"] != once)
+    )
+
+
+def _obeyed(judged, command, edge, rules):
+    """Apply a command that repeats none; returns the word for what became of it."""
+    made, record, offset = judged.made, command["record"], command["offset"]
+    before = made[-1] if made else None
+    stamp = max(command["appended_at"], before.stamp + 1) if before else command["appended_at"]
+    standing = before if before and before.status != "DELETED" else None
+    kind, spec = record["kind"], record["spec"]
+    if _is_refused(record, before, standing, stamp, rules):
+        return "refused"
+    if kind == "TRIGGER":
+        judged.triggers.append((stamp, offset))
+        return "applied"
+    if kind in ("CREATE", "UPDATE"):
+        if standing and spec == standing.spec:
+            return "unchanged"
+        start = spec["every"]["start_at"] if spec["every"] else 0
+        anchor = stamp if start is None else start
+        status = standing.status if standing else "ACTIVE"
+        made.append(Version(offset, stamp, edge, status, spec, anchor, True, before is None))
+        return "applied"
+    status = {"PAUSE": "PAUSED", "RESUME": "ACTIVE", "DELETE": "DELETED"}[kind]
+    if status == standing.status:
+        return "unchanged"
+    made.append(standing._replace(offset=offset, stamp=stamp, edge=edge, status=status, brings_spec=False, first=False))
+    return "applied"
 
 
 def owed(made, until):
@@ -122,5 +181,5 @@ def owed(made, until):
 
 def expand(skipped, made):
     """The fires that a SKIPPED range covers, by the schedule of the version it names."""
-    version = next(each for each in made if each.offset == skipped["revision"] & ((1 << 48) - 1))
+    version = next(each for each in made if each.offset == skipped["revision"] & MASK)
     return fires(version.spec, version.anchor, skipped["from_at"] - 1, skipped["to_at"])

@@ -27,7 +27,7 @@ def follow(events):
     for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
         _, event = decode(record["value"])
         kind, run_id = event["kind"], event["run_id"]
-        if kind == "REVISED":
+        if kind in ("REVISED", "ANSWERED"):
             continue
         before = runs.get(run_id)
         after = step(before, event, record["offset"])

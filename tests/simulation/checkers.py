@@ -26,8 +26,8 @@ MASK = (1 << 48) - 1
 
 
 def the_books_balance(dumps: Dumps, counts: Counts) -> list[str]:
-    """I1: fires owed = runs made + fires skipped, each once."""
-    complaints, found = books.balance(dumps.commands, dumps.events, dumps.until)
+    """I1, I3: fires owed = runs made + fires skipped, each once; each intention is served once, and answered."""
+    complaints, found = books.balance(dumps.commands, dumps.events, dumps.until, dumps.rules)
     counts.update(found)
     if not found["owed"]:
         complaints.append("an empty history: no fire was owed")
@@ -66,16 +66,24 @@ def _living(dumps: Dumps) -> set[tuple[str, int]]:
     return set(newest.items())
 
 
-def work_is_what_is_pending(dumps: Dumps, _counts: Counts) -> list[str]:
-    """I2: every work record has a PENDING and every PENDING its work record, each once."""
+def work_is_what_is_pending(dumps: Dumps, counts: Counts) -> list[str]:
+    """I2: every work record has a PENDING and every PENDING its work record, each once, and in its pool's topic."""
     events = [decode(record["value"])[1] for record in dumps.events]
     pending = Counter(event["run_id"] for event in events if event["kind"] == "PENDING")
     work = Counter(decode(record["value"])[1]["run_id"] for record in dumps.work)
-    return [
+    complaints = [
         f"I2 {run_id}: {pending[run_id]} PENDING, {work[run_id]} work records"
         for run_id in sorted(pending | work)
         if pending[run_id] != work[run_id]
     ]
+    pools = {event["run_id"]: event["pending"]["pool"] for event in events if event["kind"] == "PENDING"}
+    for record in dumps.work:
+        work_of = decode(record["value"])[1]
+        counts[f"work of pool {work_of['pool']}"] += 1
+        lane = str(record["topic"]).partition(".runs.")[2].partition(".")[2] or "default"
+        if not lane == work_of["pool"] == pools.get(work_of["run_id"], lane):
+            complaints.append(f"I2 {work_of['run_id']}: its work for pool {work_of['pool']} lies in that of {lane}")
+    return complaints
 
 
 def user_code_ran_under_its_claim(dumps: Dumps, counts: Counts) -> list[str]:
@@ -145,7 +153,7 @@ def jobs_are_what_their_commands_made(dumps: Dumps, _counts: Counts) -> list[str
     rows = {row["job_id"]: (row["status"], int(str(row["revision"])) & MASK) for row in dumps.jobs}
     complaints = []
     for job_id, given in sorted(commands.items()):
-        made, _, _ = owed.versions(given, {})
+        made = owed.versions(given, {}, dumps.rules).made
         meant = (made[-1].status, made[-1].offset) if made else None
         if rows.get(job_id) != meant:
             complaints.append(f"I3 {job_id}: its commands made {meant}, its row says {rows.get(job_id)}")

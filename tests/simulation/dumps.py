@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tests.oracle.owed import Rules
 from waterclock.log.port import Isolation, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.ids import Instant
@@ -16,6 +17,7 @@ from waterclock.model.job import Tier
 from waterclock.store.memory import MemoryStore
 from waterclock.store.port import RunRow
 
+from .plan import POOLS
 from .world import GENERATION, NAMES, OUTPUTS, World
 
 RawRecord = dict[str, object]
@@ -28,6 +30,7 @@ class Dumps:
     """Topics (by what they hold), rows, the ledger of calls of user code, and what broke."""
 
     seed: int
+    rules: Rules
     until: Instant
     skew_us_max: int
     generation: int
@@ -68,12 +71,13 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
     jobs = [job for job_id in job_ids if (job := store.job(job_id)) is not None]
     return Dumps(
         seed=world.plan.seed,
+        rules=Rules(world.plan.repeat_within_us, POOLS),
         until=until,
         skew_us_max=world.skew_us_max,
         generation=GENERATION,
         commands=_records(world, NAMES.commands),
         events=_records(world, NAMES.run_events),
-        work=[record for tier in Tier for record in _records(world, NAMES.runs(tier))],
+        work=[record for pool in POOLS for tier in Tier for record in _records(world, NAMES.runs(tier, pool))],
         letters=_records(world, NAMES.dlq),
         leases=_records(world, NAMES.leases),
         rejects=_records(world, NAMES.rejects),

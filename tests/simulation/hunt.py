@@ -43,6 +43,12 @@ MUST_HAPPEN = (
     "failed",
     "succeeded",
     "left open by the dead",
+    "command applied",
+    "command unchanged",
+    "command repeated",
+    "command refused",
+    "answered",
+    "work of pool side",
     "records emitted",
     "emit refused",
 )

@@ -8,7 +8,8 @@ of one fire, a short look-ahead), so that the borders between two rounds lie eve
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from .dice import dice
 
 SLOTS = ("dispatcher-1", "dispatcher-2", "worker-1", "worker-2", "recorder-1", "retry-router-1")
 DISPATCHERS, WORKERS = SLOTS[:2], SLOTS[2:4]
+POOLS = ("default", "side")
 COMMITTING = (*DISPATCHERS, *DISPATCHERS, *WORKERS, "retry-router-1")
 """Slots that make rounds; dispatchers twice as often."""
 
@@ -60,12 +62,15 @@ _ABSENCE_S = (20, 70, 200, 600, 600, 7_500)
 
 
 class Order(NamedTuple):
-    """A command that people give at tick ``at``."""
+    """A command that people give at tick ``at``. One intention may be given several times, under one name."""
 
     at: int
     kind: CommandKind
     job_id: str
     spec: JobSpec | None
+    command_id: str = ""
+    key: str = ""
+    wants_answer: bool = False
 
 
 class Trouble(NamedTuple):
@@ -97,6 +102,8 @@ class Plan:
     pace: Pace
     skew_us: dict[str, int]
     step_us: dict[str, int]
+    pool_of: dict[str, str]
+    repeat_within_us: int
     orders: tuple[Order, ...]
     troubles: tuple[Trouble, ...]
 
@@ -104,6 +111,8 @@ class Plan:
 def draw(seed: int) -> Plan:
     """The plan of a seed."""
     rng = dice(seed, "plan")
+    pools = dice(seed, "pools")
+    has_side = pools.random() < 0.4
     in_autumn = rng.random() < 0.3
     start_at = (_AUTUMN if in_autumn else _ANY_DAY) + rng.randrange(60) * US_PER_S
     horizon = rng.choice([60, 90, 130, 220]) * US_PER_S
@@ -121,7 +130,15 @@ def draw(seed: int) -> Plan:
         ),
         skew_us={slot: _skew(rng) for slot in SLOTS},
         step_us={slot: _step(rng, slot) for slot in SLOTS},
-        orders=tuple(_orders(dice(seed, "people"), start_at, horizon, in_autumn=in_autumn)),
+        pool_of={WORKERS[1]: "side"} if has_side else {},
+        repeat_within_us=pools.choice([24 * 3_600, 24 * 3_600, 15]) * US_PER_S,
+        orders=tuple(
+            _repeated(
+                dice(seed, "repeats"),
+                _in_pools(pools, _orders(dice(seed, "people"), start_at, horizon, in_autumn=in_autumn), has_side),
+                horizon,
+            )
+        ),
         troubles=tuple(sorted(_troubles(dice(seed, "troubles"), horizon))),
     )
 
@@ -172,6 +189,34 @@ def _spec(rng: random.Random, now: Instant) -> JobSpec:
     )
     handler = rng.choice(["sim.ok", "sim.emits", "sim.fails", "sim.flaky"])
     return JobSpec(handler, schedule, rng.choice(list(Tier)))
+
+
+def _in_pools(rng: random.Random, orders: list[Order], has_side: bool) -> Iterator[Order]:
+    """Some jobs go to the side pool, where somebody serves it, and some to one that does not exist."""
+    for order in orders:
+        draw = rng.random()
+        pool = "nowhere" if draw > 0.97 else "side" if has_side and draw < 0.4 else "default"
+        yield order if order.spec is None else order._replace(spec=replace(order.spec, pool=pool))
+
+
+def _repeated(rng: random.Random, orders: Iterable[Order], horizon: int) -> list[Order]:
+    """Every order gets its name; some are given again: under one key, with one id, or as another request."""
+    found: list[Order] = []
+    for number, plain in enumerate(orders):
+        order = plain._replace(command_id=f"c{number}", wants_answer=rng.random() < 0.5)
+        how = rng.choice(["", "", "key", "key", "id", "other"])
+        if how in ("key", "other"):
+            order = order._replace(key=f"k{number}")
+        found.append(order)
+        for time in range(rng.choice([1, 1, 2]) if how else 0):
+            after = rng.choice([0, rng.randrange(US_PER_S), rng.randrange(60 * US_PER_S)])
+            again = order._replace(at=min(order.at + after, horizon - 1), wants_answer=rng.random() < 0.5)
+            if how != "id":
+                again = again._replace(command_id=f"c{number}.{time}")
+            if how == "other":
+                again = again._replace(kind=CommandKind.PAUSE, spec=None)
+            found.append(again)
+    return sorted(found, key=lambda order: order.at)
 
 
 def _autumn_spec(rng: random.Random) -> JobSpec:

@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from waterclock.dispatcher import applying, commands, window
+from waterclock.dispatcher import applying, commands, takeover, window
+from waterclock.dispatcher.keys import Keys
 from waterclock.dispatcher.loop import Dispatcher
 from waterclock.dispatcher.rows import Ahead, due_row
 from waterclock.dispatcher.shard import Shard
@@ -137,6 +138,25 @@ def attempt_in_the_effect() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def repeat_applied() -> Iterator[None]:
+    """Nobody looks whether an intention was served before."""
+    with mock.patch.object(applying, "is_repeat", return_value=False):
+        yield
+
+
+@contextmanager
+def keys_forgotten() -> Iterator[None]:
+    """A successor begins without the intentions that its predecessor has served."""
+    read = takeover._read_state
+
+    def read_without(*where: Any) -> takeover.Kept:
+        return read(*where)._replace(keys=Keys())
+
+    with mock.patch.object(takeover, "_read_state", read_without):
+        yield
+
+
 def _forget_compiled() -> None:
     cron._compile.cache_clear()
     cron._shared_walk.cache_clear()
@@ -149,6 +169,8 @@ PLANTED: dict[str, Planted] = {
     "row inserted behind the cursor": row_behind,
     "next row not written ahead": no_row_ahead,
     "fold fires twice": fold_twice,
+    "repeat applied twice": repeat_applied,
+    "intentions forgotten at a take-over": keys_forgotten,
     "records sent apart from their outcome": effects_apart,
     "effect id contains the attempt": attempt_in_the_effect,
 }

@@ -10,11 +10,12 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from unittest import mock
 
 import structlog
-from waterclock.dispatcher import window
+from waterclock.dispatcher import keys, window
 from waterclock.dispatcher.position import decode_cursor
 
 from waterclock.log.memory import Killed
@@ -112,13 +113,25 @@ class _Play:
 
     def _order(self, order: Order) -> None:
         now = self._world.clock.now()
-        command = Command(order.kind, order.job_id, f"c{self._schedule.tick}", "people", now, spec=order.spec)
+        command = Command(
+            order.kind,
+            order.job_id,
+            order.command_id,
+            "people",
+            now,
+            spec=order.spec,
+            idempotency_key=order.key,
+            answer=order.wants_answer,
+        )
         appender = self._world.outside.appender()
         ticket = appender.append(command_message(NAMES, command))
         appender.close()
-        what = "" if order.spec is None else f" {order.spec.schedule} {order.spec.tier.word} {order.spec.handler}"
+        spec = order.spec
+        what = "" if spec is None else f" {spec.schedule} {spec.tier.word} {spec.handler} {spec.pool}"
         self._story.tell(
-            self._schedule.tick, "people", f"{order.kind} {order.job_id}{what} -> {ticket.partition}/{ticket.offset}"
+            self._schedule.tick,
+            "people",
+            f"{order.command_id}({order.key}) {order.kind} {order.job_id}{what} -> {ticket.partition}/{ticket.offset}",
         )
 
     # Processes ----------------------------------------------------------------------------------------------------
@@ -237,11 +250,11 @@ class _Play:
 @contextmanager
 def _constants(plan: Plan) -> Iterator[None]:
     """Constants of the product that a plan shrinks."""
-    before, window.SLOTS_PER_SLICE = window.SLOTS_PER_SLICE, plan.slots_per_slice
-    try:
+    with ExitStack() as patches:
+        patches.enter_context(mock.patch.object(window, "SLOTS_PER_SLICE", plan.slots_per_slice))
+        patches.enter_context(mock.patch.object(keys, "WITHIN_US", plan.repeat_within_us))
+        patches.enter_context(mock.patch.object(keys, "_GRACE_US", plan.repeat_within_us // 100))
         yield
-    finally:
-        window.SLOTS_PER_SLICE = before
 
 
 @contextmanager

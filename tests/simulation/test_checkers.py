@@ -74,7 +74,9 @@ Damage = Callable[[Dumps], Dumps]
     ("promise", "damage"),
     [
         ("I1", lambda d: replace(d, commands=d.commands[1:])),
+        ("I1", lambda d: replace(d, commands=[*d.commands, {**d.commands[0], "offset": 10_000}])),
         ("I2", lambda d: replace(d, work=d.work[1:])),
+        ("I2", lambda d: replace(d, work=[{**each, "topic": "waterclock.runs.high.side"} for each in d.work])),
         ("I2", lambda d: replace(d, work=[*d.work, d.work[0]])),
         ("I2", lambda d: replace(d, calls=[*d.calls, d.calls[0]])),
         ("I2", lambda d: replace(d, calls=[{**d.calls[0], "token": 5}, *d.calls[1:]])),

@@ -26,7 +26,7 @@ from waterclock.store.memory import MemoryStore, MemoryTables
 from waterclock.wire.names import Names, topic_specs
 
 from .dice import dice
-from .plan import Plan
+from .plan import POOLS, Plan
 
 GENERATION = 1
 NAMES = Names()
@@ -132,7 +132,7 @@ class World:
         self.plan = plan
         self.clock = ManualClock(plan.start_at)
         self.cluster = MemoryCluster(self.clock)
-        for spec in topic_specs(NAMES, plan.partitions):
+        for spec in topic_specs(NAMES, plan.partitions, POOLS):
             append_time = spec.config.get("message.timestamp.type") == "LogAppendTime"
             compact = spec.config.get("cleanup.policy") == "compact"
             self.cluster.create_topic(spec.name, spec.partitions, append_time=append_time, compact=compact)
@@ -194,7 +194,15 @@ class World:
             executors = DrawnExecutors(clock, dice(self.plan.seed, f"handlers/{life.client}"), self._note_call(life))
             self.executors[life.client] = executors
             return Worker(
-                clock, log, NAMES, executors, worker=slot, slots=8, generation=GENERATION, process=life.client
+                clock,
+                log,
+                NAMES,
+                executors,
+                worker=slot,
+                slots=8,
+                generation=GENERATION,
+                process=life.client,
+                pool=self.plan.pool_of.get(slot, "default"),
             )
         if life.role == "recorder":
             return Recorder(log, store, clock, NAMES, slot, generation=GENERATION)
