@@ -72,7 +72,7 @@ needs:
 	  echo 'There is no Maven (mvn) on the PATH, which fetches the jars: install it (Debian: apt install maven)'; exit 1; }
 	@[ -e $(VENV)/.runtime ] || echo 'once:    23 MB of Python packages from the index (115 MB in $(VENV))'
 	@[ -e compose/target/.jars ] || echo 'once:    121 MB of jars of Kafka and Cassandra from Maven (kept in ~/.m2 as well)'
-	@echo 'running: 1.8 GB of memory; data in .waterclock; ports 9092 and 9042, or others where they are taken'
+	@echo 'running: 1.8 GB of memory; data in .waterclock; ports 9092, 9042 and 8080, or others where they are taken'
 
 up: ## Start the local stack; Ctrl-C stops it
 	@$(MAKE) needs
@@ -101,7 +101,7 @@ test: ## Everything, on real servers: check, then all tests and the short form o
 	  ready=$$(date +%s); $(MAKE) check; \
 	  export WATERCLOCK_TEST_PARTS="setting up:$$((ready - began)),check:$$(($$(date +%s) - ready))"; \
 	  exec $(PY) -m pytest --quiet -p tests.minutes tests/unit tests/property tests/simulation \
-	    tests/conformance tests/integration tests/acceptance
+	    tests/conformance tests/integration tests/browser tests/acceptance
 
 show: ## List the acceptance checks, or run one whole: make show NAME=dispatcher-kill
 	@$(MAKE) --jobs=2 --output-sync=line venv-dev jars

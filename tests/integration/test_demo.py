@@ -63,6 +63,7 @@ def test_unattended_it_ends_by_itself_once_a_run_of_each_kind_ended_as_it_should
     assert re.search(r"First run: [\d.]+ s after the beginning, [\d.]+ s after the servers were started", said)
     assert "✗ FAILED    default:broken@" in said
     assert "waterclock topics tail run-events" in said
+    assert re.search(r"Page +http://127\.0\.0\.1:\d+/", said)
     assert nothing_is_left(folder)
 
 

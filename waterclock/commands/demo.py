@@ -30,6 +30,7 @@ def demo(
     ] = False,
     kafka_port: Annotated[int, typer.Option(help="[9092, or another where it is taken]", show_default=False)] = 0,
     cql_port: Annotated[int, typer.Option(help="[9042, or another where it is taken]", show_default=False)] = 0,
+    api_port: Annotated[int, typer.Option(help="[8080, or another where it is taken]", show_default=False)] = 0,
     began_s: Annotated[float, typer.Option(hidden=True, help="When it all began: seconds since the epoch")] = 0.0,
 ) -> None:
     """Start the stack with a small living world in it, and show what happens. Ctrl-C stops everything."""
@@ -37,7 +38,8 @@ def demo(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # however it is stopped, it stops its stack
     data_dir = load_settings().stack.data_dir.resolve()
     with display() as shown:
-        options = (f"--began-s={began_s}", f"--kafka-port={kafka_port}", f"--cql-port={cql_port}")
+        ports = (f"--kafka-port={kafka_port}", f"--cql-port={cql_port}", f"--api-port={api_port}")
+        options = (f"--began-s={began_s}", *ports)
         stack = DemoStack(data_dir, shown.tell, options)
         try:
             _watch(stack, shown, began_s, unattended=unattended)
@@ -55,11 +57,12 @@ def _watch(stack: DemoStack, shown: Display, began_s: float, *, unattended: bool
 
     from .connect import here, open_log, open_store
 
-    began = Beginnings(began_s, stack.wait_ready().started_at_s)
+    ready = stack.wait_ready()
+    began = Beginnings(began_s, ready.started_at_s)
     settings = here()
     with (
         open_log(settings) as log,
         open_store(settings) as store,
-        closing(Demo(settings, log, store, stack, shown, began)) as watched,
+        closing(Demo(settings, log, store, stack, shown, began, page=ready.api)) as watched,
     ):
         watched.run(unattended=unattended)

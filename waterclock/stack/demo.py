@@ -43,10 +43,18 @@ class Beginnings(NamedTuple):
 
 
 class Demo:
-    """One demo. Make it once everything runs; then ``run``."""
+    """One demo. Make it once everything runs; then ``run``. ``page``: where a browser sees the same."""
 
     def __init__(
-        self, settings: Settings, log: Log, store: Reading, stack: DemoStack, shown: Display, began: Beginnings
+        self,
+        settings: Settings,
+        log: Log,
+        store: Reading,
+        stack: DemoStack,
+        shown: Display,
+        began: Beginnings,
+        *,
+        page: str = "",
     ) -> None:
         self._settings = settings
         self._log = log
@@ -54,6 +62,7 @@ class Demo:
         self._stack = stack
         self._shown = shown
         self._began = began
+        self._page = page
         self._names = Names(settings.kafka.prefix)
         self._clock = SystemClock()
         self._sight = Sight(log, self._names, self._clock, generation=settings.generation)
@@ -143,9 +152,10 @@ class Demo:
             f"dead letters {self._sight.letters.count}",
             f"skipped fires {self._sight.skipped_count}",
             f"kinds shown {shown_count} of {len(self._world)}",
+            self._page and f"in a browser: {self._page}/",
             "Ctrl-C stops everything",
         )
-        return " · ".join(parts)
+        return " · ".join(filter(None, parts))
 
     def _incomplete(self) -> StackTrouble:
         missing = "".join(f"\n  {line}" for line in self._proof.missing())

@@ -69,7 +69,9 @@ async function ask() {
 
 async function refused(answer) {
   const problem = await answer.json().catch(() => ({}));
-  byId("key-form").hidden = answer.status !== 401 && answer.status !== 403;
+  const noAccess = answer.status === 401 || answer.status === 403;
+  byId("key-form").hidden = !noAccess;
+  if (noAccess) forget();
   const said = [problem.detail ?? `The server answered ${answer.status}.`, problem.hint].filter(Boolean);
   tellTrouble(said.join(" "));
 }
@@ -106,6 +108,13 @@ async function read(body) {
     if (done) return;
     if (value.includes("data:")) ask();
   }
+}
+
+/** What was shown is not this person's to see any more. */
+function forget() {
+  page.overview = null;
+  for (const id of ["empty", "runs-section", "failures-section"]) byId(id).hidden = true;
+  for (const body of document.querySelectorAll("tbody, tfoot")) body.replaceChildren();
 }
 
 function stop() {
