@@ -12,15 +12,14 @@ from uuid import uuid4
 from waterclock.app import App, load_app
 from waterclock.clock import SystemClock
 from waterclock.log.port import Log
-from waterclock.model.errors import NotFound
+from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.job import Tier
 from waterclock.model.zones import TZDATA_VERSION
 from waterclock.process import open_log, run_role
 from waterclock.settings import Settings, load_settings
 from waterclock.wire.names import Names
 
-from .executors.emitting import Outlet
-from .executors.python import PythonExecutors
+from .executors.building import executors_of
 from .executors.topic_book import TopicBook
 from .incarnation import TwinLives
 from .loop import Worker
@@ -29,7 +28,7 @@ from .loop import Worker
 def build(app: App, settings: Settings, topics: TopicBook) -> Worker:
     """A worker on real Kafka that runs the handlers of ``app``; ``topics`` are what they may emit to.
 
-    Raises BackendDown, NotFound.
+    Raises BackendDown, NotFound, RequestError.
     """
     clock, names = SystemClock(), Names(settings.kafka.prefix)
     bounds = settings.worker
@@ -40,9 +39,7 @@ def build(app: App, settings: Settings, topics: TopicBook) -> Worker:
         clock,
         log,
         names,
-        PythonExecutors(
-            app.handlers, clock, threads_max=bounds.slots, outlet=Outlet(settings.kafka.prefix, topics.exists)
-        ),
+        executors_of(app, settings, clock, topics.exists),
         worker=settings.instance_of("worker"),
         process=uuid4().hex,
         slots=bounds.slots,
@@ -69,13 +66,13 @@ def _check_topic(log: Log, topic: str, pool: str) -> None:
 
 
 def run(app: App, settings: Settings) -> None:
-    """Run the handlers of ``app`` until SIGTERM, then drain. Exits with 1 when a twin has taken the name over, and
-    where its pool has no topics.
+    """Run the handlers of ``app`` until SIGTERM, then drain. Exits with 1 when a twin has taken the name over,
+    where its pool has no topics, and where a setting of its executors is wrong.
     """
     topics = TopicBook(lambda: open_log(settings, "worker"), SystemClock())
     try:
         run_role("worker", lambda given: build(app, given, topics), settings)
-    except (TwinLives, NotFound) as end:
+    except (TwinLives, RequestError) as end:
         sys.exit(str(end))
     finally:
         topics.close()

@@ -38,7 +38,7 @@ def judge(records: Iterable[Record], now: Instant) -> tuple[list[tuple[Attempt, 
         try:
             if value is None:
                 raise UndecodableRecord("a record without a value on a work topic")
-            claims.append((Attempt(decode_work(value), now), record))
+            claims.append((Attempt(decode_work(value), now, 0, record.timestamp_us), record))
         except UndecodableRecord as error:
             refused.append(Refused(record, error))
     return claims, refused

@@ -49,6 +49,7 @@ from .lease_watch import LeaseWatch
 from .outcomes import Outbox
 from .patience import Patience
 from .positions import ClaimedPositions
+from .read_back import ReadBack
 from .slots import Slots
 from .tiers import TierConsumer
 
@@ -121,6 +122,7 @@ class Worker:
         )
         self._beats = Beats(log.appender(), names, clock, pulse)
         self._claimed: ClaimedPositions | None = None
+        self._read_back = ReadBack(log, names.run_events, generation, self._slots)
         self._tiers = [self._consume(tier, pool) for tier in Tier]
         self._doubt: _Doubt | None = None
         self._credit = lanes.NO_CREDIT
@@ -172,6 +174,7 @@ class Worker:
         self._beats.close()
         self._watch.close()
         self._control.close()
+        self._read_back.close()
 
     # -- one turn -------------------------------------------------------------------------------------------------
 
@@ -200,6 +203,8 @@ class Worker:
         """Own, tend, record what ended, claim what fits, commit, run."""
         self._own()
         self._tend()
+        if accepted := self._read_back.look():
+            self._executors.submit(accepted)
         self._pace()
         now_s = self._clock.monotonic_s()
         self._round_began_at_s = now_s
@@ -334,7 +339,7 @@ class Worker:
             assert ticket.offset is not None, "a landed round knows the offsets of its records"
             attempt.token = ordinal(self._generation, ticket.offset)
         self._slots.hold(claims)
-        self._executors.submit(claims)
+        self._executors.submit(self._read_back.hold_back(claims))
 
     # -- trouble --------------------------------------------------------------------------------------------------
 
@@ -366,6 +371,7 @@ class Worker:
             attempts_killed=self._slots.held_count,
         )
         self._executors.forget()
+        self._read_back.clear()
         self._slots.clear()
         self._outbox.clear()
         self._doubt = None

@@ -23,12 +23,13 @@ class Attempt:
     """One claimed try of a run. Compared by identity: two claims of one run are two attempts.
 
     ``token`` is the fencing token, the ordinal of the STARTED record, and known only once that is committed.
-    ``started_at`` is when the claim was made.
+    ``started_at`` is when the claim was made, ``placed_at`` the record time of the work record.
     """
 
     work: WorkRecord
     started_at: Instant
     token: int = 0
+    placed_at: Instant = 0
 
 
 class EndedAttempt(NamedTuple):
