@@ -56,7 +56,7 @@ EVERY = {"every": "5s"}
             },
             GrpcCall("[::1]:50051", "A/B", (("x-team", "a"),), 5.0, tls=False),
         ),
-        ({"shell": {"argv": ["/opt/backup.sh"]}}, ShellCommand(("/opt/backup.sh",))),
+        ({"shell": {"argv": ["/srv/backup.sh"]}}, ShellCommand(("/srv/backup.sh",))),
         ({"shell": {"argv": ["a", "", "$(b)"], "timeout": "1h"}}, ShellCommand(("a", "", "$(b)"), 3_600.0)),
         ({"kafka": {"topic": "orders.due"}}, KafkaRecord("orders.due")),
         (
@@ -213,7 +213,7 @@ def test_a_label_is_short_and_shows_no_query(executor: Executor) -> None:
     [
         (HttpCall(URL + "?token=s"), "http POST https://billing.example/hooks/nightly"),
         (GrpcCall("a:1", "b.C/D"), "grpc a:1/b.C/D"),
-        (ShellCommand(("/opt/jobs/backup.sh", "--password=s")), "shell backup.sh"),
+        (ShellCommand(("/srv/jobs/backup.sh", "--password=s")), "shell backup.sh"),
         (KafkaRecord("orders.due", "k"), "kafka orders.due"),
     ],
 )

@@ -191,7 +191,7 @@ def _grpc(part: _Part) -> GrpcCall:
 
 def _shell(part: _Part) -> ShellCommand:
     argv = part.get("argv")
-    hint = 'A list: the program and its arguments, such as ["/opt/jobs/backup.sh", "--full"]'
+    hint = 'A list: the program and its arguments, such as ["/srv/jobs/backup.sh", "--full"]'
     if not isinstance(argv, list) or not 0 < len(argv) <= ARGUMENTS_MAX:
         part.refuse("argv", f"argv is not a list of 1 to {ARGUMENTS_MAX} texts", hint)
     for place, argument in enumerate(argv):
