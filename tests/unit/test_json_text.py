@@ -62,6 +62,7 @@ def test_exactly_the_allowed_depth_is_read() -> None:
         b'"' * (JSON_MAX - 1),
         b'"\\' * (JSON_MAX // 2 - 1),
         b'"' + b"\\" * (JSON_MAX - 2),
+        b"[" + b"[]," * (JSON_MAX // 3 - 3) + b"0]",
         b"[1," * 30 + b"1," * (JSON_MAX // 2 - 100),
         b"{" + b",".join(b'"%d":0' % number for number in range(25_000)) + b"}",
     ],

@@ -23,7 +23,8 @@ DEPTH_MAX = 32
 """Objects and lists inside one another."""
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)  # never fails once begun, so it is linear
-_BRACKET = re.compile(rb"[\[\]{}]")
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_OPENING = frozenset(b"[{")
 _INTEGER_MAX = 2**63
 
 
@@ -31,7 +32,7 @@ def read_json(data: bytes, *, limit: int = JSON_MAX, depth: int = DEPTH_MAX) -> 
     """The value that ``data`` spells. Raises RequestError."""
     if len(data) > limit:
         _refuse(f"The document has {len(data)} bytes", f"At most {limit}: keep large data elsewhere, pass a reference")
-    if _depth(data) > depth:
+    if _is_deeper(data, depth):
         _refuse(f"The document is nested more than {depth} levels deep", f"At most {depth}: send it as text or base64")
     try:
         orjson.loads(data)  # the strict one: UTF-8, no NaN, no half surrogates
@@ -42,16 +43,14 @@ def read_json(data: bytes, *, limit: int = JSON_MAX, depth: int = DEPTH_MAX) -> 
         _refuse(f"This is not JSON: {str(error)[:160]}", "Correct the document: `python -m json.tool` shows the place")
 
 
-def _depth(data: bytes) -> int:
-    """The deepest nesting, strings left out; an unclosed string ends what can be counted, and the parser refuses it."""
-    deepest = level = 0
-    for bracket in _BRACKET.findall(_STRING.sub(b"", data)):
-        if bracket in b"[{":
-            level += 1
-            deepest = max(deepest, level)
-        else:
-            level -= 1
-    return deepest
+def _is_deeper(data: bytes, depth: int) -> bool:
+    """Strings are left out; an unclosed one ends what can be counted, and the parser refuses it."""
+    level = 0
+    for bracket in _STRING.sub(b"", data).translate(None, _NO_BRACKETS):
+        level += 1 if bracket in _OPENING else -1
+        if level > depth:
+            return True
+    return False
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
