@@ -119,14 +119,14 @@ class Counting:
     async def _recall(self, tenant: str, counted: _Counted, ends: dict[int, int], now: Instant) -> None:
         services = self._services
         try:
-            since, past = await services.call(recall, services.log, services.names.run_events, tenant, ends, now)
+            await services.call(_read_back, counted.tally, services.log, services.names.run_events, tenant, ends, now)
         except BaseException:
             if self._counted.get(tenant) is counted:
                 del self._counted[tenant]  # whoever asks next begins anew
             raise
-        counted.tally.since = since
-        for batch in (past, *(counted.waiting or ())):
-            self._count(tenant, counted.tally, batch)
+        while counted.waiting:
+            self._count(tenant, counted.tally, counted.waiting.pop(0))
+            await asyncio.sleep(0)  # others have their turn: a batch may take milliseconds
         counted.waiting = counted.recalled = None
 
     def _count(self, tenant: str, tally: Tally, batch: Sequence[Seen]) -> None:
@@ -135,6 +135,12 @@ class Counting:
         except FoldFull as full:
             _log.warning("the overview begins anew", tenant=tenant, cause=str(full))
             self._counted.pop(tenant, None)
+
+
+def _read_back(tally: Tally, log: Log, topic: str, tenant: str, ends: Mapping[int, int], now: Instant) -> None:
+    """The past into the tally: off the event loop, for it takes up to some seconds."""
+    tally.since, past = recall(log, topic, tenant, ends, now)
+    tally.take(past)
 
 
 def recall(
