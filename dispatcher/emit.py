@@ -18,7 +18,7 @@ from waterclock.model.events import (
     Skipped,
     SourceRecord,
 )
-from waterclock.model.executor import executor_label, executor_to_json
+from waterclock.model.executor import executor_to_json
 from waterclock.model.ids import Instant, make_run_id
 from waterclock.model.job import Cron, JobVersion
 from waterclock.model.zones import TZDATA_VERSION
@@ -71,7 +71,7 @@ def _templates(
         tier=spec.tier,
         origin=origin,
         pool=spec.pool,
-        handler=executor_label(spec.executor) if spec.executor else spec.handler,
+        handler=spec.label,
         zone=spec.schedule.zone if isinstance(spec.schedule, Cron) else "",
         tzdata=TZDATA_VERSION,
     )

@@ -233,7 +233,7 @@ def _line(store: Reading, job_id: str) -> dict[str, Any] | None:
         "status": row.status.name.lower(),
         "schedule": f"{kind} {document[kind]}{zone}",
         "tier": row.spec.tier.word,
-        "handler": row.spec.handler,
+        "handler": row.spec.label,
         "next_fire": next((format_rfc3339(fire) for fire in _next_fires(row, 1)), None),
     }
 

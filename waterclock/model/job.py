@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import NamedTuple, TypeAlias
 
-from .executor import Executor
+from .executor import Executor, executor_label
 from .ids import Instant
 
 
@@ -86,6 +86,11 @@ class JobSpec:
     payload: bytes = b""
     executor: Executor | None = None
     at_most_once: bool = False
+
+    @property
+    def label(self) -> str:
+        """What people read: the handler's name, or where the executor goes."""
+        return self.handler if self.executor is None else executor_label(self.executor)
 
 
 class JobStatus(IntEnum):

@@ -169,7 +169,8 @@ def audit_row(command: Command, recorded_at: Instant, partition: int, offset: in
     told = {
         "command_id": command.command_id,
         "expected_revision": command.expected_revision,
-        "handler": command.spec.handler if command.spec is not None else "",
+        "handler": command.spec.label if command.spec is not None else "",
+        "idempotency_key": command.idempotency_key,
         "note": command.note,
     }
     detail = orjson.dumps({name: value for name, value in told.items() if value}).decode()
