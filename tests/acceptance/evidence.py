@@ -25,12 +25,17 @@ class FallsShort(AssertionError):
 
 
 class Evidence:
-    """The figures of one check. ``close`` raises FallsShort where a demand was not met."""
+    """The figures of one check; ``stack``: None where it needs no servers.
 
-    def __init__(self, check: str, stack: RealStack) -> None:
+    ``close`` raises FallsShort where a demand was not met.
+    """
+
+    def __init__(self, check: str, stack: RealStack | None) -> None:
         self._check = check
         self._shortfalls = 0
         self._began_s = time.monotonic()
+        if stack is None:
+            return
         self.figure("kafka cluster id", cluster_id(stack.kafka.port))
         self.figure("cassandra release", release_version(stack.cassandra.port))
         self.figure("logs", str(stack.folder))
