@@ -1,0 +1,88 @@
+"""Calls one target as fast as one core allows, by turns: the bare client library, and a worker's HTTP executor.
+
+``python -m tests.acceptance.calls.rate_caller <place> <secret> <core> <turns> <seconds>`` prints one JSON line a turn:
+who called, how many calls ended well, how many did not, in how many seconds of wall and of processor time. Whoever runs
+it pins nothing: it pins itself, with all threads that it will start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from itertools import count
+
+import aiohttp
+import uvloop
+from waterclock.workers.executors.building import executors_of
+from waterclock.workers.executors.by_kind import ExecutorsByKind
+
+from tests.acceptance.calls.caller import attempt
+from waterclock.app import App
+from waterclock.clock import SystemClock
+from waterclock.model.events import Outcome
+from waterclock.settings import Settings
+
+AT_ONCE = 100
+"""Calls in flight, of either."""
+
+PAYLOAD = json.dumps({"invoice": "2026-11-18/4711", "customer": "acme", "lines": ["x" * 40] * 4}).encode()
+_WARM_UP_S = 0.5
+
+
+async def _bare(url: str, seconds: float) -> tuple[int, int]:
+    """The library as its documentation shows it: one session, one body, the status read and the answer too."""
+    good = bad = 0
+    until_s = time.perf_counter() + seconds
+    connector = aiohttp.TCPConnector(limit=AT_ONCE)
+    async with aiohttp.ClientSession(connector=connector) as session:
+
+        async def one_after_the_other() -> None:
+            nonlocal good, bad
+            while time.perf_counter() < until_s:
+                async with session.post(url, data=PAYLOAD, headers={"Content-Type": "application/json"}) as response:
+                    await response.read()
+                    good, bad = good + (response.status == 200), bad + (response.status != 200)
+
+        await asyncio.gather(*(one_after_the_other() for _ in range(AT_ONCE)))
+    return good, bad
+
+
+def _ours(executors: ExecutorsByKind, url: str, numbers: count[int], seconds: float) -> tuple[int, int]:
+    """As the round thread does it: hand over what fits, take back what has ended."""
+    good = bad = running = 0
+    until_s = time.perf_counter() + seconds
+    call = {"http": {"url": url}}
+    while running or time.perf_counter() < until_s:
+        if time.perf_counter() < until_s:
+            executors.submit([attempt(call, next(numbers), PAYLOAD) for _ in range(AT_ONCE - running)])
+            running = AT_ONCE
+        executors.wait(AT_ONCE // 4, 0.005)
+        ended = executors.take_ended()
+        running -= len(ended)
+        well = sum(end.outcome is Outcome.SUCCEEDED for end in ended)
+        good, bad = good + well, bad + len(ended) - well
+    return good, bad
+
+
+def main(place: str, secret: str, core: str, turns: str, seconds: str) -> None:
+    os.sched_setaffinity(0, {int(core)})
+    url = f"http://{place}/hooks/invoice"
+    settings = Settings(egress={"allow": (place,)}, webhook={"secrets": {"default": secret}})
+    executors = executors_of(App(), settings, SystemClock(), lambda _: False)
+    numbers = count()
+    for turn in range(-1, int(turns)):
+        lasts_s = float(seconds) if turn >= 0 else _WARM_UP_S
+        for who in ("bare", "ours") if turn % 2 else ("ours", "bare"):
+            wall_s, cpu_s = time.perf_counter(), time.process_time()
+            ended = uvloop.run(_bare(url, lasts_s)) if who == "bare" else _ours(executors, url, numbers, lasts_s)
+            spent = {"wall_s": time.perf_counter() - wall_s, "cpu_s": time.process_time() - cpu_s}
+            if turn >= 0:
+                print(json.dumps({"who": who, "good": ended[0], "bad": ended[1], **spent}), flush=True)
+    executors.stop(5.0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
