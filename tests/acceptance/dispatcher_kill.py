@@ -193,6 +193,7 @@ def _judge(
     complaints, counts = books.balance(commands, events, until)
     evidence.figure("books", counts["owed"], **counts)
     evidence.none_of(complaints, "complaints about the books")
+    evidence.demand(counts["command repeated"] > 0, "no command was given twice under one key")
     _judge_work(evidence, events, list(itertools.chain(*work.values())))
     _judge_tables(stack, evidence, commands, events)
     _tell_take_overs(evidence, calm, events)

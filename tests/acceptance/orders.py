@@ -7,6 +7,7 @@ job that was deleted): the oracle knows which.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Sequence
 from random import Random
 
@@ -17,6 +18,10 @@ from tests.acceptance.real_stack import RealStack
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Command, CommandKind, Cron, Every, JobSpec, Once, Tier
 from waterclock.wire.messages import command_message
+
+_REPEATED_SHARE = 0.2
+_REPEATED_WITHIN = 40
+"""Orders back that a repeat may reach: so that some of them meet a successor."""
 
 _VERBS = {
     CommandKind.UPDATE: 5,
@@ -37,10 +42,22 @@ class Orders:
         self._producer = Producer(dumps.client(stack.bootstrap) | properties)
         self.sent = 0
 
-    def send(self, kind: CommandKind, job_id: str, spec: JobSpec | None = None, payload: bytes | None = None) -> None:
+    def send(
+        self,
+        kind: CommandKind,
+        job_id: str,
+        spec: JobSpec | None = None,
+        payload: bytes | None = None,
+        *,
+        key: str = "",
+        answer: bool = False,
+    ) -> None:
+        """One command, under an idempotency key where one is given."""
         self.sent += 1
-        at = time.time_ns() // 1_000
-        command = Command(kind, job_id, f"check-{self.sent}", "check", at, spec=spec, payload=payload)
+        at, command_id = time.time_ns() // 1_000, f"check-{self.sent}"
+        command = Command(
+            kind, job_id, command_id, "check", at, spec=spec, payload=payload, idempotency_key=key, answer=answer
+        )
         message = command_message(self._names, command)
         self._producer.produce(
             message.topic, message.value, message.key, headers=list(message.headers), on_delivery=_must_arrive
@@ -54,7 +71,10 @@ class Orders:
 
 
 class Churn:
-    """Edits, pauses, resumes, deletes and triggers of ``job_ids``, at most ``per_s`` a second."""
+    """Edits, pauses, resumes, deletes and triggers of ``job_ids``, at most ``per_s`` a second.
+
+    Some are given again under their key, at once or a while later: the second time they must change nothing.
+    """
 
     def __init__(
         self, orders: Orders, job_ids: Sequence[str], dice: Random, per_s: float, handler: str = "demo.ping"
@@ -65,6 +85,7 @@ class Churn:
         self._every_s = 1.0 / per_s
         self._next_s = time.monotonic()
         self._handler = handler
+        self._lately: deque[tuple[CommandKind, str, JobSpec | None, str]] = deque(maxlen=_REPEATED_WITHIN)
 
     def go_on(self) -> None:
         """Send what is due by now; what a long absence missed is left out."""
@@ -75,7 +96,15 @@ class Churn:
         kind = self._dice.choices(list(_VERBS), weights=list(_VERBS.values()))[0]
         job_id = self._dice.choice(self._job_ids)
         spec = self._any_spec() if kind in (CommandKind.CREATE, CommandKind.UPDATE) else None
-        self._orders.send(kind, job_id, spec)
+        order = (kind, job_id, spec, f"key-{self._orders.sent}")
+        self._lately.append(order)
+        self._send(order)
+        if self._dice.random() < _REPEATED_SHARE:
+            self._send(self._dice.choice(self._lately))
+
+    def _send(self, order: tuple[CommandKind, str, JobSpec | None, str]) -> None:
+        kind, job_id, spec, key = order
+        self._orders.send(kind, job_id, spec, key=key, answer=True)
 
     def _any_spec(self) -> JobSpec:
         dice, now = self._dice, time.time_ns() // 1_000
