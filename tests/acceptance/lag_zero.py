@@ -29,6 +29,7 @@ ROLES = {
     "worker-2": "workers",
     "retry-router-1": "retry_router",
     "recorder-1": "recorder",
+    "intake-1": "intake",
 }
 _TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 _TOOL_S = 60.0
@@ -141,6 +142,7 @@ def _wanted(stack: RealStack) -> dict[tuple[str, str, int], str]:
         (names.group("retry-router"), names.run_events),
         (names.group("recorder"), names.run_events),
         (names.group("recorder"), names.commands),
+        (names.group("intake"), names.job_events),
         *((names.worker_group(tier), names.runs(tier)) for tier in Tier),
     ]
     return {(group, topic, at): "0" for group, topic in reads for at in range(stack.partitions)}

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from waterclock.log.port import Isolation, Log, Record, TopicPartition
-from waterclock.model.errors import NotFound, UndecodableRecord
+from waterclock.model.errors import NotFound, RequestError, UndecodableRecord
 from waterclock.model.time_text import format_rfc3339
 from waterclock.settings import Settings
 from waterclock.wire.codec import decode_any
+from waterclock.wire.json_text import read_json
 from waterclock.wire.names import Names, topic_specs
 
 from .connect import here, names_of, open_log
@@ -115,8 +116,20 @@ def _decoded(record: Record) -> tuple[str, dict[str, Any]]:
     try:
         value = decode_any(record.value)
     except UndecodableRecord as error:
+        document = _json(record.value)
+        if document is not None:
+            return "json", document
         return "undecodable", {"why": error.message, "bytes": len(record.value)}
     return type(value).__name__, _fields(value)
+
+
+def _json(value: bytes) -> dict[str, Any] | None:
+    """What others send to job-events as JSON; None where it is none."""
+    try:
+        document = read_json(value) if value.lstrip()[:1] == b"{" else None
+    except RequestError:
+        return None
+    return document
 
 
 def _fields(value: Any) -> Any:
