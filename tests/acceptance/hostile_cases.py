@@ -167,6 +167,7 @@ def _json_text() -> list[Case]:
         "40,000 objects deep": b'{"a":' * 40_000 + b"1" + b"}" * 40_000,
         "33 levels deep": b'{"payload":' + b"[" * 32 + b"]" * 32 + b"}",
         "a key twice": b'{"name":"hostile","name":"other","every":"1h","handler":"demo.ping"}',
+        "the last of 20,000 keys twice": b"{" + b",".join(b'"k%d":0' % n for n in range(20_000)) + b',"k19999":0}',
         "NaN": b'{"payload":NaN}',
         "half a surrogate pair": b'{"name":"\\ud800"}',
         "integer of 5,000 digits": b'{"payload":' + b"9" * 5_000 + b"}",

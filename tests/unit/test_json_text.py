@@ -65,6 +65,7 @@ def test_exactly_the_allowed_depth_is_read() -> None:
         b"[" + b"[]," * (JSON_MAX // 3 - 3) + b"0]",
         b"[1," * 30 + b"1," * (JSON_MAX // 2 - 100),
         b"{" + b",".join(b'"%d":0' % number for number in range(25_000)) + b"}",
+        b"{" + b",".join(b'"%d":0' % number for number in range(25_000)) + b',"24999":0}',
     ],
 )
 def test_no_document_within_the_cap_takes_long(data: bytes) -> None:

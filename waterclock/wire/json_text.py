@@ -54,11 +54,11 @@ def _is_deeper(data: bytes, depth: int) -> bool:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        _refuse(f"{twice[:80]!r} is given twice in one object", "Give each key once")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            _refuse(f"{name[:80]!r} is given twice in one object", "Give each key once")
+        found[name] = value
     return found
 
 
