@@ -10,7 +10,7 @@ import secrets
 import subprocess
 from pathlib import Path
 
-from tests.conftest import _free_port
+from tests.servers import free_port
 from waterclock.stack.java import find_java
 from waterclock.stack.kafka_server import Doors
 from waterclock.stack.servers import Server, launch_cassandra, launch_kafka
@@ -73,9 +73,9 @@ class LockedServers:
         self._servers: list[Server] = []
         try:
             self.cassandra = self._started(
-                launch_cassandra(folder / "cassandra", port=_free_port(), overrides=self._cassandra())
+                launch_cassandra(folder / "cassandra", port=free_port(), overrides=self._cassandra())
             )
-            self.kafka = self._started(launch_kafka(folder / "kafka", port=_free_port(), doors=doors))
+            self.kafka = self._started(launch_kafka(folder / "kafka", port=free_port(), doors=doors))
             for server in self._servers:
                 server.wait_ready()
         except BaseException:

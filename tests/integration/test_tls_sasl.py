@@ -16,8 +16,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from tests.acceptance.real_stack import RoleProcess, wait_for
-from tests.conftest import _free_port, fresh_name
+from tests.conftest import fresh_name
 from tests.integration.locked_servers import LockedServers
+from tests.servers import free_port
 from waterclock.clock import SystemClock
 from waterclock.clusters.making import make
 from waterclock.clusters.plan import plan_of
@@ -149,7 +150,7 @@ def test_the_command_line_says_what_is_wrong_and_where_to_put_it_right(made: Loc
 
 def test_each_role_does_its_work_with_its_own_user_and_rights(made: LockedServers, tmp_path: Path) -> None:
     """A job event by the producer's user becomes runs that succeed and are in history; nobody is an administrator."""
-    port_of_api = {"WATERCLOCK_API__PORT": str(_free_port())}
+    port_of_api = {"WATERCLOCK_API__PORT": str(free_port())}
     processes = [
         RoleProcess(
             module,
