@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 
@@ -19,13 +18,10 @@ from .serving import Server, check_may_listen, make_server
 
 ROLE = "api"
 _RETRY_S = 1.0
-_NICENESS = 5
-"""What people ask yields the processor to what fires and runs."""
 
 
 def main() -> int:
     """Serve until SIGTERM or SIGINT. 0: drained; 1: a thread died; 2: it may not listen there."""
-    os.nice(_NICENESS)
     settings = load_settings()
     log = configure_logging(ROLE, settings.instance_of(ROLE), level=settings.log_level)
     try:

@@ -24,15 +24,15 @@ from .services import Services
 _LOOPBACK_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?\Z", re.IGNORECASE)
 
 
-def services_of(request: Request) -> Services:
-    """What the app was built on."""
+async def services_of(request: Request) -> Services:
+    """What the app was built on. (A dependency that is no coroutine costs a thread each time.)"""
     services = request.app.state.services
     assert isinstance(services, Services)
     return services
 
 
 async def _known(request: Request) -> Caller:
-    services = services_of(request)
+    services = await services_of(request)
     caller = await services.keyring.caller(request.headers.get("authorization"))
     if not caller.key:
         _refuse_strangers_pages(request)
@@ -88,7 +88,7 @@ def no_such_job(word: str) -> Problem:
     return Problem("not-found", f"There is no job {word[:200]!r}", hint="GET /api/v1/jobs lists those there are")
 
 
-def known_parameters(request: Request) -> None:
+async def known_parameters(request: Request) -> None:
     """Refuse a query parameter that the route does not have: a misspelt filter must not look like an empty one."""
     dependant = getattr(request.scope.get("route"), "dependant", None)
     known = [field.alias for field in dependant.query_params] if dependant else []

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 
-from waterclock.model.events import Answered
+from waterclock.model.events import Answered, Revised
+from waterclock.model.ids import Instant
 
 RECENT_MAX = 20_000
+STAMPS_MAX = 5_000
 
 
 class Answers:
@@ -20,6 +22,7 @@ class Answers:
     def __init__(self) -> None:
         self._waiting: dict[str, asyncio.Future[Answered]] = {}
         self._recent: OrderedDict[str, Answered] = OrderedDict()
+        self._stamps: OrderedDict[tuple[str, int], Instant] = OrderedDict()
 
     @property
     def waiting(self) -> int:
@@ -49,6 +52,16 @@ class Answers:
         self._recent.move_to_end(answer.command_id)
         while len(self._recent) > RECENT_MAX:
             self._recent.popitem(last=False)
+
+    def revised(self, job_id: str, revised: Revised) -> None:
+        """A revision was made; it comes in the same transaction as its answer, and before it."""
+        self._stamps[job_id, revised.revision] = revised.stamp_at
+        while len(self._stamps) > STAMPS_MAX:
+            self._stamps.popitem(last=False)
+
+    def stamp_of(self, job_id: str, revision: int) -> Instant | None:
+        """The stamp of a revision that was made lately: with it a new job is known without asking the store."""
+        return self._stamps.get((job_id, revision))
 
     def recent(self, command_id: str) -> Answered | None:
         """The answer, if it came lately."""

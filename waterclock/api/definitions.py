@@ -36,7 +36,10 @@ def job_id_for(tenant: str, document: dict[str, Any], repeat_key: str) -> str:
 
 async def spec_of(services: Services, document: dict[str, Any], job_id: str) -> JobSpec:
     """The spec that the document describes. Raises RequestError, BackendDown."""
-    spec = await services.call(spec_from_document, document, job_id=job_id)
+    if "cron" in document:
+        spec = await services.call(spec_from_document, document, job_id=job_id)
+    else:  # nothing to compile: a thread would cost more than the check
+        spec = spec_from_document(document, job_id=job_id)
     if spec.pool != "default":  # that one has topics wherever anything runs
         try:
             await services.ask(services.pools.check, spec.tier, spec.pool)

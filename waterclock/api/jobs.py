@@ -14,7 +14,8 @@ from starlette.responses import Response
 
 from waterclock.model.document import PAYLOAD_MAX, spec_to_document
 from waterclock.model.errors import RequestError
-from waterclock.model.job import MUST_BE_NEW, CommandKind, JobStatus
+from waterclock.model.events import Answered, CommandVerdict
+from waterclock.model.job import MUST_BE_NEW, CommandKind, Every, JobStatus
 from waterclock.store.port import JobListing, JobRow
 from waterclock.store.standing import RUNS_LOOKED_AT, standing_of
 
@@ -212,11 +213,13 @@ async def _change(
         return _pending(obeyed, request)
     if told is not None:
         return told(None, order.job_id)
-    row = await services.call(services.store.job, order.job_id)
+    row = _newborn(services, order, obeyed.answer) if created else None
+    if row is None:
+        row = await services.call(services.store.job, order.job_id)
     if row is None:
         raise no_such_job(order.job_id)  # deleted by somebody else, and forgotten, all since
     is_new = created and row.revision == obeyed.answer.revision and row.created_at == row.updated_at
-    is_news = obeyed.answer.verdict != "unchanged"
+    is_news = obeyed.answer.verdict != CommandVerdict.UNCHANGED
     status = 201 if is_new and is_news else 200
     where = {"Location": f"/api/v1/jobs/{quote(order.job_id, safe=':')}"} if created else {}
     return await _job_reply(services, status, row, **where)
@@ -238,8 +241,32 @@ def _pending(obeyed: Obeyed, request: Request) -> Response:
     return views.reply(202, views.operation_view(obeyed.operation, None), **where)
 
 
+def _newborn(services: Services, order: Order, answer: Answered) -> JobRow | None:
+    """The row of a job that this create made: all of it is known, so the store need not be asked. Else None."""
+    stamp_at = services.answers.stamp_of(order.job_id, answer.revision)
+    spec = order.spec
+    if stamp_at is None or spec is None or answer.verdict != CommandVerdict.APPLIED:
+        return None
+    anchor_at = 0
+    if isinstance(spec.schedule, Every):
+        anchor_at = stamp_at if spec.schedule.start_at is None else spec.schedule.start_at
+    return JobRow(
+        order.job_id,
+        spec,
+        JobStatus.ACTIVE,
+        answer.revision,
+        anchor_at,
+        answer.revision,
+        stamp_at,
+        stamp_at,
+        0,
+        0,
+        stamp_at,
+    )
+
+
 async def _job_reply(services: Services, status: int, row: JobRow, **headers: str) -> Response:
-    document = await services.call(views.job_view, row, services.clock.now())
+    document = views.job_view(row, services.clock.now())
     return views.reply(status, document, ETag=etag(row.revision), **headers)
 
 

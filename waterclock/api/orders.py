@@ -9,7 +9,6 @@ nothing (with an Idempotency-Key the repeat is safe).
 from __future__ import annotations
 
 import asyncio
-import secrets
 from typing import NamedTuple, NoReturn
 
 from waterclock.model.errors import BackendDown
@@ -92,7 +91,7 @@ def _command(services: Services, caller: Caller, order: Order) -> Command:
     return Command(
         kind=order.kind,
         job_id=order.job_id,
-        command_id=f"api-{secrets.token_hex(12)}",
+        command_id=services.next_command_id(),
         actor=caller.actor,
         at=services.clock.now(),
         expected_revision=order.expected_revision,

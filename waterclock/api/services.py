@@ -7,6 +7,8 @@ started here is stopped here, within seconds. How it fails: a thread that dies e
 from __future__ import annotations
 
 import asyncio
+import itertools
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
@@ -14,7 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 from waterclock.clock import Clock
 from waterclock.log.port import Log, TopicPartition
 from waterclock.model.errors import BackendDown
-from waterclock.model.events import Answered
+from waterclock.model.events import Answered, EventKind, Revised
 from waterclock.settings import Settings
 from waterclock.store.port import Store
 from waterclock.wire.names import Names
@@ -30,6 +32,7 @@ from .tail import Seen, Tail
 from .turning import Turning
 from .watchers import Watchers
 
+_FOR_ORDERS = frozenset({EventKind.ANSWERED, EventKind.REVISED})
 _CALLS_MAX = 2_000
 _STOP_S = 12.0
 _LOOK_S = 2.0
@@ -68,6 +71,8 @@ class Services:
         self.keyring = Keyring(store, clock, self.call, tenant=settings.tenant, require_key=limits.require_key)
         self.in_flight: set[tuple[str, str]] = set()
         """(tenant, Idempotency-Key) of the requests that are being served."""
+        self._life = secrets.token_hex(8)
+        self._commands = itertools.count(1)
         self._on_death = on_death
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="store")
         self._asking = ThreadPoolExecutor(1, thread_name_prefix="log")  # one: its questions go through one client
@@ -101,6 +106,10 @@ class Services:
             await asyncio.to_thread(turning.stop, _STOP_S)
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._asking.shutdown(wait=False, cancel_futures=True)
+
+    def next_command_id(self) -> str:
+        """Unique in all processes: dice once for each life of a process, then a count."""
+        return f"api-{self._life}-{next(self._commands)}"
 
     # -- blocking calls
 
@@ -151,8 +160,13 @@ class Services:
 
     def _take(self, batch: Sequence[Seen]) -> None:
         for seen in batch:
-            if isinstance(seen.event.detail, Answered):
-                self.answers.settle(seen.event.detail)
+            if seen.kind not in _FOR_ORDERS:
+                continue
+            detail = seen.event.detail
+            if isinstance(detail, Answered):
+                self.answers.settle(detail)
+            elif isinstance(detail, Revised):
+                self.answers.revised(seen.job_id, detail)
         self.watchers.take(batch)
 
     def _show(self) -> None:

@@ -18,8 +18,7 @@ from starlette.responses import StreamingResponse
 
 from waterclock.log.port import Isolation, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.errors import BackendDown, UndecodableRecord
-from waterclock.wire.codec import decode_event
+from waterclock.model.errors import BackendDown
 
 from . import shapes, views
 from .access import Held, Reader, own_job_id
@@ -101,10 +100,10 @@ def _missed(services: Services, watcher: Watcher, marks: dict[int, int]) -> tupl
             is_whole &= start <= last + 1
             for record in read_range(log, Isolation.COMMITTED, place, start, end, idle_polls=10):
                 left -= 1
-                seen = Seen(partition, record.offset, record.timestamp_us, decode_event(record.value or b""))
+                seen = Seen(partition, record.offset, record.timestamp_us, None, record.key or b"", record.value or b"")
                 if watcher.wants(seen):
                     found.append(seen)
-        except (BackendDown, UndecodableRecord):
+        except BackendDown:
             is_whole = False
     return found, is_whole
 

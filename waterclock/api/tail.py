@@ -1,9 +1,9 @@
 """The end of run-events, read as it grows: for those who wait for an answer, and for those who watch.
 
 Without a group, from the end, committed records alone. What must hold: every batch is handed to the event loop in
-order, with a bound on how many may be on their way (a slow loop slows the reader, never fills the memory). How it
-fails: a position that the log lost, or records that nobody can read: it goes on at the end and says so; who waited for
-an answer in between gets an operation instead.
+order, with a bound on how many may be on their way (a slow loop slows the reader, never fills the memory); a record is
+decoded only when somebody wants it, because most pass by unseen. How it fails: a position that the log lost: it goes on
+at the end and says so; who waited for an answer in between gets an operation instead.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import structlog
 
 from waterclock.log.port import Isolation, Log, Reader, TopicPartition
 from waterclock.model.errors import LostResource, UndecodableRecord
-from waterclock.model.events import RunEvent
+from waterclock.model.events import EventKind, RunEvent
 from waterclock.model.ids import Instant
 from waterclock.wire.codec import decode_event
+from waterclock.wire.run_event import kind_at_a_glance
 
 _POLL_RECORDS = 2_000
 _POLL_S = 0.05
@@ -29,13 +29,39 @@ _ROOM_WAIT_S = 5.0
 _log = structlog.get_logger()
 
 
-class Seen(NamedTuple):
-    """A run event and where it stands. ``at``: the record's time."""
+class Seen:
+    """A run event and where it stands. ``at``: the record's time; ``job_id``: its key."""
 
-    partition: int
-    offset: int
-    at: Instant
-    event: RunEvent
+    __slots__ = ("_event", "_value", "at", "job_id", "kind", "offset", "partition")
+
+    def __init__(
+        self,
+        partition: int,
+        offset: int,
+        at: Instant,
+        event: RunEvent | None = None,
+        key: bytes = b"",
+        value: bytes = b"",
+    ) -> None:
+        self.partition = partition
+        self.offset = offset
+        self.at = at
+        self.job_id = key.decode(errors="replace") if event is None else event.job_id
+        self._value = value
+        self._event = event
+        known = kind_at_a_glance(value) if event is None else event.kind
+        self.kind = self.event.kind if known is None else known
+
+    @property
+    def event(self) -> RunEvent:
+        """The event; one that nobody can read is UNKNOWN (whoever acts on run-events rejects it)."""
+        if self._event is None:
+            try:
+                self._event = decode_event(self._value)
+            except UndecodableRecord as error:
+                _log.warning("record passed over", partition=self.partition, offset=self.offset, cause=str(error))
+                self._event = RunEvent(EventKind.UNKNOWN, self.job_id, "", self.at)
+        return self._event
 
 
 class Tail:
@@ -71,16 +97,20 @@ class Tail:
             _log.warning("the tail goes on at the end", cause=str(lost))
             self.begin()
             return False
-        seen = []
-        for record in records:
-            try:
-                event = decode_event(record.value or b"")
-            except UndecodableRecord as error:
-                _log.warning("record passed over", partition=record.partition, offset=record.offset, cause=str(error))
-                continue
-            seen.append(Seen(record.partition, record.offset, record.timestamp_us, event))
-        if seen:
-            self._hand_over(seen)
+        if records:
+            self._hand_over(
+                [
+                    Seen(
+                        record.partition,
+                        record.offset,
+                        record.timestamp_us,
+                        None,
+                        record.key or b"",
+                        record.value or b"",
+                    )
+                    for record in records
+                ]
+            )
         return bool(records)
 
     def close(self) -> None:

@@ -78,7 +78,7 @@ class Tally:
     def take(self, batch: Iterable[Seen]) -> None:
         """Events of any tenant, in the order of their partitions. Raises FoldFull at the bound of open runs."""
         for seen in batch:
-            if seen.event.run_id and seen.event.job_id.startswith(self._prefix):
+            if seen.job_id.startswith(self._prefix) and seen.event.run_id:
                 self._apply(seen)
 
     def standing(self, now: Instant) -> dict[Tier, Standing]:

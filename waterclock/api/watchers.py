@@ -44,10 +44,9 @@ class Watcher:
 
     def wants(self, seen: Seen) -> bool:
         """Whether it may see this event, and asked for it."""
-        event = seen.event
-        if event.kind in (EventKind.ANSWERED, EventKind.UNKNOWN):
+        if seen.kind in (EventKind.ANSWERED, EventKind.UNKNOWN):
             return False  # an answer is for whoever sent the command
-        return event.job_id == self._job_id if self._job_id else event.job_id.startswith(self._prefix)
+        return seen.job_id == self._job_id if self._job_id else seen.job_id.startswith(self._prefix)
 
     async def take(self, within_s: float) -> list[Seen]:
         """What has come, or what comes first within ``within_s``; [] where nothing does."""

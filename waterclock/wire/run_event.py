@@ -83,6 +83,11 @@ def put_pending(before: bytes, after: bytes, run_id: bytes, at: int, position: t
     )
 
 
+def kind_at_a_glance(data: bytes) -> EventKind | None:
+    """The kind of an event of this release, without reading the rest; None for any other bytes."""
+    return _KIND_AT.get(data[BODY_AT]) if data[:BODY_AT] == FRAME and len(data) > BODY_AT else None
+
+
 def get_event(data: bytes) -> RunEvent:
     """The event in a framed record. Raises IndexError, KeyError or ValueError for bytes that are none."""
     kind = _KIND_AT[data[BODY_AT]]
