@@ -12,9 +12,11 @@ import pytest
 
 from tests.acceptance.dumps import dump
 from tests.acceptance.real_stack import RealStack, free_port, wait_for
+from waterclock import Client
 from waterclock.log.kafka_topics import ensure_topics
 from waterclock.log.port import TopicSpec
 from waterclock.wire.codec import decode_event
+from waterclock.wire.names import topic_specs
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -85,3 +87,25 @@ def test_scheduling_by_http(shop: Shop) -> None:
     assert said.count("refused: ") == 2
     assert "status: paused" in said
     wait_for(lambda: shop.succeeded("ship-hourly"), "the triggered run", 30)
+
+
+def test_a_pool_has_workers_of_its_own(shop: Shop) -> None:
+    """Given a pool without topics, its worker ends and says so; once there are some, it does the pool's work."""
+    stack, handlers = shop.stack, {"WATERCLOCK_WORKER__APP": "examples.shop:app", "PYTHONPATH": str(ROOT)}
+    lost = stack.role("workers", "lost-1", WATERCLOCK_WORKER__POOL="nowhere", **handlers)
+    with pytest.raises(RuntimeError, match="There is no pool 'nowhere'"):
+        lost.wait_ready()
+    assert lost.stop() == 1
+    ensure_topics(stack.bootstrap, topic_specs(stack.names, stack.partitions, ["gpu"]))
+    stack.role("workers", "gpu-1", WATERCLOCK_WORKER__POOL="gpu", **handlers).wait_ready()
+    with Client.http(shop.api) as client:
+        job = client.create("on-gpu", handler="shop.ship", every="1h", pool="gpu", payload={"order": 1})
+        assert job["pool"] == "gpu"
+        run = client.trigger("on-gpu")
+        wait_for(lambda: shop.succeeded("on-gpu"), "the run on the pool", 30)
+        shown = wait_for(lambda: client.run(run.run_id) if _is_over(client, run.run_id) else None, "its row", 30)
+    assert shown["worker"] == "gpu-1"
+
+
+def _is_over(client: Client.Http, run_id: str) -> bool:
+    return client.run(run_id)["status"] == "SUCCEEDED"
