@@ -1,11 +1,14 @@
 """What is said of a command: ANSWERED, in the round that decides it. Pure.
 
 Whoever wrote the command waits for this on run-events, by its id; nothing else depends on it, and no run is touched.
+What must hold: an answer fits into a record whatever the command holds, so all that it quotes is cut, ids too (one that
+is longer than ``KEY_MAX`` is refused, and who sent it is told so).
 """
 
 from __future__ import annotations
 
 from waterclock.log.port import Record
+from waterclock.model.document import KEY_MAX
 from waterclock.model.errors import KeyReused, RequestError
 from waterclock.model.events import Answered, CommandVerdict, KeyState
 from waterclock.model.job import Command
@@ -20,7 +23,7 @@ def of_applied(command: Command, record: Record, applied: Applied) -> Answered:
     """The command was carried out, or asked for what stood already."""
     changed = applied.version is not None or applied.run_at is not None
     return Answered(
-        command_id=command.command_id,
+        command_id=command.command_id[:KEY_MAX],
         offset=record.offset,
         verdict=CommandVerdict.APPLIED if changed else CommandVerdict.UNCHANGED,
         revision=applied.row.revision,
@@ -31,19 +34,19 @@ def of_applied(command: Command, record: Record, applied: Applied) -> Answered:
 def of_repeat(command: Command, record: Record, first: KeyState) -> Answered:
     """The intention was served before: what became of it then."""
     return Answered(
-        command_id=command.command_id,
+        command_id=command.command_id[:KEY_MAX],
         offset=record.offset,
         verdict=CommandVerdict.REPEATED,
         revision=first.revision,
         run_id=first.run_id,
-        first_command_id=first.command_id,
+        first_command_id=first.command_id[:KEY_MAX],
     )
 
 
 def of_refusal(command: Command, record: Record, error: RequestError, revision: int) -> Answered:
     """Nothing was done; ``revision`` is what stands."""
     return Answered(
-        command_id=command.command_id,
+        command_id=command.command_id[:KEY_MAX],
         offset=record.offset,
         verdict=CommandVerdict.REFUSED,
         revision=revision,
@@ -51,5 +54,5 @@ def of_refusal(command: Command, record: Record, error: RequestError, revision: 
         message=error.message[:_TEXT_MAX],
         pointer=error.pointer[:_TEXT_MAX],
         hint=error.hint[:_TEXT_MAX],
-        first_command_id=error.first_command_id if isinstance(error, KeyReused) else "",
+        first_command_id=error.first_command_id[:KEY_MAX] if isinstance(error, KeyReused) else "",
     )

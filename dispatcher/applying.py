@@ -3,15 +3,23 @@
 All decisions are made before anything is written, and nothing in memory changes before the store has acknowledged:
 where Cassandra is away the commands simply wait in the inbox, and the loaded window keeps firing. Whoever asked for an
 answer gets it in the same round; a repeat of an intention that was served changes nothing and is always answered.
+
+How it fails: BackendDown and WriteUnknown, and the batch is decided again. Any other error while one command is read or
+decided is a bug of ours, and that command is rejected: it must not stop its shard for ever. Nothing of a batch is kept
+before the command is decided, so such a command leaves no trace.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+import structlog
 
 from waterclock.log.port import Record
 from waterclock.model.document import is_pool_name
-from waterclock.model.errors import NotFound, RequestError, UndecodableRecord
+from waterclock.model.errors import BackendDown, LostResource, NotFound, RequestError, UndecodableRecord
 from waterclock.model.events import KeyState
 from waterclock.model.ids import Instant, ordinal, partition_of, split_job_id
 from waterclock.model.job import Command, JobSpec, JobStatus, JobVersion, Tier
@@ -29,6 +37,8 @@ from .rows import Ahead, rows_ahead, void_row, void_rows
 from .shard import Decided, Shard
 
 BATCH = 500
+
+log_ = structlog.get_logger("dispatcher")
 
 
 @dataclass(slots=True)
@@ -143,7 +153,8 @@ def apply_commands(
     decisions: list[_Plan | _Refusal | _Repeat] = [*refusals]
     for record, command in read:
         try:
-            decisions.append(_decide(shard, known, pools, record, command, window_end))
+            with _of_one(record):
+                decisions.append(_decide(shard, known, pools, record, command, window_end))
         except RequestError as error:
             decisions.append(_Refusal(record, error, command, known.revision_of(command.job_id)))
     decisions.sort(key=lambda decision: decision.record.offset)
@@ -155,6 +166,21 @@ def apply_commands(
         shard.inbox.popleft()
     shard.next_offset = batch[-1].offset + 1
     return len(batch)
+
+
+@contextmanager
+def _of_one(record: Record) -> Iterator[None]:
+    """The seam around one command: what is no refusal and no fault of a backend becomes a refusal of this record."""
+    try:
+        yield
+    except (RequestError, BackendDown, LostResource):
+        raise
+    except Exception as bug:
+        log_.exception("a command could not be decided", topic=record.topic, partition=record.partition,
+                       offset=record.offset)  # fmt: skip
+        raise RequestError(
+            f"it could not be decided: {type(bug).__name__}", hint="This is a bug of Waterclock: report it"
+        ) from bug
 
 
 def _decide(
@@ -211,19 +237,24 @@ def _read(shard: Shard, batch: list[Record]) -> tuple[list[tuple[Record, Command
     refusals: list[_Refusal] = []
     for record in batch:
         try:
-            command = codec.decode_command(record.value or b"")
-            split_job_id(command.job_id)
-            if (record.key or b"") != command.job_id.encode():
-                raise UndecodableRecord(f"the record's key is not the job id {command.job_id}", hint="Key by job id")
-            if partition_of(command.job_id, 256) not in shard.slots:
-                raise UndecodableRecord(
-                    f"{command.job_id} does not belong to partition {record.partition}",
-                    hint="Produce with partitioner=murmur2_random, or Java's default",
-                )
-            read.append((record, command))
+            with _of_one(record):
+                read.append((record, _read_one(shard, record)))
         except RequestError as error:
             refusals.append(_Refusal(record, error))
     return read, refusals
+
+
+def _read_one(shard: Shard, record: Record) -> Command:
+    command = codec.decode_command(record.value or b"")
+    split_job_id(command.job_id)
+    if (record.key or b"") != command.job_id.encode():
+        raise UndecodableRecord(f"the record's key is not the job id {command.job_id}", hint="Key by job id")
+    if partition_of(command.job_id, 256) not in shard.slots:
+        raise UndecodableRecord(
+            f"{command.job_id} does not belong to partition {record.partition}",
+            hint="Produce with partitioner=murmur2_random, or Java's default",
+        )
+    return command
 
 
 def _plan(
@@ -244,8 +275,6 @@ def _plan(
     version = applied.version
     if version is None:
         return plan
-    if applied.decided_at is not None:
-        known.decided[job_id] = Decided(applied.decided_at, paused=version.status is JobStatus.PAUSED)
     if versions and versions[0].status is JobStatus.ACTIVE:
         plan.deletes = void_rows(versions[0], version.stamp_at, window_end)
     for chain in shard.timeline.chains_of(job_id):
@@ -254,6 +283,9 @@ def _plan(
             plan.deletes.append(void_row(job_id, row.revision, row.fire_at, version.stamp_at))
     if version.status is JobStatus.ACTIVE:
         plan.ahead = _rows_of(shard, version, max(edge_at, applied.decided_at or 0))
+    # Last, when nothing can go wrong any more: the batch's next commands are decided by it.
+    if applied.decided_at is not None:
+        known.decided[job_id] = Decided(applied.decided_at, paused=version.status is JobStatus.PAUSED)
     known.add(version)
     return plan
 

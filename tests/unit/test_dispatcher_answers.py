@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
+from waterclock.dispatcher import commands
 
 from tests.unit.dispatcher_world import NAMES, START, World, every
 from waterclock.log.memory import CommitFate
+from waterclock.model.document import KEY_MAX
+from waterclock.model.errors import BackendDown, Fenced, WriteUnknown
 from waterclock.model.events import Answered, EventKind, Pending, RunStatus, WorkRecord
 from waterclock.model.executor import HttpCall, ShellCommand, executor_from_json
 from waterclock.model.fold import Fold
 from waterclock.model.ids import US_PER_S, ordinal
-from waterclock.model.job import CommandKind, Every, JobSpec, Once, Tier
+from waterclock.model.job import Command, CommandKind, Every, JobSpec, Once, Tier
 from waterclock.wire import codec
 from waterclock.wire.pools import ASK_AGAIN_S
 
@@ -170,3 +176,81 @@ def test_a_pool_without_topics_is_refused_and_found_soon_after_it_was_made() -> 
     world.run(6)
     assert [answer.verdict for answer in answers(world)] == ["refused", "applied"]
     assert len(world.runs()) == 1
+
+
+# Commands that only somebody with the right to write `commands` could send -------------------------------------------
+
+
+@pytest.mark.parametrize("timeout_s", [1e305, "a" * 100_000])
+def test_an_executor_that_no_door_lets_through_stops_nobody(timeout_s: Any) -> None:
+    world = one_shard()
+    world.command(CommandKind.CREATE, "t:bad", replace(LATER, handler="", executor=replace(CALL, timeout_s=timeout_s)))
+    world.command(CommandKind.CREATE, "t:good", LATER, answer=True)
+    world.run(1)
+    assert [answer.verdict for answer in answers(world)] == ["applied"]
+    assert len(world.records(NAMES.rejects)) == 1
+
+
+def test_an_id_as_long_as_a_record_is_refused_and_the_answer_fits() -> None:
+    world = one_shard()
+    world.command(CommandKind.TRIGGER, "t:j", command_id="c" * 261_900, answer=True)
+    world.command(CommandKind.CREATE, "t:j", LATER, answer=True)
+    world.run(1)
+    refused, applied = answers(world)
+    assert (refused.verdict, refused.command_id) == ("refused", "c" * KEY_MAX)
+    assert applied.verdict == "applied"
+
+
+def test_a_bug_that_one_command_brings_out_rejects_that_command_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = one_shard()
+    sound = commands.apply
+
+    def apply(command: Command, *more: Any) -> Any:
+        if command.job_id == "t:bad":
+            raise ZeroDivisionError("a bug")
+        return sound(command, *more)
+
+    monkeypatch.setattr(commands, "apply", apply)
+    for job_id in ("t:a", "t:bad", "t:b"):
+        world.command(CommandKind.CREATE, job_id, LATER, answer=True)
+    world.run(1)
+    assert [(answer.verdict, answer.revision > 0) for answer in answers(world)] == [
+        ("applied", True),
+        ("refused", False),
+        ("applied", True),
+    ]
+    assert "ZeroDivisionError" in answers(world)[1].message
+    assert len(world.records(NAMES.rejects)) == 1
+
+
+@pytest.mark.parametrize("fault", [BackendDown, WriteUnknown])
+def test_a_store_that_goes_away_while_one_command_is_decided_refuses_nothing(
+    monkeypatch: pytest.MonkeyPatch, fault: type[BackendDown]
+) -> None:
+    world = one_shard()
+    sound, times = commands.apply, [0]
+
+    def apply(*args: Any) -> Any:
+        times[0] += 1
+        if times[0] == 1:
+            raise fault("store", "away")
+        return sound(*args)
+
+    monkeypatch.setattr(commands, "apply", apply)
+    world.command(CommandKind.CREATE, "t:a", LATER, answer=True)
+    world.run(30)
+    assert [answer.verdict for answer in answers(world)] == ["applied"]
+    assert world.records(NAMES.rejects) == []
+
+
+def test_what_is_no_longer_ours_is_given_up_and_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = one_shard()
+
+    def apply(*_: Any) -> Any:
+        raise Fenced("somebody else's")
+
+    monkeypatch.setattr(commands, "apply", apply)
+    world.command(CommandKind.CREATE, "t:a", LATER, answer=True)
+    with pytest.raises(Fenced):
+        world.steps(5)
+    assert world.records(NAMES.rejects) == []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import orjson
 import pytest
 from hypothesis import given
@@ -201,6 +204,15 @@ def test_an_executor_that_did_not_come_by_a_document_is_checked_as_if_it_had(exe
         return
     ((word, document),) = executor_to_document(executor).items()
     assert executor_from_document(word, document) == executor
+
+
+@pytest.mark.parametrize(
+    "timeout_s", [1e305, float("inf"), float("nan"), 0, -1, True, None, "a" * 8_000, [30], 10**400]
+)
+def test_a_time_out_that_is_none_is_refused_before_anybody_calculates_with_it(timeout_s: Any) -> None:
+    for executor in (HttpCall(URL), GrpcCall("a:1", "b.C/D"), ShellCommand(("/bin/true",))):
+        with pytest.raises(RequestError):
+            check_executor(replace(executor, timeout_s=timeout_s))
 
 
 @given(executors)

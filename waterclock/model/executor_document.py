@@ -66,14 +66,25 @@ def executor_to_document(executor: Executor) -> dict[str, Any]:
 
 def check_executor(executor: Executor) -> None:
     """Refuse an executor that no document could have made: RequestError. For commands, which come by no document."""
+    _check_size(executor)
+    if not isinstance(executor, KafkaRecord):
+        _check_timeout(executor.timeout_s)
     try:
         document = executor_to_document(executor)
         word = executor_word(executor)
         same = executor_from_document(word, document[word]) == executor
-    except (TypeError, ValueError, AttributeError):
+    except (TypeError, ValueError, AttributeError, ArithmeticError, LookupError, RecursionError):
         same = False
     if not same:
         _refuse("/executor", "The executor is out of form", "Send the job as a document, which is checked in full")
+
+
+def _check_timeout(timeout_s: object) -> None:
+    """Before anybody calculates with it: a text times a million is as large as its sender likes."""
+    if type(timeout_s) not in {int, float} or not 0 < timeout_s <= COMMAND_TIMEOUT_S_MAX:  # type: ignore[operator]
+        _refuse(
+            "/executor/timeout_s", f"{_shown(timeout_s)} is no time-out", f"Seconds, at most {COMMAND_TIMEOUT_S_MAX:g}"
+        )
 
 
 class _Part:
