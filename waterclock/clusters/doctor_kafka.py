@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from waterclock.log.kafka_cluster import KafkaCluster, TopicSeen
+from waterclock.log.kafka_protocol import speaks_since
 from waterclock.log.port import TopicPartition
 from waterclock.model.errors import AccessRefused, BackendDown
 from waterclock.settings import Settings
@@ -18,6 +19,9 @@ from .drift import drift_of, rights_of
 from .finding import Finding, State, ok, unless
 from .plan import Plan
 from .render import Principal
+
+TRIED = (4, 0)
+"""The oldest generation of brokers that speaks as the one does with which everything is tried."""
 
 STALL_S = 2.0
 """A round takes milliseconds and may take its transaction's 10 s; what stands still for so long is worth a line."""
@@ -53,6 +57,7 @@ def _examine(
 ) -> Iterator[Finding]:
     brokers = cluster.brokers()
     yield ok("kafka", f"{len(brokers)} broker{'s'[: len(brokers) != 1]}: {', '.join(brokers.values())}")
+    yield judge_release(speaks_since(settings.kafka.bootstrap, settings.kafka.properties))
     try:
         of_one = cluster.broker_settings(min(brokers))
     except AccessRefused as refused:
@@ -65,6 +70,19 @@ def _examine(
         yield from judge_broker(of_one, production=settings.production)
     yield from _open_transactions(cluster, seen, wait)
     yield from _rights(cluster, plan, principal, production=settings.production)
+
+
+def judge_release(since: tuple[int, int] | None) -> Finding:
+    """``since``: from which release on brokers speak as this one does."""
+    if since is None:
+        return Finding("kafka release", State.WARN, "it does not show", "Waterclock is tried with Kafka 4.3.1")
+    return unless(
+        since >= TRIED,
+        "kafka release",
+        f"{since[0]}.{since[1]} or later" if since >= TRIED else "before 4.0",
+        "Waterclock is tried with Kafka 4.3.1; brokers before 4.0 may do, nobody has tried",
+        State.WARN,
+    )
 
 
 def judge_topics(plan: Plan, seen: Seen) -> Iterator[Finding]:
