@@ -10,7 +10,9 @@ import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from tests.unit.intake_world import NAMES, IntakeWorld
-from waterclock.intake.confluent import ASK_AGAIN_S, PATIENCE_S, RegistryWriters
+from waterclock.clock import ManualClock
+from waterclock.intake import confluent
+from waterclock.intake.confluent import ASK_AGAIN_S, PATIENCE_S, PROBE_S, RegistryWriters
 from waterclock.log.kafka_registry import KafkaRegistry
 from waterclock.model.errors import BackendDown
 from waterclock.model.ids import US_PER_S
@@ -50,7 +52,7 @@ class FakeRegistry:
 class RegistryWorld(IntakeWorld):
     def __init__(self) -> None:
         super().__init__()
-        self.registry = FakeRegistry()
+        self.registry: FakeRegistry = FakeRegistry()
         self.opened = 0
         self.writers = RegistryWriters(self._open, self.clock)
 
@@ -134,7 +136,8 @@ def test_an_id_that_is_known_needs_no_registry() -> None:
     assert len(world.commands()) == 2
 
 
-def test_a_thousand_unknown_ids_fill_no_memory() -> None:
+def test_a_thousand_unknown_ids_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confluent, "BURST", 2_000.0)
     world = RegistryWorld()
     world.turn(intake := world.intake())
     for number in range(1_500):
@@ -142,6 +145,66 @@ def test_a_thousand_unknown_ids_fill_no_memory() -> None:
     world.turn(intake)
     assert len(world.rejects()) == 1_500
     assert len(world.writers._refused) == 1_000  # type: ignore[attr-defined]
+
+
+class SlowRegistry(FakeRegistry):
+    """Every question takes its whole time-out."""
+
+    def __init__(self, clock: ManualClock, takes_s: float) -> None:
+        super().__init__()
+        self.clock, self.takes_s = clock, takes_s
+
+    def schema_text(self, prefix: bytes) -> str | None:
+        self.clock.advance(round(self.takes_s * US_PER_S))
+        return super().schema_text(prefix)
+
+
+@pytest.mark.parametrize("is_away", [True, False])
+def test_a_flood_of_ids_at_a_registry_that_is_slow_or_away_ends_in_rejects(is_away: bool) -> None:
+    world = RegistryWorld()
+    world.registry = SlowRegistry(world.clock, 2.0)
+    world.turn(intake := world.intake())
+    world.registry.is_away = is_away
+    for number in range(500):
+        world.send(_prefix(1_000 + number) + BODY)
+    began_s = world.clock.monotonic_s()
+    longest_s = 0.0
+    while len(world.rejects()) < 500 and world.clock.monotonic_s() - began_s < 200.0:
+        step_at_s = world.clock.monotonic_s()
+        intake.step()
+        longest_s = max(longest_s, world.clock.monotonic_s() - step_at_s)
+        world.clock.advance(200_000)
+    assert len(world.rejects()) == 500
+    assert longest_s < 60.0, "no step may come near to max.poll.interval"
+    assert world.registry.asked.total() < 100
+
+
+def test_a_flood_of_unknown_ids_makes_few_questions_and_what_is_known_is_read() -> None:
+    world = RegistryWorld()
+    world.send(_prefix(1) + BODY)
+    world.turn(intake := world.intake())
+    for number in range(1_000):
+        world.send(_prefix(1_000 + number) + BODY)
+    world.send(_prefix(1) + BODY)
+    world.turn(intake)
+    assert (len(world.rejects()), len(world.commands())) == (1_000, 2)
+    assert world.registry.asked.total() < 60
+
+
+def test_a_registry_that_was_silent_for_long_is_found_again() -> None:
+    world = RegistryWorld()
+    world.turn(intake := world.intake())
+    world.registry.is_away = True
+    world.send(_prefix(9) + BODY)
+    for _ in range(int(PATIENCE_S) + 5):
+        world.turn(intake, steps=1)
+        world.clock.advance(US_PER_S)
+    assert len(world.rejects()) == 1
+    world.registry.is_away = False
+    world.clock.advance(int(PROBE_S + 1) * US_PER_S)
+    world.send(_prefix(1) + BODY)
+    world.turn(intake)
+    assert len(world.commands()) == 1
 
 
 # The client library's own mock ---------------------------------------------------------------------------------------

@@ -19,7 +19,10 @@ from waterclock.wire.recognised import recognised
 from waterclock.wire.schemata import Schema
 
 PATIENCE_S = 30.0
+PROBE_S = 10.0
 ASK_AGAIN_S = 60.0
+BURST = 20.0
+QUESTIONS_PER_S = 5.0
 _KNOWN_MAX = 1_000
 
 
@@ -52,6 +55,9 @@ class RegistryWriters:
         self._known: dict[bytes, Schema] = {}
         self._refused: dict[bytes, tuple[float, str]] = {}
         self._silent_since_s: float | None = None
+        self._probe_at_s = 0.0
+        self._questions_left = BURST
+        self._filled_at_s = clock.monotonic_s()
 
     def written_with(self, prefix: bytes) -> Schema:
         """See ``parse.Writers``."""
@@ -73,18 +79,41 @@ class RegistryWriters:
         return schema
 
     def _ask(self, prefix: bytes) -> str | None:
-        now_s = self._clock.monotonic_s()
+        asked_at_s = self._clock.monotonic_s()
+        self._check_patience(asked_at_s)
+        self._take_question(prefix, asked_at_s)
         try:
             if self._registry is None:
                 self._registry = self._open_registry()
             text = self._registry.schema_text(prefix)
         except BackendDown as down:
-            self._silent_since_s = now_s if self._silent_since_s is None else self._silent_since_s
-            if now_s - self._silent_since_s < PATIENCE_S:
+            self._silent_since_s = asked_at_s if self._silent_since_s is None else self._silent_since_s
+            self._probe_at_s = self._clock.monotonic_s() + PROBE_S
+            if asked_at_s - self._silent_since_s < PATIENCE_S:
+                self._questions_left += 1.0  # the record comes back; it has used nothing up
                 raise
-            self._remember_refusal(prefix, f"no answer from the schema registry: {down}", PATIENCE_S)
+            _refuse(f"no answer from the schema registry: {down}", _HINT)
+        finally:
+            self._filled_at_s = self._clock.monotonic_s()
         self._silent_since_s = None
         return text
+
+    def _check_patience(self, now_s: float) -> None:
+        """Refuse unasked while the registry has been silent for too long, but for the probes."""
+        if self._silent_since_s is None or now_s - self._silent_since_s < PATIENCE_S:
+            return
+        if now_s < self._probe_at_s:
+            _refuse(f"no answer from the schema registry for {now_s - self._silent_since_s:.0f} s", _HINT)
+
+    def _take_question(self, prefix: bytes, now_s: float) -> None:
+        filled = self._questions_left + (now_s - self._filled_at_s) * QUESTIONS_PER_S
+        self._questions_left, self._filled_at_s = min(BURST, filled), now_s
+        if self._questions_left < 1.0:
+            _refuse(
+                f"schema {prefix[1:].hex()} is not known here, and too many unknown ids came in a short time",
+                "Send it again in a while; use one schema id for all records of a kind",
+            )
+        self._questions_left -= 1.0
 
     def _remember_refusal(self, prefix: bytes, why: str, for_s: float) -> NoReturn:
         _make_room(self._refused)
