@@ -23,6 +23,9 @@ from .sent import Sent
 KEY_MAX = 200
 """Characters of an idempotency key and of a ``ce_id``."""
 
+API_ID_PREFIX = "api-"
+"""Begins the command ids of the HTTP API: by them it knows the answers to its own callers."""
+
 NOTE_MAX = 1_000
 
 _BRINGS_SPEC = frozenset({CommandKind.CREATE, CommandKind.UPDATE})
@@ -53,6 +56,10 @@ def command_of(sent: Sent, envelope: Envelope, pools: Pools | None) -> Command:
 
 def _command(sent: Sent, envelope: Envelope, pools: Pools | None) -> Command:
     key = _checked_key(sent.idempotency_key, envelope)
+    if envelope.event_id.startswith(API_ID_PREFIX):
+        _refuse(
+            "", f"the header ce_id begins with {API_ID_PREFIX!r}, as the ids of the HTTP API do", "Choose another id"
+        )
     command_id = envelope.event_id or envelope.coordinates
     job_id = make_job_id(envelope.tenant, _name(sent, envelope.tenant, key or command_id))
     spec = _spec(sent, job_id, pools) if sent.kind in _BRINGS_SPEC else None
