@@ -70,7 +70,7 @@ def _catch_up(
 
 
 def _rows_after(shard: Shard, versions: Sequence[JobVersion], decided_at: Instant) -> list[DueRow]:
-    """The rows of what comes after: of the newest version, and of every older one that is in force beyond ``decided_at``.
+    """The rows of what comes after: of the newest version, and of older ones that are in force beyond ``decided_at``.
 
     There is one where the broker's clock, which stamps commands, is ahead of ours.
     """
