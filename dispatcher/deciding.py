@@ -6,6 +6,8 @@ fires up to now are decided at once (``misfire.py``), and the row of its next fi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from waterclock.model.ids import Instant, minute_of
 from waterclock.model.job import JobStatus, JobVersion, Once
 from waterclock.model.schedule import next_fire
@@ -64,21 +66,45 @@ def _catch_up(
         out.skip(skipped, COALESCED, now=now, due_at=due_at, instead=instead)
     shard.decide_ahead(job_id, Decided(until_at, paused=False))
     out.job_decided(shard.partition, job_id, shard.decided[job_id])
-    return _rows_after(shard, versions[0], until_at)
+    return _rows_after(shard, versions, until_at)
 
 
-def _rows_after(shard: Shard, newest: JobVersion, decided_at: Instant) -> list[DueRow]:
-    if newest.status is not JobStatus.ACTIVE or isinstance(newest.spec.schedule, Once):
+def _rows_after(shard: Shard, versions: Sequence[JobVersion], decided_at: Instant) -> list[DueRow]:
+    """The rows of what comes after: of the newest version, and of older ones that are in force beyond ``decided_at``.
+
+    There is one where the broker's clock, which stamps commands, is ahead of ours.
+    """
+    rows: list[DueRow] = []
+    ends_at: Instant | None = None
+    for version in versions:
+        rows += _rows_between(shard, version, max(decided_at, version.stamp_at), ends_at)
+        ends_at = version.stamp_at
+        if ends_at <= decided_at:
+            break
+    return rows
+
+
+def _rows_between(shard: Shard, version: JobVersion, after: Instant, ends_at: Instant | None) -> list[DueRow]:
+    if version.status is not JobStatus.ACTIVE or isinstance(version.spec.schedule, Once):
         return []
-    first_at = next_fire(newest.spec.schedule, newest.anchor_at, max(decided_at, newest.stamp_at))
-    if first_at is None or shard.timeline.has(newest.job_id, minute_of(first_at), newest.revision):
+    first_at = next_fire(version.spec.schedule, version.anchor_at, after)
+    if first_at is None or (ends_at is not None and first_at > ends_at):
+        return []
+    if shard.timeline.has(version.job_id, minute_of(first_at), version.revision):
         return []
     ahead = rows_ahead(
-        newest, first_at, advance_wts(decided_at, newest), lambda minute: shard.is_loaded(newest.job_id, minute)
+        version, first_at, advance_wts(after, version), lambda minute: shard.is_loaded(version.job_id, minute)
     )
-    for chain in ahead.chains:
+    if ends_at is None:
+        kept, chains = ahead.rows, ahead.chains
+    else:
+        kept = [row for row in ahead.rows if row.fire_at <= ends_at]
+        chains = [chain for chain in ahead.chains if chain.next_at <= ends_at]
+        for chain in chains:
+            chain.until_at = min(chain.until_at, ends_at)
+    for chain in chains:
         shard.timeline.add(chain)
-    return ahead.rows
+    return kept
 
 
 def _forget_passed(shard: Shard, out: Emitter) -> None:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import pytest
 from waterclock.dispatcher import window
-from waterclock.dispatcher.loop import Pace
+from waterclock.dispatcher.loop import Dispatcher, Pace
 
 from tests.oracle import books
-from tests.unit.dispatcher_world import START, World, every, raw
+from tests.unit.dispatcher_world import NAMES, START, World, every, raw
+from waterclock.clock import ManualClock
+from waterclock.log.memory import MemoryLog
 from waterclock.model.events import EventKind
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import CommandKind, Tier
+from waterclock.store.memory import MemoryStore
 
 FIRST = START + 10 * US_PER_S
 ONE_BY_ONE = Pace(round_records=1, idle_commit_s=1_000.0)
 """No idle cursor: it stands where the last fire left it."""
 
 
-def balance(world: World) -> list[str]:
+def balance(world: World, behind_s: int = 5) -> list[str]:
     records = {topic: [raw(record) for record in world.records(f"waterclock.{topic}")] for topic in TOPICS}
-    return books.balance(records["commands"], records["run-events"], world.clock.now() - 5 * US_PER_S)[0]
+    return books.balance(records["commands"], records["run-events"], world.clock.now() - behind_s * US_PER_S)[0]
 
 
 TOPICS = ("commands", "run-events")
@@ -79,3 +82,32 @@ def test_a_slice_of_a_full_minute_takes_fewer_slots(monkeypatch: pytest.MonkeyPa
     world.run(60)
     assert len(slices) > 3 * 256 / window.SLOTS_PER_SLICE
     assert balance(world) == []
+
+
+class _Behind:
+    """A dispatcher's clock that is behind the broker's, which stamps the commands."""
+
+    def __init__(self, clock: ManualClock, us: int) -> None:
+        self._clock, self._us = clock, us
+
+    def now(self) -> int:
+        return self._clock.now() - self._us
+
+    def monotonic_s(self) -> float:
+        return self._clock.monotonic_s()
+
+
+def test_a_catch_up_leaves_the_fires_between_our_clock_and_a_newer_stamp_owed() -> None:
+    world = World(partitions=1)
+    world.run(1)
+    world.command(CommandKind.CREATE, "t:beat", every(6, start_at=FIRST))
+    world.run(30)
+    world.cluster.kill("d1-1")
+    world.clock.advance(FIRST + 3_600 * US_PER_S + US_PER_S // 2 - world.clock.now())  # half a second after a fire
+    world.command(CommandKind.CREATE, "t:beat", every(60, start_at=FIRST))
+    log = MemoryLog(world.cluster, "d1-2", session_timeout_s=6.0)
+    store = MemoryStore(world.clock, world.tables, "d1-2")
+    world.dispatcher = Dispatcher(_Behind(world.clock, 30 * US_PER_S), log, store, NAMES, instance="d1")
+    world.run(200)
+    assert any(event.kind is EventKind.SKIPPED for event in world.events()), "there was no catch-up"
+    assert balance(world, behind_s=40) == []
