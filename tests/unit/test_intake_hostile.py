@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 from collections import Counter
@@ -214,6 +215,10 @@ _BOMBS = {
 
 @pytest.mark.parametrize("bomb", _BOMBS)
 def test_no_record_within_the_cap_takes_long(bomb: str) -> None:
-    began_s = time.process_time()
-    _refused(_BOMBS[bomb])
-    assert time.process_time() - began_s < 0.25
+    gc.freeze()  # as a role does: otherwise the collector walks all that the test session holds
+    try:
+        began_s = time.process_time()
+        _refused(_BOMBS[bomb])
+        assert time.process_time() - began_s < 0.25
+    finally:
+        gc.unfreeze()
