@@ -215,6 +215,19 @@ class ShellSettings(BaseModel):
         return tuple(path.strip() for path in value.split(",") if path.strip()) if isinstance(value, str) else value
 
 
+class KafkaRecordsSettings(BaseModel):
+    """Topics that jobs may write to by the executor ``kafka``, with this worker's rights. Empty: to none."""
+
+    model_config = _GROUP
+    allow: Annotated[tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")], ...], NoDecode] = ()
+
+    @field_validator("allow", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        """``a,b`` as well as a list."""
+        return tuple(topic.strip() for topic in value.split(",") if topic.strip()) if isinstance(value, str) else value
+
+
 class StackSettings(BaseModel):
     """The local stack. ``jars_dir`` and ``heap_mb`` are for machines without Maven, or with little memory.
 
@@ -246,6 +259,7 @@ class Settings(BaseSettings):
     egress: EgressSettings = EgressSettings()
     webhook: WebhookSettings = WebhookSettings()
     shell: ShellSettings = ShellSettings()
+    kafka_records: KafkaRecordsSettings = KafkaRecordsSettings()
     api: ApiSettings = ApiSettings()
     stack: StackSettings = StackSettings()
     production: bool = False

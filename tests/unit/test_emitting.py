@@ -93,6 +93,13 @@ def test_a_run_emits_a_bounded_number_of_bytes() -> None:
         made.emit("mail", "k", "x" * 950_000)
 
 
+@pytest.mark.parametrize("topic", ["acme-jobs", "waterclock.job-events", "waterclock.job-events.acme"])
+def test_no_record_makes_jobs_by_a_topic_that_the_intake_reads(topic: str) -> None:
+    made = Emissions(Outlet("waterclock", lambda _: True, {"acme-jobs": "acme"}), WORK)
+    with pytest.raises(EmitRefused, match="belongs to the system"):
+        made.emit(topic, "k", "{}")
+
+
 def test_nothing_can_be_added_once_the_handler_has_returned() -> None:
     made = emissions()
     made.emit("mail", "k", "x")

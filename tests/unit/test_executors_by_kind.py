@@ -15,7 +15,10 @@ from waterclock.model.executor import HttpCall, KafkaRecord, ShellCommand
 
 @pytest.fixture
 def bench() -> Iterator[Bench]:
-    with bench_of(topics=("acme.invoices",)) as bench:
+    allow = ("acme.invoices", "acme.nowhere", "acme-jobs", "waterclock.commands", "__consumer_offsets")
+    tenants = {"acme-jobs": "acme"}
+    with bench_of(topics=("acme.invoices", "acme-jobs", "payments"), kafka_records={"allow": allow},
+                  intake={"tenants": tenants}) as bench:  # fmt: skip
         yield bench
 
 
@@ -61,7 +64,19 @@ def test_a_kafka_record_without_a_key_keeps_the_order_of_its_job(bench: Bench) -
     assert message.key == b"acme:j"
 
 
-@pytest.mark.parametrize("topic", ["acme.nowhere", "waterclock.commands", "__consumer_offsets", "a b"])
+@pytest.mark.parametrize("topic", ["acme.nowhere", "acme-jobs", "waterclock.commands", "__consumer_offsets"])
 def test_a_record_that_could_spoil_a_round_never_gets_into_one(bench: Bench, topic: str) -> None:
     ended = bench.run(KafkaRecord(topic))
     assert (ended.outcome, ended.error_class, ended.emitted) == (Outcome.FAILED, "emit-refused", ())
+
+
+def test_a_job_writes_to_no_topic_that_the_worker_was_not_told_to_let_it(bench: Bench) -> None:
+    ended = bench.run(KafkaRecord("payments"))
+    assert (ended.outcome, ended.error_class, ended.emitted) == (Outcome.FAILED, "executor-refused", ())
+    assert "kafka_records.allow" in ended.error_message
+
+
+def test_jobs_write_no_records_by_a_worker_that_was_told_nothing() -> None:
+    with bench_of(topics=("payments",)) as bench:
+        ended = bench.run(KafkaRecord("payments"))
+    assert (ended.outcome, ended.error_class, ended.emitted) == (Outcome.FAILED, "executor-off", ())

@@ -66,6 +66,18 @@ def test_nobody_but_roles_may_write_what_decides():
     assert [name for name, roles in writers.items() if "producer" in roles] == ["waterclock.job-events"]
 
 
+def test_each_ingress_topic_has_a_producer_of_its_own_and_each_allowed_topic_the_worker():
+    plan = planned(intake={"tenants": {"acme-jobs": "acme", "b-jobs": "b"}}, kafka_records={"allow": "bills,mail"})
+    writers: dict[str, set[str]] = {}
+    for acl in plan.acls:
+        if acl.resource is Resource.TOPIC and "Write" in acl.operations:
+            writers.setdefault(acl.name, set()).add(acl.role)
+    assert writers["waterclock.job-events"] == {"producer"}
+    assert writers["acme-jobs"] == {"producer-acme-jobs"}
+    assert writers["b-jobs"] == {"producer-b-jobs"}
+    assert writers["bills"] == writers["mail"] == {"worker"}
+
+
 def test_a_role_may_initialise_no_transactional_id_of_another():
     ids = [(acl.role, acl.name) for acl in acls(Names()) if acl.resource is Resource.TRANSACTIONAL_ID]
     for role, name in ids:

@@ -1,7 +1,10 @@
 """Who may do what on Kafka: the smallest set of rights for each role, over the prefix's names. Pure.
 
 What must hold: only roles may write ``run-events``, ``commands`` and the tiers; everybody else writes ``job-events``
-and nothing more. Who may *initialise* a transactional id may fence its owner, so each role has its own prefix of ids.
+and nothing more. Each topic that the intake reads has a producer of its own, because to write there is to make jobs of
+the tenant that it is bound to. Who may *initialise* a transactional id may fence its owner, so each role has its own
+prefix of ids.
+
 How it fails: a right that is missing shows as an error of the broker that names topic, group or id; it is waited out.
 A prefix of names covers everything that begins with it: of two installations on one cluster neither's prefix may begin
 the other's (``waterclock`` and ``waterclock.test`` would share).
@@ -55,19 +58,21 @@ CLUSTER = "kafka-cluster"
 _LOOK = ("Describe", "DescribeConfigs")
 
 
-def acls(names: Names, ingress: Sequence[str] = ()) -> list[Acl]:
-    """Every right of every role. ``ingress``: topics that the intake reads beside job-events.
+def acls(names: Names, ingress: Sequence[str] = (), records: Sequence[str] = ()) -> list[Acl]:
+    """Every right of every role. ``ingress``: topics that the intake reads beside job-events; ``records``: those that
+    jobs may write to by a worker.
 
-    ``producer`` is any service that sends job events; ``operator`` a person with the command line, who reads all and
+    ``producer`` is any service that sends job events, ``producer-<topic>`` one that does so by another topic;
+    ``operator`` a person with the command line, who reads all and
     commands jobs; whoever runs ``init`` needs more for that hour: Create on topics, Alter on the cluster.
     """
-    return [acl for role, needs in _needs(names, ingress).items() for acl in _granted(role, needs)]
+    return [acl for role, needs in _needs(names, ingress, records).items() for acl in _granted(role, needs)]
 
 
-def _needs(names: Names, ingress: Sequence[str]) -> dict[str, _Needs]:
+def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict[str, _Needs]:
     work, everything = f"{names.prefix}.runs.", f"{names.prefix}."
     own = {role: [names.state(role)] for role in ROLES_WITH_STATE}
-    front = [names.job_events, *ingress]
+    ingress = [topic for topic in ingress if topic != names.job_events]
     return {
         "dispatcher": _Needs(
             reads=[names.commands, names.run_events, *own["dispatcher"]],
@@ -77,7 +82,7 @@ def _needs(names: Names, ingress: Sequence[str]) -> dict[str, _Needs]:
         ),
         "worker": _Needs(
             reads=[work, names.run_events, names.control, names.leases],
-            writes=[names.run_events, names.leases, names.heartbeats, names.rejects],
+            writes=[names.run_events, names.leases, names.heartbeats, names.rejects, *records],
             groups=[f"{names.prefix}.workers."],
             transactional_ids=[names.transactional_id("worker", "")],
         ),
@@ -89,7 +94,7 @@ def _needs(names: Names, ingress: Sequence[str]) -> dict[str, _Needs]:
         ),
         "recorder": _Needs(reads=[names.commands, names.run_events], groups=[names.group("recorder")]),
         "intake": _Needs(
-            reads=front,
+            reads=[names.job_events, *ingress],
             writes=[names.commands, names.rejects],
             describes=[work],
             groups=[names.group("intake")],
@@ -97,7 +102,8 @@ def _needs(names: Names, ingress: Sequence[str]) -> dict[str, _Needs]:
         ),
         "api": _Needs(reads=[names.run_events, names.heartbeats], writes=[names.commands], looks_at=[everything]),
         "operator": _Needs(reads=[everything], writes=[names.commands], looks_at=[everything, CLUSTER]),
-        "producer": _Needs(writes=front),
+        "producer": _Needs(writes=[names.job_events]),
+        **{f"producer-{topic}": _Needs(writes=[topic]) for topic in ingress},
     }
 
 

@@ -47,9 +47,8 @@ def plan_of(settings: Settings) -> Plan:
         spec._replace(config=spec.config | config) for spec in topic_specs(names, settings.partitions, pools, ingress)
     ]
     copies = _keyspace_copies(settings)
-    return Plan(
-        topics, replication, acls(names, ingress), settings.cassandra.keyspace, copies, _statements(settings, copies)
-    )
+    rights = acls(names, ingress, settings.kafka_records.allow)
+    return Plan(topics, replication, rights, settings.cassandra.keyspace, copies, _statements(settings, copies))
 
 
 def ingress_of(settings: Settings) -> list[str]:

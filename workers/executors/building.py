@@ -14,6 +14,7 @@ from waterclock.egress.http_client import HttpClient
 from waterclock.egress.resolving import Resolver
 from waterclock.egress.signing import Secrets
 from waterclock.settings import Settings
+from waterclock.wire.names import Names
 
 from .basket import Basket
 from .by_kind import ExecutorsByKind
@@ -42,7 +43,8 @@ def executors_of(
         ca_file=egress.ca_file,
     )
     secrets = Secrets({name: value.get_secret_value().split() for name, value in settings.webhook.secrets.items()})
-    outlet = Outlet(settings.kafka.prefix, topic_exists)
+    names = Names(settings.kafka.prefix)
+    outlet = Outlet(names.prefix, topic_exists, settings.ingress(names.job_events))
     basket = Basket()
     return ExecutorsByKind(
         PythonExecutors(app.handlers, clock, threads_max=settings.worker.slots, basket=basket, outlet=outlet),
@@ -56,5 +58,5 @@ def executors_of(
             working_dir=shell.working_dir,
             search_path=shell.search_path,
         ),
-        kafka=KafkaRecords(outlet),
+        kafka=KafkaRecords(outlet, settings.kafka_records.allow),
     )

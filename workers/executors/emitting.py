@@ -4,6 +4,7 @@ What must hold:
 
 * a record is checked at once, in the handler's own thread, so that a mistake is the handler's to see and can take
   nobody else's round down (design §5, rule 7): its topic exists, is none of ours, and the record fits;
+* no record goes to a topic that the intake reads: it would make jobs of the tenant whose topic that is, by our rights;
 * its header ``ce_id`` is the effect id ``<run id>/out/<i>``: the same in every attempt of a run whose code emits in the
   same order, so that whoever drops repeated ids sees each effect once;
 * once the handler has returned, nothing can be added: what it had emitted by then rides with its outcome.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import orjson
 
@@ -44,11 +45,13 @@ class Outlet:
     """The rules for what leaves this worker beside its own records; shared by all its executors and threads.
 
     ``prefix`` begins the topics that are ours. ``exists`` tells whether a topic does; it may raise BackendDown.
+    ``ingress``: topics of other names that the intake reads.
     """
 
-    def __init__(self, prefix: str, exists: Callable[[str], bool]) -> None:
+    def __init__(self, prefix: str, exists: Callable[[str], bool], ingress: Collection[str] = ()) -> None:
         self._prefix = prefix
         self._exists = exists
+        self._ingress = frozenset(ingress)
 
     def record(
         self, work: WorkRecord, number: int, topic: str, key: str | bytes, value: object, headers: GivenHeaders = ()
@@ -68,7 +71,7 @@ class Outlet:
     def _check_topic(self, topic: object) -> None:
         if not isinstance(topic, str) or not _TOPIC.match(topic):
             raise EmitRefused(f"{str(topic)[:100]!r} is no name of a topic")
-        if topic.startswith((f"{self._prefix}.", "__")):
+        if topic.startswith((f"{self._prefix}.", "__")) or topic in self._ingress:
             raise EmitRefused(f"{topic} belongs to the system: emit to a topic of your own (jobs are made by a Client)")
         if not self._exists(topic):
             raise EmitRefused(f"There is no topic {topic}: create it first, nothing here creates topics in passing")
