@@ -11,7 +11,6 @@ Belongs to one event loop.
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import ssl
 from functools import lru_cache
@@ -25,7 +24,7 @@ from yarl import URL
 from waterclock.model.errors import AttemptError
 
 from .destination import Destination, of_url
-from .guard import Guard, Passage
+from .guard import Guard
 from .refusals import EgressRefused, NoAnswer, Unreachable
 
 READ_MAX_BYTES = 64 * 1024
@@ -38,7 +37,9 @@ _HEADERS_MAX = 64
 
 
 class HttpRequest(NamedTuple):
-    """What to send. ``headers`` are checked by the caller; Host and Content-Length are ours."""
+    """What to send. ``headers`` are checked by the caller, who names User-Agent and Accept-Encoding too, and
+    Content-Type where there is a body. Host and Content-Length are ours.
+    """
 
     url: str
     method: str
@@ -75,20 +76,21 @@ class HttpClient:
     ) -> None:
         self._guard = guard
         self._connections_max = connections_max
-        self._connect = aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout_s)
+        self._connect_timeout_s = connect_timeout_s
         self._tls = ssl.create_default_context(cafile=ca_file)
         self._session: aiohttp.ClientSession | None = None
 
     async def send(self, request: HttpRequest) -> HttpAnswer:
         """Send once and read the answer. Raises EgressRefused, Unreachable, NoAnswer."""
         destination, path = of_url(request.url)
-        began = _Progress()
-        try:
-            async with asyncio.timeout(request.timeout_s):
-                passage = await self._guard.passage(destination)
-                return await self._send(request, passage, path, began)
-        except TimeoutError:
-            raise _timed_out(destination, request.timeout_s, began) from None
+        passage = await self._guard.passage(destination)
+        trouble = Unreachable("nothing was tried")
+        for address in passage.addresses[:_ADDRESSES_TRIED_MAX]:
+            try:
+                return await self._send_to(request, destination, address, path)
+            except Unreachable as unreachable:  # nobody there: nothing was sent, the next address may do
+                trouble = unreachable
+        raise trouble
 
     async def close(self) -> None:
         """Close every connection."""
@@ -96,34 +98,25 @@ class HttpClient:
             await self._session.close()
             self._session = None
 
-    async def _send(self, request: HttpRequest, passage: Passage, path: str, began: _Progress) -> HttpAnswer:
-        trouble = Unreachable("nothing was tried")
-        for address in passage.addresses[:_ADDRESSES_TRIED_MAX]:
-            try:
-                return await self._send_to(request, passage.destination, address, path, began)
-            except aiohttp.ClientConnectorError as error:  # nobody there: nothing was sent, the next address may do
-                trouble = _unreachable(passage.destination, error)
-        raise trouble
-
-    async def _send_to(
-        self, request: HttpRequest, destination: Destination, address: str, path: str, began: _Progress
-    ) -> HttpAnswer:
+    async def _send_to(self, request: HttpRequest, destination: Destination, address: str, path: str) -> HttpAnswer:
         session = self._session or self._open()
+        headers = request.headers
+        headers["Host"] = destination.authority
         try:
             async with session.request(
                 request.method,
                 _literal_url("https" if destination.tls else "http", address, destination.port, path),
-                headers={"Host": destination.authority, **request.headers},
+                headers=headers,
                 data=request.body or None,
                 allow_redirects=False,
                 server_hostname=destination.host if destination.tls else None,
-                trace_request_ctx=began,
+                timeout=_limits(request.timeout_s, self._connect_timeout_s),
             ) as response:
                 return await _read(response)
-        except (aiohttp.ClientConnectorError, TimeoutError, EgressRefused):
+        except EgressRefused:
             raise
-        except (aiohttp.ClientError, ValueError) as error:
-            raise _broken(destination, error, began) from None
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise _trouble(destination, request.timeout_s, error) from None
 
     def _open(self) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
@@ -137,16 +130,13 @@ class HttpClient:
         )
         self._session = aiohttp.ClientSession(
             connector=connector,
-            timeout=self._connect,
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             auto_decompress=False,
-            skip_auto_headers=("User-Agent", "Accept-Encoding", "Content-Type"),
             read_bufsize=READ_MAX_BYTES,
             max_line_size=_HEADER_MAX,
             max_field_size=_HEADER_MAX,
             max_headers=_HEADERS_MAX,
-            trace_configs=[_tracing()],
         )
         # Else it would send a GET, PUT or DELETE a second time when the connection is lost: no way to say so in public.
         self._session._retry_connection = False
@@ -160,15 +150,6 @@ class HttpClient:
         return made
 
 
-class _Progress:
-    """Whether a request has left: what decides between "nothing happened" and "nobody knows"."""
-
-    __slots__ = ("sent",)
-
-    def __init__(self) -> None:
-        self.sent = False
-
-
 class _NoResolver(AbstractResolver):
     """The client connects to addresses; whoever asks for a name has gone round the guard."""
 
@@ -179,14 +160,10 @@ class _NoResolver(AbstractResolver):
         return
 
 
-def _tracing() -> aiohttp.TraceConfig:
-    trace = aiohttp.TraceConfig()
-
-    async def sent(_session: object, context: Any, _headers: object) -> None:
-        context.trace_request_ctx.sent = True
-
-    trace.on_request_headers_sent.append(sent)
-    return trace
+@lru_cache(maxsize=256)
+def _limits(total_s: float, connect_s: float) -> aiohttp.ClientTimeout:
+    """aiohttp's own clock, because it is there anyway: one more around it costs a tenth of the call."""
+    return aiohttp.ClientTimeout(total=total_s, sock_connect=min(total_s, connect_s))
 
 
 @lru_cache(maxsize=4_096)
@@ -218,24 +195,18 @@ async def _read(response: aiohttp.ClientResponse) -> HttpAnswer:
     )
 
 
-def _timed_out(destination: Destination, timeout_s: float, began: _Progress) -> AttemptError:
-    if began.sent:
-        return NoAnswer(f"{destination.place} gave no whole answer within {timeout_s:g} s", error_class="timed-out")
-    return Unreachable(f"no connection to {destination.place} within {timeout_s:g} s", error_class="connection-failed")
-
-
-def _unreachable(destination: Destination, error: aiohttp.ClientConnectorError) -> Unreachable:
+def _trouble(destination: Destination, timeout_s: float, error: Exception) -> AttemptError:
+    """What aiohttp raised, told apart by whether the request can have arrived."""
+    place = destination.place
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return Unreachable(f"{destination.place}: {error.certificate_error}", error_class="tls-failed")
-    what = f"{destination.place}: {error.os_error}"
-    return Unreachable(
-        what, error_class="tls-failed" if isinstance(error, aiohttp.ClientSSLError) else "connection-failed"
-    )
-
-
-def _broken(destination: Destination, error: Exception, began: _Progress) -> AttemptError:
-    what = f"{destination.place}: {type(error).__name__}: {error}"
-    if isinstance(error, aiohttp.ConnectionTimeoutError) or not began.sent:
-        return Unreachable(what, error_class="connection-failed")
+        return Unreachable(f"{place}: {error.certificate_error}", error_class="tls-failed")
+    if isinstance(error, aiohttp.ClientConnectorError):
+        tls = isinstance(error, aiohttp.ClientSSLError)
+        return Unreachable(f"{place}: {error.os_error}", error_class="tls-failed" if tls else "connection-failed")
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return Unreachable(f"{place} took no connection in time", error_class="connection-failed")
+    if isinstance(error, TimeoutError):
+        return NoAnswer(f"{place} gave no whole answer within {timeout_s:g} s", error_class="timed-out")
     lost = isinstance(error, aiohttp.ClientConnectionError)
+    what = f"{place}: {type(error).__name__}: {error}"
     return NoAnswer(what, error_class="connection-lost" if lost else "answer-broken")

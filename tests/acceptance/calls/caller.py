@@ -11,7 +11,6 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from waterclock.workers.executors.building import executors_of
 from waterclock.workers.executors.port import Attempt
@@ -43,11 +42,9 @@ class Script:
         return answer
 
 
-def attempt(executor: dict[str, Any], number: int, payload: bytes = b'{"probe":true}') -> Attempt:
+def attempt(executor: str, number: int, payload: bytes = b'{"probe":true}') -> Attempt:
     run_id = f"acme:probe@20261118T110640Z~{number + 1}"
-    work = WorkRecord(
-        run_id, FIRE_AT, FIRE_AT, 1, "acme:probe", 1, Tier.HIGH, "default", "", payload, json.dumps(executor)
-    )
+    work = WorkRecord(run_id, FIRE_AT, FIRE_AT, 1, "acme:probe", 1, Tier.HIGH, "default", "", payload, executor)
     return Attempt(work, FIRE_AT, (1 << 48) + number)
 
 
@@ -60,7 +57,7 @@ def main(plan_path: str, outcomes_path: str) -> None:
     for at, calls in enumerate(plan["passes"]):
         if at:
             time.sleep(plan["rest_s"])
-        waiting = [attempt(call, number) for number, call in enumerate(calls)]
+        waiting = [attempt(json.dumps(call), number) for number, call in enumerate(calls)]
         of = {each.work.run_id: call for each, call in zip(waiting, calls, strict=True)}
         ended, running, until_s = 0, 0, time.monotonic() + _PASS_WITHIN_S
         while ended < len(calls) and time.monotonic() < until_s:
