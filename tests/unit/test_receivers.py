@@ -20,7 +20,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.executor_world import bench_of
 from waterclock.egress.signing import Secrets
+from waterclock.model.events import Outcome
+from waterclock.model.executor import HttpCall
 
 RECEIVERS = Path(__file__).parents[2] / "docs" / "receivers"
 SECRET = "whsec_" + b64encode(bytes(range(32))).decode()
@@ -34,7 +37,7 @@ class Receiver:
     """A receiver that runs, seen from a worker."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        self.url = url
 
     def call(
         self,
@@ -57,7 +60,7 @@ class Receiver:
             "Content-Type": "application/json",
             **{name.replace("_", "-"): value for name, value in changed.items()},
         }
-        request = urllib.request.Request(self._url, body, headers)  # noqa: S310 - a loopback address of our own
+        request = urllib.request.Request(self.url, body, headers)  # noqa: S310 - a loopback address of our own
         try:
             with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - the same
                 return answer.status, answer.read().decode()
@@ -138,6 +141,17 @@ def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def receiver(way: Receiver, request: pytest.FixtureRequest) -> tuple[Receiver, str]:
     """One for all tests of a language; each test has run ids of its own."""
     return way, f"default:{request.node.originalname.replace('_', '-')}@20261121T090000Z"
+
+
+def test_what_a_worker_sends_is_taken_and_its_repeat_changes_nothing(receiver: tuple[Receiver, str]) -> None:
+    to, _ = receiver
+    place = to.url.removeprefix("http://").rstrip("/")
+    with bench_of(egress={"allow": (place,)}, webhook={"secrets": {"default": SECRET}}) as worker:
+        ended = [worker.run(HttpCall(to.url), ORDER) for _ in range(2)]
+    assert [each.outcome for each in ended] == [Outcome.SUCCEEDED, Outcome.SUCCEEDED]
+    assert ended[0].result == ended[1].result, "the same run, so the same answer"
+    with bench_of(egress={"allow": (place,)}, webhook={"secrets": {"default": OTHER_SECRET}}) as stranger:
+        assert stranger.run(HttpCall(to.url), ORDER).outcome is Outcome.FAILED
 
 
 def test_a_repeat_of_a_key_is_answered_as_before_without_the_effect(receiver: tuple[Receiver, str]) -> None:
