@@ -1,77 +1,103 @@
-"""A receiver in which an effect happens once: ``python receiver.py <port> <database file>``; ``GET /`` counts effects.
+"""Receive calls of Waterclock so that each run takes effect once. Python's standard library alone.
 
-The check is ``take``. It needs a store that is kept as long as the effect itself, here SQLite because Python brings it.
-Verify the signature before (docs/executors.md).
+    python receiver.py 8099 whsec_...        # then: waterclock job create ... (see docs/receivers/README.md)
+
+The check is `receive`; what stands around it is a server to try it with. SQLite stands for your database: what matters
+is that key, fence, effect and answer are one transaction of it.
 """
 
+import base64
+import hmac
 import json
 import sqlite3
 import sys
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import time
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
-SCHEMA = "CREATE TABLE IF NOT EXISTS inbox (key TEXT PRIMARY KEY, fence INT, done INT DEFAULT 0);"
-SCHEMA += "CREATE TABLE IF NOT EXISTS effects (body TEXT);"
-Effect = Callable[[sqlite3.Connection, bytes], object]
-
-
-def take(path: str, key: str, fence: int, body: bytes, effect: Effect) -> int:
-    """The status to answer with: 200 it is done, now or before; 409 a newer attempt is at it."""
-    db = sqlite3.connect(path, timeout=10, isolation_level="IMMEDIATE")
-    try:
-        with db:  # 1. admit: from now on every older attempt is refused
-            db.execute("INSERT OR IGNORE INTO inbox (key, fence) VALUES (?, -1)", (key,))
-            newest, done = db.execute("SELECT fence, done FROM inbox WHERE key = ?", (key,)).fetchone()
-            if done or fence < newest:
-                return 200 if done else 409
-            db.execute("UPDATE inbox SET fence = ? WHERE key = ?", (fence, key))
-        with db:  # 2. effect and key in one transaction, if nobody newer has come meanwhile
-            mine = "UPDATE inbox SET done = 1 WHERE key = ? AND fence = ? AND done = 0"
-            if db.execute(mine, (key, fence)).rowcount == 0:
-                return 409
-            effect(db, body)
-        return 200
-    finally:
-        db.close()
+TABLES = """
+create table if not exists calls (key text primary key, fence integer not null, answer text);  -- no answer: not done
+create table if not exists invoices (number integer primary key, customer text not null);
+"""
+TOLERANCE_S = 300
 
 
-def keep(db: sqlite3.Connection, body: bytes) -> object:
-    """Your effect, in the same database; what fails here is undone, and a later attempt tries again."""
-    return db.execute("INSERT INTO effects VALUES (?)", (json.dumps(json.loads(body)),))
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Key and fence come in headers."""
-
-    path_of_db = ""
-
-    def do_POST(self) -> None:
-        """One callback."""
-        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        key, fence = self.headers.get("Idempotency-Key", ""), self.headers.get("Waterclock-Fence", "")
+def receive(
+    db: sqlite3.Connection, secret: str, headers: Mapping[str, str], body: bytes, now_s: float
+) -> tuple[int, str]:
+    """Status and body of the answer. `db` is in autocommit mode; `headers` may be looked up in lower case."""
+    if not is_signed(secret, headers, body, now_s):
+        return 401, "wrong signature"
+    key, fence = headers["webhook-id"], int(headers["waterclock-fence"])  # the key is the run id, in every attempt
+    with db:  # commits; if an error that we do not know comes out, nothing at all is stored
+        db.execute("begin immediate")  # from here on no other call is between these lines
+        seen_fence, answer = db.execute("select fence, answer from calls where key = ?", [key]).fetchone() or (0, None)
+        if answer is not None:
+            return 200, answer  # done before: the same answer, and no second effect
+        if fence < seen_fence:
+            return 409, "a newer attempt of this run was here"
+        # The fence stays also if the effect is refused: an older attempt that is still on its way must not come after.
+        db.execute("replace into calls values (?, ?, null)", [key, fence])
+        db.execute("savepoint effect")
         try:
-            status = take(self.path_of_db, key, int(fence), body, keep) if key and fence.isdigit() else 400
-        except ValueError:
-            status = 422
-        self._answer(status, b"")
+            answer = book_invoice(db, body)
+        except (ValueError, KeyError, TypeError) as error:
+            db.execute("rollback to effect")
+            return 422, f"not booked: {type(error).__name__}"
+        db.execute("update calls set answer = ? where key = ?", [answer, key])
+        return 200, answer
 
-    def do_GET(self) -> None:
-        """How many effects there are."""
-        db = sqlite3.connect(self.path_of_db)
-        (count,) = db.execute("SELECT count(*) FROM effects").fetchone()
-        db.close()
-        self._answer(200, str(count).encode())
 
-    def _answer(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+def is_signed(secret: str, headers: Mapping[str, str], body: bytes, now_s: float) -> bool:
+    """Standard Webhooks 1.0: `v1,<base64 of HMAC-SHA256>`, two of them while a secret is replaced."""
+    sent_at = headers.get("webhook-timestamp", "")
+    if not (sent_at.isascii() and sent_at.isdecimal()) or abs(now_s - int(sent_at)) > TOLERANCE_S:
+        return False
+    signed = f"{headers.get('webhook-id', '')}.{sent_at}.".encode() + body
+    mac = hmac.digest(base64.b64decode(secret.removeprefix("whsec_")), signed, "sha256")
+    right = b"v1," + base64.b64encode(mac)
+    given = headers.get("webhook-signature", "").encode().split(b" ")
+    return any(hmac.compare_digest(right, one) for one in given)
+
+
+def book_invoice(db: sqlite3.Connection, body: bytes) -> str:
+    """The effect, in the transaction of the check. Yours goes here."""
+    number = db.execute("insert into invoices (customer) values (?)", [json.loads(body)["customer"]]).lastrowid
+    return json.dumps({"invoice": number})
+
+
+def serve(port: int, secret: str, database: str) -> HTTPServer:
+    """A server on loopback; port 0: any that is free."""
+    db = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
+    db.executescript(TABLES)
+
+    class Calls(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(min(int(self.headers.get("content-length", 0)), 1 << 20))
+            try:
+                status, answer = receive(db, secret, self.headers, body, time.time())  # type: ignore[arg-type]
+            except (ValueError, KeyError, TypeError):
+                status, answer = 400, "a header is missing or no number"
+            self.send_response(status)
+            self.send_header("content-length", str(len(answer.encode())))
+            self.end_headers()
+            self.wfile.write(answer.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+        def version_string(self) -> str:
+            return "receiver"
+
+    class Server(HTTPServer):
+        def server_close(self) -> None:
+            super().server_close()
+            db.close()
+
+    return Server(("127.0.0.1", port), Calls)
 
 
 if __name__ == "__main__":
-    Handler.path_of_db = sys.argv[2]
-    first = sqlite3.connect(sys.argv[2])
-    first.executescript(SCHEMA)
-    first.close()
-    ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+    server = serve(int(sys.argv[1]), sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else ":memory:")
+    print(f"http://127.0.0.1:{server.server_port}/", flush=True)
+    server.serve_forever()
