@@ -11,6 +11,7 @@ before the command is decided, so such a command leaves no trace.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -84,7 +85,7 @@ class _Known:
         self.decided = dict(shard.decided)
         self.served: dict[str, KeyState] = {}
         """Intentions that this batch serves."""
-        self._served_keys_count = 0
+        self._new_keys: Counter[str] = Counter()
         first: dict[str, int] = {}
         for record, command in read:
             first.setdefault(command.job_id, ordinal(shard.generation, record.offset))
@@ -128,11 +129,11 @@ class _Known:
         if first is not None and is_repeat(first, place):
             check_body(first, intention)
             return first
-        self._shard.keys.check_room(state_key, self._served_keys_count)
+        self._shard.keys.check_room(state_key, self._new_keys)
         return None
 
     def serve(self, intention: Intention, state: KeyState) -> None:
-        self._served_keys_count += bool(state.key)
+        self._new_keys[split_job_id(state.job_id)[0]] += bool(state.key)
         self.served[intention.state_key] = state
 
 

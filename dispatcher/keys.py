@@ -9,20 +9,21 @@ at most 24 hours of append time before it. Memory holds that much or more, never
 slices, by the commands' stamps and never by a clock.
 
 The bounds. A key that somebody gave is a promise: it is never forgotten early, and where ``KEYS_MAX`` of them are kept
-a further command with a key is refused as busy. An id that stands in is a courtesy: it reaches back ``ID_OFFSETS``
+a further command with a key is refused as busy. One tenant may hold half of them, so that none locks the others out.
+An id that stands in is a courtesy: it reaches back ``ID_OFFSETS``
 offsets of the partition at most (a producer's repeats come within seconds), so a bulk load of jobs needs no memory.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from waterclock.model.document import KEY_MAX, spec_to_json
 from waterclock.model.errors import Busy, KeyReused, RequestError
 from waterclock.model.events import KeyState
-from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.ids import US_PER_S, Instant, split_job_id
 from waterclock.model.job import Command
 from waterclock.wire import codec
 from waterclock.wire.messages import ID_PREFIX, KEY_PREFIX, key_of_state
@@ -33,7 +34,7 @@ WITHIN_US = 24 * 3_600 * US_PER_S
 """So long after the first a repeat is one, by the brokers' append times."""
 
 KEYS_MAX = 200_000
-"""Keys of one shard, about 400 bytes each."""
+"""Keys of one shard, about 400 bytes each; one tenant's are at most half."""
 
 ID_OFFSETS = 100_000
 """How many offsets of its partition a command id reaches back."""
@@ -65,10 +66,14 @@ def intention_of(command: Command) -> Intention | None:
 
 
 def _body_hash(command: Command) -> bytes:
-    """Of what is asked for: who asks, when and why are no part of it. On-disk format, for 24 hours."""
+    """Of what is asked for: who asks, when and why are no part of it. On-disk format, for 24 hours.
+
+    Nor is the revision that it was asked of: a door that fills in the one that stands reads another one when the same
+    request is made again, after it was served.
+    """
     spec = b"" if command.spec is None else spec_to_json(command.spec)
     payload = b"-" if command.payload is None else b"+" + command.payload
-    head = f"{command.kind}|{command.expected_revision}|{len(spec)}|".encode()
+    head = f"{command.kind}|{len(spec)}|".encode()
     return blake2b(head + spec + payload, digest_size=16).digest()
 
 
@@ -98,6 +103,7 @@ class Keys:
         self._given: OrderedDict[str, bytes] = OrderedDict()
         self._standing_in: OrderedDict[str, bytes] = OrderedDict()
         """Ids apart from given keys, for they end sooner."""
+        self._given_by_tenant: Counter[str] = Counter()
         self.forgotten: list[str] = []
         """Keys of the state topic whose tombstones are still to be written, before anything else is."""
 
@@ -109,25 +115,33 @@ class Keys:
         value = self._of(state_key).get(state_key)
         return None if value is None else codec.decode_key_state(value)
 
-    def check_room(self, state_key: str, coming_count: int) -> None:
-        """Refuse one more given key where the bound is reached: Busy. ``coming_count``: new ones of this batch."""
+    def check_room(self, state_key: str, coming: Counter[str]) -> None:
+        """Refuse one more given key where a bound is reached: Busy. ``coming``: new ones of this batch, by tenant."""
         kept = self._of(state_key)
-        if kept is self._given and state_key not in kept and len(kept) + coming_count >= KEYS_MAX:
-            raise Busy(
-                f"{KEYS_MAX} idempotency keys of the last 24 hours are kept for this partition, the most there may be",
-                pointer="/idempotency_key",
-                hint="Try again later, or send it without a key where a repeat would do no harm",
-            )
+        if kept is not self._given or state_key in kept:
+            return
+        if len(kept) + coming.total() >= KEYS_MAX:
+            _refuse_as_busy(f"{KEYS_MAX} idempotency keys", "the most there may be")
+        tenant = _tenant_of(state_key)
+        if self._given_by_tenant[tenant] + coming[tenant] >= KEYS_MAX // 2:
+            _refuse_as_busy(f"{KEYS_MAX // 2} idempotency keys of {tenant}", "the most that one tenant may have")
 
     def keep(self, state_key: str, value: bytes) -> None:
         """Put a served intention, as its state topic holds it, behind all others."""
         kept = self._of(state_key)
+        if kept is self._given and state_key not in kept:
+            self._given_by_tenant[_tenant_of(state_key)] += 1
         kept[state_key] = value
         kept.move_to_end(state_key)
 
     def drop(self, state_key: str) -> None:
         """Forget one: its tombstone stands in the state topic."""
-        self._of(state_key).pop(state_key, None)
+        kept = self._of(state_key)
+        if kept.pop(state_key, None) is not None and kept is self._given:
+            tenant = _tenant_of(state_key)
+            self._given_by_tenant[tenant] -= 1
+            if not self._given_by_tenant[tenant]:
+                del self._given_by_tenant[tenant]
 
     def expire(self, offset: int, stamp_at: Instant) -> None:
         """Forget what no command from this place on can repeat, in a slice; not before the last one is written."""
@@ -138,11 +152,24 @@ class Keys:
                 state_key, value = next(iter(kept.items()))
                 if not _is_over(codec.decode_key_state(value), offset, stamp_at):
                     break
-                del kept[state_key]
+                self.drop(state_key)
                 self.forgotten.append(state_key)
 
     def _of(self, state_key: str) -> OrderedDict[str, bytes]:
         return self._given if state_key.startswith(KEY_PREFIX) else self._standing_in
+
+
+def _tenant_of(state_key: str) -> str:
+    """``key/<tenant>:<name>/<hash>``, as ``key_of_state`` writes it; neither of the two holds a slash or a colon."""
+    return split_job_id(state_key.split("/", 2)[1])[0]
+
+
+def _refuse_as_busy(what: str, why: str) -> NoReturn:
+    raise Busy(
+        f"{what} of the last 24 hours are kept for this partition, {why}",
+        pointer="/idempotency_key",
+        hint="Try again later, or send it without a key where a repeat would do no harm",
+    )
 
 
 def _is_over(state: KeyState, offset: int, stamp_at: Instant) -> bool:

@@ -212,7 +212,7 @@ def test_a_key_that_is_over_and_served_again_in_the_same_round_is_kept() -> None
 
 
 def test_at_the_bound_a_further_key_is_refused_as_busy_and_none_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys, "KEYS_MAX", 3)
+    monkeypatch.setattr(keys, "KEYS_MAX", 6)
     world = one_shard()
     for number in range(5):
         world.command(CommandKind.TRIGGER, "t:j", idempotency_key=f"k{number}", answer=True)
@@ -225,6 +225,41 @@ def test_at_the_bound_a_further_key_is_refused_as_busy_and_none_is_forgotten(mon
     world.command(CommandKind.TRIGGER, "t:j", idempotency_key="k3", answer=True)
     world.run(1, step_s=0.5)
     assert verdicts(world)[-1] == "applied"
+
+
+def test_a_tenant_that_holds_half_of_the_keys_locks_nobody_else_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "KEYS_MAX", 8)
+    world = one_shard()
+    world.command(CommandKind.CREATE, "u:j", LATER)
+    for number in range(3):
+        world.command(CommandKind.TRIGGER, "t:j", idempotency_key=f"a{number}", answer=True)
+    world.run(1)
+    world.crash()
+    world.run(10)
+    for number in range(3):
+        world.command(CommandKind.TRIGGER, "t:j", idempotency_key=f"b{number}", answer=True)
+    for number in range(5):
+        world.command(CommandKind.TRIGGER, "u:j", idempotency_key=f"c{number}", answer=True)
+    world.run(1)
+    assert verdicts(world) == [*["applied"] * 4, *["refused"] * 2, *["applied"] * 4, "refused"]
+    assert {answer.problem for answer in answers(world)} == {"", "busy"}
+    world.clock.advance(DAY_US + 3_600 * US_PER_S)
+    world.command(CommandKind.TRIGGER, "t:j", answer=True)
+    world.command(CommandKind.TRIGGER, "t:j", idempotency_key="d", answer=True)
+    world.run(1, step_s=0.5)
+    assert verdicts(world)[-2:] == ["applied", "applied"]
+    assert set(world.dispatcher._shards[0].keys._given_by_tenant) == {"t"}
+
+
+def test_the_revision_that_it_was_asked_of_is_no_part_of_the_request() -> None:
+    world = one_shard()
+    world.command(CommandKind.UPDATE, "t:j", every(60), expected_revision=0, idempotency_key="k", answer=True)
+    world.run(1)
+    (applied,) = answers(world)
+    for revision in (applied.revision, applied.revision + 1):
+        world.command(CommandKind.UPDATE, "t:j", every(60), expected_revision=revision, idempotency_key="k")
+    world.run(1)
+    assert verdicts(world) == ["applied", "repeated", "repeated"]
 
 
 def test_an_id_that_stands_in_reaches_back_a_bounded_way_and_a_key_all_24_hours(
