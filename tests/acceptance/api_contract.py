@@ -46,7 +46,7 @@ class Size(NamedTuple):
     cases: int
 
 
-WHOLE = Size(5_600)
+WHOLE = Size(6_000)
 SHORT = Size(220)
 
 
