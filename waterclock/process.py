@@ -16,9 +16,9 @@ from typing import Protocol
 
 from waterclock.clock import SystemClock
 from waterclock.log.kafka import KafkaLog
-from waterclock.model.errors import BackendDown
+from waterclock.model.errors import BackendDown, RequestError
 from waterclock.role import Role
-from waterclock.settings import Settings
+from waterclock.settings import Settings, load_settings
 from waterclock.store.access import driver_options
 from waterclock.store.cassandra import CassandraStore
 from waterclock.telemetry import Logger, announce_ready, configure_logging
@@ -67,15 +67,21 @@ def run_role(
 ) -> None:
     """Run one role until it is told to stop: build it (waiting for its backends), step it, drain it, close it.
 
-    ``niceness``: what waits for nobody (history) yields the processor to what fires and runs.
+    ``niceness``: what waits for nobody (history) yields the processor to what fires and runs. Settings that cannot be,
+    and a keyspace that is another release's, end the process with 2 and one line that says so.
     """
     os.nice(niceness)
-    settings = settings or Settings()
-    log = configure_logging(role, settings.instance_of(role), level=settings.log_level)
+    log = configure_logging(role)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: _ask_to_stop(stop))
-    core = _built(build, settings, stop, log)
+    try:
+        settings = settings or load_settings()
+        log = configure_logging(role, settings.instance_of(role), level=settings.log_level)
+        core = _built(build, settings, stop, log)
+    except RequestError as error:
+        log.error("not started", cause=str(error))
+        raise SystemExit(2) from None
     if core is None:
         return
     _spare_the_collector()

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.servers import free_port
 from waterclock.stack.java import find_java
 from waterclock.stack.kafka_server import Doors
-from waterclock.stack.servers import Server, launch_cassandra, launch_kafka
+from waterclock.stack.servers import Server, find_kit, launch_cassandra, launch_kafka
 
 STORE_WORD = "changeit"
 ROLES = ("dispatcher", "worker", "retry-router", "recorder", "intake", "api", "operator", "producer")
@@ -71,11 +71,12 @@ class LockedServers:
         text = text.replace("TRUSTSTORE", str(self.certificate.truststore))
         doors = Doors(text, self.users, self.client("admin"))
         self._servers: list[Server] = []
+        kit = find_kit()._replace(quick=True)
         try:
             self.cassandra = self._started(
-                launch_cassandra(folder / "cassandra", port=free_port(), overrides=self._cassandra())
+                launch_cassandra(folder / "cassandra", port=free_port(), overrides=self._cassandra(), kit=kit)
             )
-            self.kafka = self._started(launch_kafka(folder / "kafka", port=free_port(), doors=doors))
+            self.kafka = self._started(launch_kafka(folder / "kafka", port=free_port(), doors=doors, kit=kit))
             for server in self._servers:
                 server.wait_ready()
         except BaseException:

@@ -16,6 +16,7 @@ from tests.conftest import fresh_name
 from waterclock import cli
 from waterclock.clock import SystemClock
 from waterclock.clusters import doctor_clocks
+from waterclock.log import kafka_cluster
 from waterclock.log.kafka import KafkaLog
 from waterclock.model.events import Heartbeat
 from waterclock.model.zones import TZDATA_VERSION
@@ -152,6 +153,7 @@ def test_an_open_transaction_that_holds_readers_back_is_named(
 
 
 def test_nobody_at_home_ends_with_5(waterclock: Any, monkeypatch) -> None:
+    monkeypatch.setattr(kafka_cluster, "_TIMEOUT_S", 1.0)
     monkeypatch.setenv("WATERCLOCK_KAFKA__BOOTSTRAP", "127.0.0.1:1")
     code, rows, _ = waterclock("doctor")
     assert code == 5

@@ -54,7 +54,7 @@ def test_help_names_every_command_and_loads_none_of_what_they_need():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
-    for name in ("job", "run", "worker", "cron", "topics", "lag", "up", "down", "status", "logs"):
+    for name in ("job", "run", "worker", "cron", "topics", "lag", "init", "doctor", "up", "down", "status", "logs"):
         assert f" {name} " in done.stdout
 
 

@@ -49,8 +49,8 @@ def init(
 ) -> None:
     """Make what is missing on Kafka and Cassandra: topics, rights (where there is an authorizer), tables.
 
-    What exists is kept as it is; where it differs from the plan, that is said. Exit code 1: with a
-    difference that Waterclock cannot live with.
+    What exists is kept as it is; where it differs from the plan, that is said. Exit code 1: one of the differences is
+    such that Waterclock cannot live with it.
     """
     settings = load_settings() if plan else here()
     wanted = plan_of(settings)

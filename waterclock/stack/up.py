@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Mapping
 
 from waterclock.clock import SystemClock
+from waterclock.clusters.plan import Plan, plan_of
 from waterclock.log.kafka_topics import ensure_topics
 from waterclock.settings import Settings
 from waterclock.store.access import driver_options
 from waterclock.store.migrate import migrate, migrations
-from waterclock.wire.names import Names, topic_specs
 
 from . import cassandra_server, kafka_server
 from .banner import machine, other_port, where_to_look
@@ -38,8 +38,6 @@ from .trouble import StackTrouble
 _WORKER_DRAIN_S = 3.0
 # Those who never touch the store start while Cassandra, which takes longest, is still on its way.
 _NEEDS = {f"waterclock.{role}": frozenset({"kafka"}) for role in ("workers", "retry_router", "intake")}
-_BROKER_DEFAULT = -1
-"""Replication of topics on a cluster that is not ours: as its operators decided."""
 
 Say = Callable[[str], None]
 
@@ -233,13 +231,19 @@ class Up:
 
     def _make_topics(self) -> str:
         self._fixed.add("kafka")
-        settings = self._settings
-        pools = sorted({*settings.pools, settings.worker.pool})
-        specs = topic_specs(Names(settings.kafka.prefix), settings.partitions, pools, settings.intake.tenants)
-        copies = 1 if self._own_kafka else settings.kafka.replication or _BROKER_DEFAULT
-        extra = settings.kafka.properties
-        made = ensure_topics(self._where().bootstrap, specs, replication_factor=copies, extra=extra)
+        settings, plan = self._settings, self._plan(alone=self._own_kafka)
+        specs, extra = plan.topics, settings.kafka.properties
+        made = ensure_topics(self._where().bootstrap, specs, replication_factor=plan.replication, extra=extra)
         return f"topics {len(specs)}/{len(specs)} ({len(made)} made, {settings.partitions} partitions each)"
+
+    def _plan(self, *, alone: bool) -> Plan:
+        """``alone``: on one server of ours; what is asked for somebody's cluster cannot be had there."""
+        settings = self._settings
+        if not alone:
+            return plan_of(settings)
+        kafka = settings.kafka.model_copy(update={"replication": 1, "min_insync": 0})
+        cassandra = settings.cassandra.model_copy(update={"replication": 1})
+        return plan_of(settings.model_copy(update={"production": False, "kafka": kafka, "cassandra": cassandra}))
 
     def _run_schema(self) -> str:
         self._fixed.add("cassandra")
@@ -249,7 +253,7 @@ class Up:
             where.cassandra_port,
             cassandra.keyspace,
             SystemClock(),
-            replication=cassandra.replication,
+            replication=self._plan(alone=self._own_cassandra).keyspace_replication,
             local_dc=cassandra.local_dc,
             options=driver_options(cassandra),
         )
