@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import socket
+import string
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import formatdate
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
+from waterclock.workers.executors import grpc_call, http_call
 
 from tests.unit.executor_world import CLOCK, SECRET, Bench, RawTarget, Target, attempt_of, bench_of
 from waterclock.egress.signing import Secrets
 from waterclock.model.errors import AttemptError, RequestError
 from waterclock.model.events import Outcome
-from waterclock.model.executor import HttpCall
+from waterclock.model.executor import GrpcCall, HttpCall
+from waterclock.model.executor_document import executor_from_document
 from waterclock.model.ids import US_PER_S
 
 OTHER = "whsec_" + base64.b64encode(b"another secret of some length 01").decode()
@@ -306,3 +313,77 @@ def test_signing_needs_the_secret_by_name() -> None:
     with pytest.raises(AttemptError):
         Secrets({}).signature("billing", "id", 1, b"")
     assert Secrets({}).signature("", "id", 1, b"") == ""
+
+
+_NAMES = st.one_of(
+    st.text(string.ascii_letters + string.digits + "-_.!", min_size=1, max_size=12),
+    st.sampled_from(
+        [
+            "User-Agent",
+            "Cookie",
+            "Accept-Encoding",
+            "TE",
+            "Expect",
+            "Upgrade",
+            "Keep-Alive",
+            "Trailer",
+            "traceparent",
+            "Host",
+            "Connection",
+            "ce_id",
+            "Content-Type",
+            "Authorization",
+            "idempotency-key",
+            "webhook-id",
+            "waterclock-fence",
+            "proxy-authorization",
+            "X-Team",
+        ]
+    ),
+)
+_OPTIONAL = st.dictionaries(_NAMES, st.text(string.printable[:95], max_size=8), max_size=3)
+
+
+@given(_OPTIONAL)
+def test_whatever_headers_the_door_takes_the_worker_takes(headers: dict[str, str]) -> None:
+    calls = {"http": {"url": "https://a.example", "headers": headers}}
+    calls["grpc"] = {"target": "a.example:443", "method": "a.B/C", "metadata": headers}
+    for word, document in calls.items():
+        try:
+            call = executor_from_document(word, document)
+        except RequestError:
+            continue
+        if isinstance(call, HttpCall):
+            http_call._checked(call.headers)
+        elif isinstance(call, GrpcCall):
+            grpc_call._checked(call.metadata)
+
+
+@pytest.mark.parametrize("name", ["User-Agent", "cookie", "TE", "Upgrade", "Expect", "Keep-Alive", "Trailer"])
+def test_a_header_that_every_call_would_be_refused_for_is_refused_at_the_door(name: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        executor_from_document("http", {"url": "https://a.example", "headers": {name: "x"}})
+    assert refused.value.pointer == f"/http/headers/{name}"
+
+
+class TwoAddresses:
+    """The first one takes no connection, the second one is the target's."""
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        return ["127.0.0.2", "127.0.0.1"]
+
+
+def test_an_address_that_is_silent_leaves_time_for_the_next_one(target: Target) -> None:
+    with contextlib.ExitStack() as held:
+        deaf = held.enter_context(socket.socket())
+        deaf.bind(("127.0.0.2", target.port))
+        deaf.listen(0)
+        for _ in range(3):  # the queue of connections is full now: whoever comes next gets no answer at all
+            waiting = held.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(("127.0.0.2", target.port))
+        allow = (f"two.example:{target.port}", target.place, f"127.0.0.2:{target.port}")
+        bench = held.enter_context(bench_of(TwoAddresses(), egress={"allow": allow, "connect_timeout_s": 0.3}))
+        ended = bench.run(HttpCall(f"http://two.example:{target.port}/", timeout_s=15.0))
+    assert (ended.outcome, ended.error_message) == (Outcome.SUCCEEDED, "")
+    assert len(target.arrivals) == 1

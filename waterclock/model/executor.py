@@ -24,6 +24,33 @@ _KEPT_MAX = 1_024
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 """Names and values, in order: headers, metadata."""
 
+_SET_BY_US = frozenset(
+    [
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "cookie",
+        "expect",
+        "host",
+        "idempotency-key",
+        "keep-alive",
+        "te",
+        "traceparent",
+        "tracestate",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "user-agent",
+    ]
+)
+_SET_BY_US_BEGIN = ("webhook-", "waterclock-", "ce_", "ce-", "proxy-", "grpc-")
+
+
+def is_set_by_us(name: str) -> bool:
+    """Whether a header is Waterclock's or the transport's to set. For the door and the worker: both refuse the same."""
+    low = name.lower()
+    return low in _SET_BY_US or low.startswith(_SET_BY_US_BEGIN)
+
 
 @dataclass(frozen=True, slots=True)
 class HttpCall:

@@ -13,7 +13,17 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from .errors import RequestError
-from .executor import Executor, GrpcCall, HttpCall, KafkaRecord, Pairs, ShellCommand, executor_to_json, executor_word
+from .executor import (
+    Executor,
+    GrpcCall,
+    HttpCall,
+    KafkaRecord,
+    Pairs,
+    ShellCommand,
+    executor_to_json,
+    executor_word,
+    is_set_by_us,
+)
 from .ids import US_PER_S
 from .time_text import format_duration, parse_duration
 
@@ -35,8 +45,6 @@ _SECRET = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
 _TARGET = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>\d{1,5})\Z")
 _GRPC_METHOD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,199}/[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
-_OURS = ("host", "content-length", "transfer-encoding", "connection", "idempotency-key", "traceparent", "tracestate")
-_OURS_BEGIN = ("webhook-", "waterclock-", "ce_", "ce-", "proxy-", "grpc-")
 
 
 def executor_from_document(word: str, document: object) -> Executor:
@@ -134,7 +142,7 @@ class _Part:
             where = f"{key}/{str(each)[:80].replace('~', '~0').replace('/', '~1')}"
             if not isinstance(each, str) or not name.match(each):
                 self.refuse(where, f"{_shown(each)} is not a name", "Letters, digits and hyphens, at most 100")
-            if each.lower() in _OURS or each.lower().startswith(_OURS_BEGIN):
+            if is_set_by_us(each):
                 self.refuse(where, f"{each} is set by Waterclock or by the transport", "Choose another name")
             if each.lower() in seen:
                 self.refuse(where, f"{each} is given twice", "Names differ in more than case")

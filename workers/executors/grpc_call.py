@@ -14,7 +14,7 @@ from typing import Any
 
 from waterclock.egress.grpc_client import GrpcClient, GrpcRequest
 from waterclock.model.errors import AttemptError
-from waterclock.model.executor import GrpcCall, Pairs
+from waterclock.model.executor import GrpcCall, Pairs, is_set_by_us
 from waterclock.model.time_text import format_rfc3339
 
 from . import ending
@@ -23,7 +23,6 @@ from .port import Attempt, EndedAttempt
 
 _NAME = re.compile(r"[a-z0-9_.-]{1,100}\Z")
 _VALUE = re.compile(r"[\x20-\x7e]*\Z")
-_OURS_BEGIN = ("waterclock-", "grpc-", "idempotency-key")
 _KEPT_BYTES = 4 * 1024
 
 
@@ -57,7 +56,7 @@ def _checked(metadata: Pairs) -> Pairs:
     for name, value in metadata:
         if not _NAME.match(name) or not _VALUE.match(value) or name.endswith("-bin"):
             raise AttemptError(f"metadata {name[:40]!a} is not one line of plain text", error_class="executor-refused")
-        if name.startswith(_OURS_BEGIN):
+        if is_set_by_us(name):
             raise AttemptError(f"metadata {name[:40]!a} is set by us: leave it out", error_class="executor-refused")
     return metadata
 

@@ -22,7 +22,7 @@ from waterclock.clock import Clock
 from waterclock.egress.http_client import HttpAnswer, HttpClient, HttpRequest
 from waterclock.egress.signing import Secrets
 from waterclock.model.errors import AttemptError
-from waterclock.model.executor import HttpCall, Pairs, executor_label
+from waterclock.model.executor import HttpCall, Pairs, executor_label, is_set_by_us
 from waterclock.model.ids import US_PER_S
 from waterclock.model.time_text import format_rfc3339
 
@@ -35,9 +35,6 @@ _THROTTLED = frozenset({429, 502, 503, 504})
 _GONE = 410
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}\Z")
 _VALUE = re.compile(r"[\x20-\x7e]*\Z")
-_OURS = frozenset({"host", "content-length", "idempotency-key", "user-agent", "accept-encoding", "cookie"})
-_HOP = frozenset({"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect"})
-_OURS_BEGIN = ("webhook-", "waterclock-", "proxy-")
 _TRACE_BYTES = 1_024
 
 
@@ -118,8 +115,7 @@ def _checked(headers: Pairs) -> dict[str, str]:
     for name, value in headers:
         if not _NAME.match(name) or not _VALUE.match(value):
             raise AttemptError(f"header {name[:40]!a} is not one line of plain text", error_class="executor-refused")
-        low = name.lower()
-        if low in _OURS or low in _HOP or low.startswith(_OURS_BEGIN):
+        if is_set_by_us(name):
             raise AttemptError(f"header {name[:40]!a} is set by us: leave it out", error_class="executor-refused")
     return dict(headers)
 
