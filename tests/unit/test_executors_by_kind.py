@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 
 import pytest
+from waterclock.workers.executors.building import executors_of
 
-from tests.unit.executor_world import Bench, attempt_of, bench_of
-from waterclock.app import Context
+from tests.unit.executor_world import BOUND_S, CLOCK, Bench, attempt_of, bench_of
+from waterclock.app import App, Context
 from waterclock.model.events import Outcome
 from waterclock.model.executor import HttpCall, KafkaRecord, ShellCommand
+from waterclock.settings import Settings
 
 
 @pytest.fixture
@@ -74,6 +77,24 @@ def test_a_job_writes_to_no_topic_that_the_worker_was_not_told_to_let_it(bench: 
     ended = bench.run(KafkaRecord("payments"))
     assert (ended.outcome, ended.error_class, ended.emitted) == (Outcome.FAILED, "executor-refused", ())
     assert "kafka_records.allow" in ended.error_message
+
+
+def test_a_question_to_a_broker_that_is_away_holds_up_no_other_call() -> None:
+    answered = threading.Event()
+    settings = Settings(kafka_records={"allow": ("payments",)})
+    executors = executors_of(App(), settings, CLOCK, lambda _: answered.wait(BOUND_S))
+    try:
+        executors.submit([attempt_of(KafkaRecord("payments"))])
+        executors.submit([attempt_of(HttpCall("https://127.0.0.1/"), number=1)])
+        executors.wait(1, BOUND_S)
+        (first,) = executors.take_ended()
+        answered.set()
+        executors.wait(1, BOUND_S)
+        (second,) = executors.take_ended()
+    finally:
+        answered.set()
+        executors.stop(4.0)
+    assert (first.error_class, second.outcome) == ("egress-refused", Outcome.SUCCEEDED)
 
 
 def test_jobs_write_no_records_by_a_worker_that_was_told_nothing() -> None:

@@ -7,6 +7,7 @@ that a handler which blocks its loop holds up no call.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from waterclock.clock import Clock
@@ -85,7 +86,8 @@ class ExecutorsByKind:
         if isinstance(executor, GrpcCall):
             return await self._grpc.serve(attempt, executor)
         if isinstance(executor, KafkaRecord):
-            return self._kafka.serve(attempt, executor)
+            # It may ask the broker whether the topic exists: the loop of all calls, and of their time-outs, goes on.
+            return await asyncio.to_thread(self._kafka.serve, attempt, executor)
         return await self._shell.serve(attempt, executor)
 
     async def _close(self) -> None:
