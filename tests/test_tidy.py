@@ -111,6 +111,8 @@ def test_tests_import_roles_by_their_installed_names() -> None:
         ("confluent_kafka", r"waterclock/(log/kafka|stack/)"),
         ("croniter", r"waterclock/model/cron"),
         ("fastavro", r"waterclock/wire/"),
+        # Whoever calls foreign systems by another way than the guarded one would not be stopped.
+        ("aiohttp", r"waterclock/egress/"),
     ],
 )
 def test_a_driver_is_known_in_its_home_alone(library: str, home: str) -> None:
