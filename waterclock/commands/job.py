@@ -16,8 +16,8 @@ from waterclock.model.document import spec_from_document, spec_to_document
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.ids import US_PER_S, Instant, make_run_id
 from waterclock.model.job import CommandKind, JobSpec, JobStatus, Once
-from waterclock.model.schedule import fires_between
 from waterclock.model.time_text import format_rfc3339, parse_duration
+from waterclock.model.upcoming import upcoming
 from waterclock.serving import warning_for, who_serves
 from waterclock.settings import Settings, load_settings
 from waterclock.store.port import JobRow, Reading
@@ -30,7 +30,6 @@ from .output import Format, OutputOption, say, show_one, show_rows
 app = typer.Typer(add_completion=False, help="Define, look at and change jobs.", no_args_is_help=True)
 
 _NEXT_FIRES = 5
-_YEARS_50_US = 50 * 366 * 86_400 * 1_000_000
 _PAGE_MAX = 500
 
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="A name, or <tenant>:<name>")]
@@ -77,7 +76,7 @@ def create(
     if dry_run:
         now = SystemClock().now()
         anchor_at = getattr(spec.schedule, "start_at", None) or now
-        fires = fires_between(spec.schedule, anchor_at, now, now + _YEARS_50_US, _NEXT_FIRES, job_id=job_id)
+        fires = upcoming(spec, JobStatus.ACTIVE, anchor_at, now, _NEXT_FIRES, job_id=job_id)
         show_one({"job": job_id, **spec_to_document(spec), "next_fires": [format_rfc3339(f) for f in fires]}, output)
         say("dry run: nothing was sent")
         return
@@ -239,10 +238,7 @@ def _line(store: Reading, job_id: str) -> dict[str, Any] | None:
 
 
 def _next_fires(row: JobRow, count: int) -> list[Instant]:
-    if row.status is not JobStatus.ACTIVE:
-        return []
-    now = SystemClock().now()
-    return fires_between(row.spec.schedule, row.anchor_at, now, now + _YEARS_50_US, count, job_id=row.job_id)
+    return upcoming(row.spec, row.status, row.anchor_at, SystemClock().now(), count, job_id=row.job_id)
 
 
 def _json_or_text(text: str) -> Any:
