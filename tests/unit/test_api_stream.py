@@ -15,13 +15,16 @@ from typing import Any, Self
 import pytest
 
 from tests.unit.api_world import JOB, ApiWorld, bearer, until
-from waterclock.api import serving, stream
+from waterclock.api import keys, serving, stream
+from waterclock.api.answers import Answers
+from waterclock.api.keyring import Caller
 from waterclock.api.problems import Problem
 from waterclock.api.tail import Seen
 from waterclock.api.watchers import QUEUE_MAX, Watchers
-from waterclock.model.events import EventKind, RunEvent
+from waterclock.model.events import Answered, CommandVerdict, EventKind, RunEvent
 
 JOBS = "/api/v1/jobs"
+OPEN = Caller("default", "admin")
 
 
 class Served(ApiWorld):
@@ -187,12 +190,69 @@ def test_a_dropped_client_is_told_where_to_go_on() -> None:
     async def story() -> list[bytes]:
         with ApiWorld() as world:
             watcher = world.services.watchers.add("default")
-            watcher.lost = True
-            return [part async for part in stream._told(world.services, watcher, {0: 7})]
+            watcher.lost, watcher.positions = True, {0: 8}
+            return [part async for part in stream._told(world.services, OPEN, watcher, {0: 7})]
 
     last = asyncio.run(story())[-1].decode()
     assert "event: dropped" in last
     assert "id: 0:7" in last
+
+
+def test_a_mark_of_topics_that_were_made_again_is_a_gap_and_not_silence_for_ever() -> None:
+    async def story() -> list[bytes]:
+        with ApiWorld() as world:
+            watcher = world.services.watchers.add("default")
+            watcher.closed, watcher.positions = True, {0: 8}
+            return [part async for part in stream._told(world.services, OPEN, watcher, {0: 10**17})]
+
+    told = b"".join(asyncio.run(story())).decode()
+    assert "event: gap" in told
+    assert "id: 0:7" in told
+
+
+def test_one_key_cannot_take_every_stream() -> None:
+    watchers = Watchers(8)
+    for _ in range(2):
+        watchers.add("acme", key="greedy")
+    with pytest.raises(Problem):
+        watchers.add("acme", key="greedy")
+    watchers.add("acme", key="modest")
+
+
+def test_the_stream_of_a_key_that_was_revoked_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "_KEEP_ALIVE_S", 0.0)
+    monkeypatch.setattr("waterclock.api.keyring.KEPT_S", 0.0)
+
+    async def story() -> list[bytes]:
+        with ApiWorld() as world:
+            token = keys.read_token(world.key())
+            assert token is not None
+            kept = world.store.key(token.prefix)
+            assert kept is not None
+            caller = Caller("default", "read", token.prefix)
+            watcher = world.services.watchers.add("default")
+            told = stream._told(world.services, caller, watcher, {})
+            parts = [await anext(told), await anext(told)]
+            world.store.put_key(kept._replace(revoked_at=world.clock.now()))
+            async with asyncio.timeout(10):
+                return parts + [part async for part in told]
+
+    last = asyncio.run(story())[-1].decode()
+    assert "event: closing" in last
+    assert "the key is no longer good" in last
+
+
+def test_an_answer_reaches_only_who_sent_that_command_for_that_job() -> None:
+    async def story() -> tuple[bool, bool]:
+        answers = Answers()
+        future = answers.expect("acme:a", "api-1")
+        foreign = Answered("api-1", 7, CommandVerdict.REPEATED, 1)
+        answers.settle("globex:b", foreign, 0)
+        was_settled = future.done() or answers.recent("acme:a", "api-1") is not None
+        answers.settle("acme:a", foreign, 0)
+        return was_settled, future.done()
+
+    assert asyncio.run(story()) == (False, True)
 
 
 def test_a_head_that_does_not_come_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:

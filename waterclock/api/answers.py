@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from typing import TypeAlias
 
 from waterclock.model.events import Answered, Revised
 from waterclock.model.ids import Instant
@@ -15,13 +16,18 @@ from waterclock.model.ids import Instant
 RECENT_MAX = 20_000
 STAMPS_MAX = 5_000
 
+_Place: TypeAlias = tuple[str, str]
+"""(job id, command id). The job too: a sender on job-events chooses its own command ids, and could choose another's."""
+
 
 class Answers:
     """Belongs to the event loop."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, asyncio.Future[Answered]] = {}
-        self._recent: OrderedDict[str, Answered] = OrderedDict()
+        self._waiting: dict[_Place, asyncio.Future[Answered]] = {}
+        self._recent: OrderedDict[_Place, tuple[Instant, Answered]] = OrderedDict()
+        self.forgotten_until: Instant = 0
+        """Answers that came up to this instant may have been forgotten."""
         self._stamps: OrderedDict[tuple[str, int], Instant] = OrderedDict()
 
     @property
@@ -29,29 +35,30 @@ class Answers:
         """How many wait."""
         return len(self._waiting)
 
-    def expect(self, command_id: str) -> asyncio.Future[Answered]:
+    def expect(self, job_id: str, command_id: str) -> asyncio.Future[Answered]:
         """A future for the answer to this command; call it before the command is sent, and ``forget`` at the end."""
         future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
-        self._waiting[command_id] = future
+        self._waiting[job_id, command_id] = future
         return future
 
-    def forget(self, command_id: str) -> None:
+    def forget(self, job_id: str, command_id: str) -> None:
         """Nobody waits for it any more."""
-        self._waiting.pop(command_id, None)
+        self._waiting.pop((job_id, command_id), None)
 
-    def settle(self, answer: Answered) -> None:
+    def settle(self, job_id: str, answer: Answered, now: Instant) -> None:
         """An answer came."""
-        future = self._waiting.get(answer.command_id)
+        future = self._waiting.get((job_id, answer.command_id))
         if future is not None and not future.done():
             future.set_result(answer)
-        self.keep(answer)
+        self.keep(job_id, answer, now)
 
-    def keep(self, answer: Answered) -> None:
+    def keep(self, job_id: str, answer: Answered, now: Instant) -> None:
         """Remember an answer, for those who ask later."""
-        self._recent[answer.command_id] = answer
-        self._recent.move_to_end(answer.command_id)
+        place = job_id, answer.command_id
+        self._recent[place] = now, answer
+        self._recent.move_to_end(place)
         while len(self._recent) > RECENT_MAX:
-            self._recent.popitem(last=False)
+            _, (self.forgotten_until, _) = self._recent.popitem(last=False)
 
     def revised(self, job_id: str, revised: Revised) -> None:
         """A revision was made; it comes in the same transaction as its answer, and before it."""
@@ -63,6 +70,7 @@ class Answers:
         """The stamp of a revision that was made lately: with it a new job is known without asking the store."""
         return self._stamps.get((job_id, revision))
 
-    def recent(self, command_id: str) -> Answered | None:
+    def recent(self, job_id: str, command_id: str) -> Answered | None:
         """The answer, if it came lately."""
-        return self._recent.get(command_id)
+        kept = self._recent.get((job_id, command_id))
+        return kept[1] if kept else None

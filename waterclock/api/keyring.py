@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from waterclock.clock import Clock
+from waterclock.model.errors import BackendDown
 from waterclock.store.port import Access, ApiKey
 
 from . import keys
@@ -84,6 +85,16 @@ class Keyring:
                 return True
             self._closed_until_s = now_s + KEPT_S
         return False
+
+    async def still_opens(self, caller: Caller) -> bool:
+        """Whether who was let in would be let in again: for what outlasts a request. True while the store is away."""
+        try:
+            if not caller.key:
+                return await self.is_open()
+            key = await self._key(caller.key)
+        except (BackendDown, Problem):
+            return True  # asked again soon
+        return key is not None and keys.in_force(key, self._clock.now())
 
     async def _key(self, prefix: str) -> ApiKey | None:
         now_s = self._clock.monotonic_s()

@@ -41,11 +41,11 @@ async def show_operation(operation_id: str, services: Held, caller: Reader) -> R
     known = await services.call(services.store.operation, caller.tenant, operation_id)
     if known is None:
         raise Problem("not-found", f"There is no operation {operation_id[:80]!r}", hint="They are kept for two days")
-    answer = services.answers.recent(operation_id)
-    if answer is None:
+    answer = services.answers.recent(known.job_id, operation_id)
+    if answer is None and not services.would_have_seen(known.at):
         answer = await services.ask(_search, services, known)
         if answer is not None:
-            services.answers.keep(answer)
+            services.answers.keep(known.job_id, answer, services.clock.now())
     return views.reply(200, views.operation_view(known, answer))
 
 

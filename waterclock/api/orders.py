@@ -45,12 +45,12 @@ class Obeyed(NamedTuple):
 async def give(services: Services, caller: Caller, order: Order, *, wait: bool) -> Obeyed:
     """Send the command; with ``wait`` wait for its answer. Raises Problem, BackendDown."""
     command = _command(services, caller, order)
-    expected = services.answers.expect(command.command_id)
+    expected = services.answers.expect(command.job_id, command.command_id)
     try:
         await _append(services, command)
         answer = await _answer(services, expected) if wait else None
     finally:
-        services.answers.forget(command.command_id)
+        services.answers.forget(command.job_id, command.command_id)
     services.measures.commands.labels(answer.verdict if answer else "awaited").inc()
     operation = Operation(caller.tenant, command.command_id, order.job_id, order.kind.value, command.at)
     if answer is None:

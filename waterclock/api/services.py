@@ -7,7 +7,6 @@ started here is stopped here, within seconds. How it fails: a thread that dies e
 from __future__ import annotations
 
 import asyncio
-import itertools
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from waterclock.clock import Clock
 from waterclock.log.port import Log, TopicPartition
 from waterclock.model.errors import BackendDown
 from waterclock.model.events import Answered, EventKind, Revised
+from waterclock.model.ids import US_PER_S, Instant
 from waterclock.settings import Settings
 from waterclock.store.port import Store
 from waterclock.wire.names import Names
@@ -26,7 +26,7 @@ from .answers import Answers
 from .keyring import Keyring
 from .measures import Measures
 from .outbox import Outbox
-from .problems import busy
+from .problems import Problem, busy
 from .rates import Rates
 from .tail import Seen, Tail
 from .turning import Turning
@@ -34,6 +34,9 @@ from .watchers import Watchers
 
 _FOR_ORDERS = frozenset({EventKind.ANSWERED, EventKind.REVISED})
 _CALLS_MAX = 2_000
+_QUESTIONS_MAX = 200
+_MARGIN_US = 5 * US_PER_S
+"""Another process may have sent the command, by a clock of its own."""
 _STOP_S = 12.0
 _LOOK_S = 2.0
 _BELIEVED_S = 10.0
@@ -71,12 +74,12 @@ class Services:
         self.keyring = Keyring(store, clock, self.call, tenant=settings.tenant, require_key=limits.require_key)
         self.in_flight: set[tuple[str, str]] = set()
         """(tenant, Idempotency-Key) of the requests that are being served."""
-        self._life = secrets.token_hex(8)
-        self._commands = itertools.count(1)
         self._on_death = on_death
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="store")
         self._asking = ThreadPoolExecutor(1, thread_name_prefix="log")  # one: its questions go through one client
         self._calls = 0
+        self._questions = 0
+        self._began_at = clock.now()
         self._threads: list[Turning] = []
         self._looking: asyncio.Task[None] | None = None
         self._seen_s: dict[str, float] = {}
@@ -107,9 +110,10 @@ class Services:
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._asking.shutdown(wait=False, cancel_futures=True)
 
-    def next_command_id(self) -> str:
-        """Unique in all processes: dice once for each life of a process, then a count."""
-        return f"api-{self._life}-{next(self._commands)}"
+    @staticmethod
+    def next_command_id() -> str:
+        """Unique, and not to be guessed: an answer is found by it."""
+        return f"api-{secrets.token_hex(16)}"
 
     # -- blocking calls
 
@@ -124,8 +128,21 @@ class Services:
             self._calls -= 1
 
     async def ask(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        """Ask the log something, one question at a time."""
-        return await _run(self._asking, function, *args, **kwargs)
+        """Ask the log something, one question at a time. Raises what that raises; Problem (503) at the bound."""
+        if self._questions >= _QUESTIONS_MAX:
+            raise busy(f"{_QUESTIONS_MAX} questions to the log wait")
+        self._questions += 1
+        try:
+            return await _run(self._asking, function, *args, **kwargs)
+        finally:
+            self._questions -= 1
+
+    def would_have_seen(self, sent_at: Instant) -> bool:
+        """Whether an answer to what was sent then has passed this process, or has not come yet.
+
+        Then there is no use in a search through the log: whoever follows an operation asks several times a second.
+        """
+        return sent_at > max(self._began_at, self.answers.forgotten_until) + _MARGIN_US
 
     # -- how it goes
 
@@ -154,7 +171,7 @@ class Services:
         for name, question in questions.items():
             try:
                 await question()
-            except BackendDown:
+            except (BackendDown, Problem):  # a Problem: too many wait already
                 continue  # `away` tells
             self._seen_s[name] = self.clock.monotonic_s()
 
@@ -164,7 +181,7 @@ class Services:
                 continue
             detail = seen.event.detail
             if isinstance(detail, Answered):
-                self.answers.settle(detail)
+                self.answers.settle(seen.event.job_id, detail, self.clock.now())
             elif isinstance(detail, Revised):
                 self.answers.revised(seen.job_id, detail)
         self.watchers.take(batch)

@@ -22,6 +22,7 @@ from waterclock.model.errors import BackendDown
 
 from . import shapes, views
 from .access import Held, Reader, own_job_id
+from .keyring import Caller
 from .problems import Problem
 from .services import Services
 from .shapes import Answers
@@ -53,24 +54,34 @@ async def stream(
 ) -> StreamingResponse:
     """Each event's data is JSON; its id is `partition:offset,...`, which `Last-Event-ID` hands back."""
     marks = _read_marks(last_event_id) if last_event_id else {}
-    watcher = services.watchers.add(caller.tenant, own_job_id(caller, job) if job is not None else "")
+    watcher = services.watchers.add(caller.tenant, own_job_id(caller, job) if job is not None else "", caller.key)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_told(services, watcher, marks), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_told(services, caller, watcher, marks), media_type="text/event-stream", headers=headers)
 
 
-async def _told(services: Services, watcher: Watcher, marks: dict[int, int]) -> AsyncIterator[bytes]:
+async def _told(services: Services, caller: Caller, watcher: Watcher, marks: dict[int, int]) -> AsyncIterator[bytes]:
     """The text of the stream: what was missed, then what comes."""
-    cursor = {partition: position - 1 for partition, position in watcher.positions.items()} | marks
+    began = {partition: position - 1 for partition, position in watcher.positions.items()}
+    # A mark beyond the end comes from topics that were made again: nothing would ever lie behind it.
+    strange = any(last > began.get(partition, last) for partition, last in marks.items())
+    marks = {partition: min(last, began.get(partition, last)) for partition, last in marks.items()}
+    cursor = began | marks
+    checked_s = services.clock.monotonic_s()
     try:
         yield f"retry: {_RETRY_MS}\n: waterclock run events\n\n".encode()
         if marks:
             missed, is_whole = await services.ask(_missed, services, watcher, marks)
-            if not is_whole:
+            if strange or not is_whole:
                 yield _control("gap", "some events are missing here: too many have passed", cursor)
             for seen in missed:
                 yield _event(seen, cursor)
         while True:  # ends with the client, with the process, or with a client that is too slow
             batch = await watcher.take(_KEEP_ALIVE_S)
+            if services.clock.monotonic_s() - checked_s >= _KEEP_ALIVE_S:
+                checked_s = services.clock.monotonic_s()
+                if not await services.keyring.still_opens(caller):
+                    yield _control("closing", "the key is no longer good", cursor)
+                    return
             if not batch and not watcher.lost and not watcher.closed:
                 yield b": still here\n\n"
             if batch:

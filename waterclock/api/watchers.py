@@ -22,7 +22,8 @@ QUEUE_MAX = 2_000
 class Watcher:
     """One who watches. ``lost``: it did not keep up, nothing more comes. ``positions``: where it began."""
 
-    def __init__(self, tenant: str, job_id: str, positions: dict[int, int]) -> None:
+    def __init__(self, tenant: str, job_id: str, positions: dict[int, int], key: str = "") -> None:
+        self.key = key
         self._prefix = f"{tenant}:"
         self._job_id = job_id
         self._waiting: deque[Seen] = deque()
@@ -85,11 +86,14 @@ class Watchers:
         """Call ``listener`` with every batch of events, of all tenants: for figures. It must be quick."""
         self._listeners.append(listener)
 
-    def add(self, tenant: str, job_id: str = "") -> Watcher:
-        """One more watcher. Raises Problem (503) where there are too many."""
+    def add(self, tenant: str, job_id: str = "", key: str = "") -> Watcher:
+        """One more watcher. Raises Problem (503) where there are too many; one key may have a quarter of them."""
         if len(self._watchers) >= self._watchers_max or self._closed:
             raise busy(f"{len(self._watchers)} streams are open", retry_after_s=5)
-        watcher = Watcher(tenant, job_id, dict(self.positions))
+        of_key = sum(watcher.key == key for watcher in self._watchers) if key else 0
+        if of_key >= max(1, self._watchers_max // 4):
+            raise busy(f"{of_key} streams are open with this key", retry_after_s=5)
+        watcher = Watcher(tenant, job_id, dict(self.positions), key)
         self._watchers.add(watcher)
         return watcher
 
