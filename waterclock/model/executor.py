@@ -84,7 +84,7 @@ class ShellCommand:
 
 @dataclass(frozen=True, slots=True)
 class KafkaRecord:
-    """A record, written in the transaction that completes the run; its value is the payload, "" = no key."""
+    """A record, written in the transaction that completes the run: the payload, under ``key`` or else the job id."""
 
     topic: str
     key: str = ""
