@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 from tests.unit.api_world import JOB, ApiWorld, until
+from waterclock.log.memory import MemoryLog
+from waterclock.model.events import Heartbeat
+from waterclock.wire import messages
+from waterclock.wire.names import Names
 
 JOBS = "/api/v1/jobs"
 
@@ -320,3 +324,21 @@ def test_a_full_queue_refuses_at_once_and_says_when_to_come_back() -> None:
         for answer in refused:
             problem(answer, 503, "busy")
             assert int(answer.headers["retry-after"]) >= 1
+
+
+def test_a_job_that_nobody_works_for_says_so_when_it_is_made_and_in_its_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("waterclock.api.crew.KEPT_S", 0.0)
+    with ApiWorld() as world:
+        alone = world.client.post(JOBS, json={"name": "alone", "handler": "demo.ping", "every": "1h"}).json()
+        assert "no worker for pool default" in alone["warnings"][0]
+        beat = Heartbeat("w1", 1, world.clock.now(), "id", 0, 0, 8, pool="default", handlers=("demo.ping",))
+        with world.lock:
+            appender = MemoryLog(world.cluster, "w1").appender()
+            appender.append(messages.heartbeat_message(Names(), beat))
+            appender.flush(1.0)
+        status = world.client.get(f"{JOBS}/alone/status").json()
+        assert status["warnings"] == []
+        unknown = world.client.post(JOBS, json={"name": "unknown", "handler": "nobody.knows", "every": "1h"}).json()
+        assert "no worker of pool default knows the handler 'nobody.knows'" in unknown["warnings"][0]

@@ -173,7 +173,8 @@ async def job_status(job_id: str, services: Held, caller: Reader) -> Response:
     """Its last run, its next one, and how often the last one was retried. History may lag by a second or so."""
     row = await _standing(services, own_job_id(caller, job_id))
     runs = await services.call(services.store.runs, row.job_id, RUNS_LOOKED_AT)
-    return views.reply(200, views.status_view(row, standing_of(row, runs, services.clock.now())))
+    document = views.status_view(row, standing_of(row, runs, services.clock.now()))
+    return views.reply(200, document | {"warnings": await services.crew.warnings(row.spec)})
 
 
 async def _plain_change(
@@ -266,7 +267,7 @@ def _newborn(services: Services, order: Order, answer: Answered) -> JobRow | Non
 
 
 async def _job_reply(services: Services, status: int, row: JobRow, **headers: str) -> Response:
-    document = views.job_view(row, services.clock.now())
+    document = views.job_view(row, services.clock.now()) | {"warnings": await services.crew.warnings(row.spec)}
     return views.reply(status, document, ETag=etag(row.revision), **headers)
 
 

@@ -17,12 +17,14 @@ from waterclock.log.port import Log, TopicPartition
 from waterclock.model.errors import BackendDown
 from waterclock.model.events import Answered, EventKind, Revised
 from waterclock.model.ids import US_PER_S, Instant
+from waterclock.serving import Served, who_serves
 from waterclock.settings import Settings
 from waterclock.store.port import Store
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
 from .answers import Answers
+from .crew import Crew
 from .keyring import Keyring
 from .measures import Measures
 from .outbox import Outbox
@@ -72,6 +74,7 @@ class Services:
         self.outbox = Outbox(log.appender(), limits.queue_max)
         self.rates = Rates(clock, limits.rate_per_s, limits.burst)
         self.keyring = Keyring(store, clock, self.call, tenant=settings.tenant, require_key=limits.require_key)
+        self.crew = Crew(clock, self._who_serves)
         self.in_flight: set[tuple[str, str]] = set()
         """(tenant, Idempotency-Key) of the requests that are being served."""
         self._on_death = on_death
@@ -143,6 +146,10 @@ class Services:
         Then there is no use in a search through the log: whoever follows an operation asks several times a second.
         """
         return sent_at > max(self._began_at, self.answers.forgotten_until) + _MARGIN_US
+
+    async def _who_serves(self) -> dict[str, Served]:
+        lease_ttl_s = self.settings.worker.lease_ttl_s
+        return await self.ask(who_serves, self.log, self.names, lease_ttl_s=lease_ttl_s, now=self.clock.now())
 
     # -- how it goes
 

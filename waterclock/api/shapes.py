@@ -132,6 +132,9 @@ class Job(BaseModel):
     revision: int = Field(description="Also its ETag")
     created_at: Instant
     updated_at: Instant
+    warnings: list[str] | None = Field(
+        default=None, description="No worker for its pool, or none that knows its handler; not in lists"
+    )
 
 
 class JobPage(BaseModel):
@@ -168,6 +171,7 @@ class Status(BaseModel):
     retry_count: int = Field(description="Attempts of the newest run after its first")
     pool: str
     revision: int
+    warnings: list[str] = Field(description="No worker for its pool, or none that knows its handler")
 
 
 class Attempt(BaseModel):
