@@ -1,8 +1,9 @@
 """How many HTTP callbacks a worker makes on one core, guard and signature on, beside the bare client library.
 
 One process calls a target on the other core, 100 calls in flight, by turns: the bare library, and the executor as the
-worker's round thread uses it. Whole, the median must be 2,000 calls a second and 0.6 of the bare library's. The target
-counts for itself, and verifies samples by the signature scheme's own package.
+worker's round thread uses it. Whole, the median must be 2,000 calls a second and 0.6 of the bare library's, over the
+turns in which the caller had its core for itself. The target counts for itself, and verifies samples by the signature
+scheme's own package.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 _SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="  # noqa: S105 - of this check alone
 _RATE_MIN = 2_000
 _SHARE_MIN = 0.6
+_TURNS_MIN = 4
+"""Of both together: under two pairs there is no median."""
 
 
 class Size(NamedTuple):
@@ -63,12 +66,28 @@ def main(short: bool = False) -> None:
 def _turns(place: str, core: int, size: Size) -> list[dict[str, Any]]:
     command = [sys.executable, "-m", "tests.acceptance.calls.rate_caller", place, _SECRET, str(core)]
     command += [str(size.turns), str(size.seconds)]
-    limit_s = 60.0 + 4 * size.turns * size.seconds
+    limit_s = 60.0 + 10 * size.turns * size.seconds
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit_s, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def _judge(evidence: Evidence, turns: list[dict[str, Any]], counts: dict[str, int], *, judge_rate: bool) -> None:
+    counted = [turn for turn in turns if turn["alone"]] if judge_rate else turns
+    evidence.figure("turns", len(turns), alone_on_the_core=sum(turn["alone"] for turn in turns))
+    evidence.demand(all(turn["bad"] == 0 for turn in turns), "calls ended badly")
+    evidence.figure("at the target", counts)
+    ours = sum(turn["good"] for turn in turns if turn["who"] == "ours")
+    evidence.demand(counts["signed"] >= ours > 0, "the target saw fewer signed calls than ended well")
+    evidence.demand(counts["calls"] >= sum(turn["good"] for turn in turns), "the target saw fewer than ended well")
+    evidence.demand(counts["checked"] > 0, "no call was verified")
+    evidence.demand(counts["bad"] == 0, "signed calls did not verify")
+    if len(counted) < _TURNS_MIN:
+        evidence.demand(False, "the core was hardly ever free: there is no rate to judge")
+    else:
+        _judge_rate(evidence, counted, judge_rate=judge_rate)
+
+
+def _judge_rate(evidence: Evidence, turns: list[dict[str, Any]], *, judge_rate: bool) -> None:
     rates = {who: [turn["good"] / turn["wall_s"] for turn in turns if turn["who"] == who] for who in ("bare", "ours")}
     for who, found in rates.items():
         evidence.figure(f"calls a second, {who}", round(median(found)), turns=[round(rate) for rate in found])
@@ -76,15 +95,6 @@ def _judge(evidence: Evidence, turns: list[dict[str, Any]], counts: dict[str, in
     evidence.figure("microseconds of processor a call", {who: round(median(found)) for who, found in spent.items()})
     share = median(ours / bare for ours, bare in zip(rates["ours"], rates["bare"], strict=True))
     evidence.figure("of the bare library's rate", round(share, 2))
-    evidence.figure("at the target", counts)
-    ours = sum(turn["good"] for turn in turns if turn["who"] == "ours")
-    evidence.demand(all(turn["bad"] == 0 for turn in turns), "calls ended badly")
-    evidence.demand(counts["signed"] >= ours > 0, "the target saw fewer signed calls than ended well")
-    evidence.demand(
-        counts["calls"] >= sum(turn["good"] for turn in turns), "the target saw fewer calls than ended well"
-    )
-    evidence.demand(counts["checked"] > 0, "no call was verified")
-    evidence.demand(counts["bad"] == 0, "signed calls did not verify")
     if judge_rate:
         evidence.demand(median(rates["ours"]) >= _RATE_MIN, f"under {_RATE_MIN} calls a second")
         evidence.demand(share >= _SHARE_MIN, f"under {_SHARE_MIN} of the bare library")
