@@ -174,25 +174,32 @@ def _literal_url(scheme: str, address: str, port: int, path: str) -> URL:
 
 async def _read(response: aiohttp.ClientResponse) -> HttpAnswer:
     """The answer, and of its body as much as we are ready to look at. What is left unread closes the connection."""
-    kept, size = b"", 0
-    while size <= READ_MAX_BYTES:
-        chunk = await response.content.read(READ_MAX_BYTES)
-        if not chunk:
-            break
-        size += len(chunk)
-        kept += chunk[: KEPT_MAX_BYTES - len(kept)]
+    length = response.content_length
+    body = await response.read() if length is not None and length <= READ_MAX_BYTES else await _beginning(response)
     whole = response.content.at_eof()
     if not whole:
         response.close()
+    headers = response.headers
     return HttpAnswer(
         response.status,
         response.reason or "",
-        response.headers.get("Content-Type", ""),
-        response.headers.get("Retry-After", ""),
-        kept,
-        min(size, READ_MAX_BYTES),
+        headers.get("Content-Type", ""),
+        headers.get("Retry-After", ""),
+        body[:KEPT_MAX_BYTES],
+        min(len(body), READ_MAX_BYTES),
         whole,
     )
+
+
+async def _beginning(response: aiohttp.ClientResponse) -> bytes:
+    """A little more than we look at, of a body whose length is great or unknown."""
+    body = bytearray()
+    while len(body) <= READ_MAX_BYTES:
+        chunk = await response.content.read(READ_MAX_BYTES)
+        if not chunk:
+            break
+        body += chunk
+    return bytes(body)
 
 
 def _trouble(destination: Destination, timeout_s: float, error: Exception) -> AttemptError:

@@ -51,14 +51,16 @@ class Secrets:
         return " ".join([_one(key, signed) for key in keys])
 
 
-def _one(key: bytes, signed: bytes) -> str:
-    return "v1," + binascii.b2a_base64(hmac.digest(key, signed, "sha256"), newline=False).decode()
+def _one(prepared: hmac.HMAC, signed: bytes) -> str:
+    mac = prepared.copy()  # the key is mixed in once, not at every call
+    mac.update(signed)
+    return "v1," + binascii.b2a_base64(mac.digest(), newline=False).decode()
 
 
-def _keys(name: str, texts: Sequence[str]) -> tuple[bytes, ...]:
+def _keys(name: str, texts: Sequence[str]) -> tuple[hmac.HMAC, ...]:
     if not 0 < len(texts) <= _ROTATING_MAX:
         raise _bad(name, f"it has {len(texts)} values")
-    return tuple(_key(name, text) for text in texts)
+    return tuple(hmac.new(_key(name, text), digestmod="sha256") for text in texts)
 
 
 def _key(name: str, text: str) -> bytes:

@@ -71,7 +71,7 @@ class HttpCalls:
             "Waterclock-Run-Id": work.run_id,
             "Waterclock-Attempt": str(work.attempt),
             "Waterclock-Fence": str(attempt.token),
-            "Waterclock-Fire-Time": format_rfc3339(work.fire_at),
+            "Waterclock-Fire-Time": _fire_time(work.fire_at),
             "webhook-id": work.run_id,
             "webhook-timestamp": str(now_s),
         }
@@ -107,6 +107,10 @@ class HttpCalls:
         except (TypeError, ValueError, OverflowError):
             return None
         return max(0, min(round(wait_s), RETRY_AFTER_MAX_S))
+
+
+_fire_time = lru_cache(maxsize=1_024)(format_rfc3339)
+"""Thousands of runs are meant for the same instant."""
 
 
 @lru_cache(maxsize=4_096)
