@@ -11,10 +11,10 @@ before the command is decided, so such a command leaves no trace.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 
 import structlog
 
@@ -23,7 +23,7 @@ from waterclock.model.document import is_pool_name
 from waterclock.model.errors import BackendDown, LostResource, NotFound, RequestError, UndecodableRecord
 from waterclock.model.events import KeyState
 from waterclock.model.ids import Instant, ordinal, partition_of, split_job_id
-from waterclock.model.job import Command, JobSpec, JobStatus, JobVersion, Tier
+from waterclock.model.job import Command, JobSpec, JobStatus, JobVersion
 from waterclock.model.schedule import next_fire
 from waterclock.store.port import DueDelete, JobChange, TimeIndex
 from waterclock.wire import codec
@@ -32,8 +32,8 @@ from waterclock.wire.pools import Pools
 
 from . import answers, commands
 from .emit import Emitter
-from .keys import Intention, check_body, intention_of, is_repeat
-from .owed import in_force
+from .keys import Intention, intention_of
+from .known import Known
 from .rows import Ahead, rows_ahead, void_row, void_rows
 from .shard import Decided, Shard
 
@@ -75,98 +75,73 @@ class _Repeat:
     first: KeyState
 
 
-class _Known:
-    """Versions of the batch's jobs as they stand below each command, newest first."""
+@dataclass(slots=True)
+class _Batch:
+    """What one shard takes from its inbox, and what becomes of it."""
 
-    def __init__(self, shard: Shard, index: TimeIndex, read: list[tuple[Record, Command]]) -> None:
-        self._shard = shard
-        self._index = index
-        self._versions: dict[str, list[JobVersion]] = {}
-        self.decided = dict(shard.decided)
-        self.served: dict[str, KeyState] = {}
-        """Intentions that this batch serves."""
-        self._new_keys: Counter[str] = Counter()
-        first: dict[str, int] = {}
-        for record, command in read:
-            first.setdefault(command.job_id, ordinal(shard.generation, record.offset))
-        found = index.versions_below(list(first.items()))
-        for job_id, version in zip(first, found, strict=True):
-            self._versions[job_id] = [version] if version else []
-        self._limits = first
+    shard: Shard
+    records: list[Record]
+    read: list[tuple[Record, Command]]
+    decisions: list[_Plan | _Refusal | _Repeat]
 
-    def versions(self, job_id: str, edge_at: Instant) -> list[JobVersion]:
-        """Newest first, as far back as the edge; more are read only where the cursor lags behind an older revision."""
-        known = self._versions[job_id]
-        if known and known[-1].stamp_at > edge_at and known[-1].stamp_at > known[-1].created_at:
-            older = self._index.versions([job_id]).get(job_id, [])
-            known += [version for version in older if version.revision < known[-1].revision]
-        return known
-
-    def tier_of(self, job_id: str, command: Command, at: Instant) -> Tier:
-        """The tier that places the job's fire at ``at`` on the timeline: that of the version in force then."""
-        versions = self.versions(job_id, at - 1)
-        owner = in_force(versions, at) or (versions[0] if versions else None)
-        if owner:
-            return owner.spec.tier
-        return command.spec.tier if command.spec else Tier.HIGH
-
-    def fresh_from(self, job_id: str) -> int:
-        """The revision from which on the job's versions are this batch's own."""
-        return self._limits[job_id]
-
-    def add(self, version: JobVersion) -> None:
-        self._versions[version.job_id].insert(0, version)
-
-    def revision_of(self, job_id: str) -> int:
-        """The revision that stands; 0 where there is no such job."""
-        versions = self._versions[job_id]
-        return versions[0].revision if versions else 0
-
-    def first_of(self, intention: Intention, place: commands.Place) -> KeyState | None:
-        """The command that served this intention before. Raises KeyReused, Busy."""
-        state_key = intention.state_key
-        first = self.served.get(state_key) or self._shard.keys.get(state_key)
-        if first is not None and is_repeat(first, place):
-            check_body(first, intention)
-            return first
-        self._shard.keys.check_room(state_key, self._new_keys)
-        return None
-
-    def serve(self, intention: Intention, state: KeyState) -> None:
-        self._new_keys[split_job_id(state.job_id)[0]] += bool(state.key)
-        self.served[intention.state_key] = state
+    def limits(self) -> dict[str, int]:
+        """By job, the revision that its first command here would have."""
+        found: dict[str, int] = {}
+        for record, command in self.read:
+            found.setdefault(command.job_id, ordinal(self.shard.generation, record.offset))
+        return found
 
 
 def apply_commands(
-    shard: Shard, index: TimeIndex, pools: Pools, out: Emitter, now: Instant, window_end: Instant
+    shards: Iterable[Shard], index: TimeIndex, pools: Pools, out: Emitter, now: Instant, window_end: Instant
 ) -> int:
-    """Apply what waits in the inbox, at most ``BATCH``; returns how many records were taken from it.
+    """Apply what waits in the inboxes, at most ``BATCH`` of each; returns how many records were taken from them.
 
-    ``window_end``: no owner has written rows ahead beyond the first fire after it. Raises BackendDown, WriteUnknown:
-    nothing has changed in memory then, and what was half written is written again, alike.
+    All shards read together and write together: a stage is then waited for once, not once for each shard, and fuller
+    batches cost the store less. ``window_end``: no owner has written rows ahead beyond the first fire after it. Raises
+    BackendDown, WriteUnknown: nothing has changed in memory then, and what was half written is written again, alike.
     """
-    batch = [shard.inbox[i] for i in range(min(BATCH, len(shard.inbox)))]
-    if not batch:
+    batches = [_take(shard) for shard in shards if shard.inbox]
+    if not batches:
         return 0
-    shard.keys.expire(batch[0].offset, batch[0].timestamp_us)
-    read, refusals = _read(shard, batch)
-    known = _Known(shard, index, read)
-    decisions: list[_Plan | _Refusal | _Repeat] = [*refusals]
-    for record, command in read:
+    limits = [batch.limits() for batch in batches]
+    found = iter(index.versions_below([item for each in limits for item in each.items()]))
+    for batch, mine in zip(batches, limits, strict=True):
+        known = Known(batch.shard, index, mine, islice(found, len(mine)))
+        _decide_all(batch, known, pools, window_end)
+    index.apply([_change(plan) for batch in batches for plan in batch.decisions if isinstance(plan, _Plan)])
+    for batch in batches:
+        _carry_out_all(batch, out, now)
+    return sum(len(batch.records) for batch in batches)
+
+
+def _take(shard: Shard) -> _Batch:
+    records = list(islice(shard.inbox, BATCH))
+    shard.keys.expire(records[0].offset, records[0].timestamp_us)
+    read, refusals = _read(shard, records)
+    return _Batch(shard, records, read, [*refusals])
+
+
+def _decide_all(batch: _Batch, known: Known, pools: Pools, window_end: Instant) -> None:
+    for record, command in batch.read:
         try:
             with _of_one(record):
-                decisions.append(_decide(shard, known, pools, record, command, window_end))
+                decision = _decide(batch.shard, known, pools, record, command, window_end)
         except RequestError as error:
-            decisions.append(_Refusal(record, error, command, known.revision_of(command.job_id)))
-    decisions.sort(key=lambda decision: decision.record.offset)
-    index.apply([_change(decision) for decision in decisions if isinstance(decision, _Plan)])
+            batch.decisions.append(_Refusal(record, error, command, known.revision_of(command.job_id)))
+        else:
+            batch.decisions.append(decision)
+    batch.decisions.sort(key=lambda decision: decision.record.offset)
+
+
+def _carry_out_all(batch: _Batch, out: Emitter, now: Instant) -> None:
+    shard = batch.shard
     _forget_keys(shard, out)
-    for decision in decisions:
+    for decision in batch.decisions:
         _carry_out(shard, out, decision, now)
-    for _ in batch:
+    for _ in batch.records:
         shard.inbox.popleft()
-    shard.next_offset = batch[-1].offset + 1
-    return len(batch)
+    shard.next_offset = batch.records[-1].offset + 1
 
 
 @contextmanager
@@ -185,7 +160,7 @@ def _of_one(record: Record) -> Iterator[None]:
 
 
 def _decide(
-    shard: Shard, known: _Known, pools: Pools, record: Record, command: Command, window_end: Instant
+    shard: Shard, known: Known, pools: Pools, record: Record, command: Command, window_end: Instant
 ) -> _Plan | _Repeat:
     """What becomes of one command. Raises RequestError (refused), BackendDown."""
     place = commands.Place(shard.generation, record.partition, record.offset, record.timestamp_us)
@@ -259,7 +234,7 @@ def _read_one(shard: Shard, record: Record) -> Command:
 
 
 def _plan(
-    shard: Shard, known: _Known, record: Record, command: Command, place: commands.Place, window_end: Instant
+    shard: Shard, known: Known, record: Record, command: Command, place: commands.Place, window_end: Instant
 ) -> _Plan:
     job_id = command.job_id
     decided = known.decided.get(job_id)

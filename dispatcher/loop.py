@@ -7,6 +7,7 @@ taken over again from what is committed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -199,26 +200,26 @@ class Dispatcher:
             return False
         limit = max(1, self._pace.round_records // len(shards))
         busy = False
+        self._apply(shards, out, now)
         for shard in shards:
-            self._apply(shard, out, now)
             if shard.caught_up:
                 busy |= self._fire(shard, out, now, limit) >= limit
         return busy
 
-    def _apply(self, shard: Shard, out: Emitter, now: Instant) -> None:
+    def _apply(self, shards: Sequence[Shard], out: Emitter, now: Instant) -> None:
         """Commands go between two due times, never inside one; without Cassandra they wait, and fires go on."""
-        if not shard.inbox or self._store_is_down():
+        if self._store_is_down():
             return
-        if shard.caught_up:
-            if shard.inside_due_time:
-                return
-            # So every job's edge is this due time. Its place inside it would change with a command that changes the
-            # tier, and a fire decided there would look undecided.
-            shard.cursor = shard.cursor.after_due_time()
+        ready = [shard for shard in shards if shard.inbox and not (shard.caught_up and shard.inside_due_time)]
+        for shard in ready:
+            if shard.caught_up:
+                # So every job's edge is this due time. Its place inside it would change with a command that changes
+                # the tier, and a fire decided there would look undecided.
+                shard.cursor = shard.cursor.after_due_time()
         window_end = now + round((self._pace.look_ahead_s + 60) * US_PER_S)
         asked_at_s = self._clock.monotonic_s()
         try:
-            applying.apply_commands(shard, self._index, self._pools, out, now, window_end)
+            applying.apply_commands(ready, self._index, self._pools, out, now, window_end)
         except BackendDown as down:
             self._note_store_down(down, asked_at_s)
 

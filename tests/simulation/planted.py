@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from waterclock.dispatcher import applying, commands, takeover, window
+from waterclock.dispatcher import applying, commands, known, takeover, window
 from waterclock.dispatcher.keys import Keys
 from waterclock.dispatcher.loop import Dispatcher
 from waterclock.dispatcher.rows import Ahead, due_row
@@ -141,7 +141,7 @@ def attempt_in_the_effect() -> Iterator[None]:
 @contextmanager
 def repeat_applied() -> Iterator[None]:
     """Nobody looks whether an intention was served before."""
-    with mock.patch.object(applying, "is_repeat", return_value=False):
+    with mock.patch.object(known, "is_repeat", return_value=False):
         yield
 
 

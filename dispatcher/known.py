@@ -1,0 +1,79 @@
+"""What is known of a batch's jobs while it is decided: versions, what is decided ahead, intentions that were served.
+
+The batch's own decisions are added as they are made, so that its second command of a job stands on its first. What must
+hold: nothing here outlives the batch, and the shard is only read: a batch that is not carried out has never been.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from waterclock.model.events import KeyState
+from waterclock.model.ids import Instant, split_job_id
+from waterclock.model.job import Command, JobVersion, Tier
+from waterclock.store.port import TimeIndex
+
+from . import commands
+from .keys import Intention, check_body, is_repeat
+from .owed import in_force
+from .shard import Shard
+
+
+class Known:
+    """Versions of one shard's jobs as they stand below each command of a batch, newest first."""
+
+    def __init__(
+        self, shard: Shard, index: TimeIndex, limits: dict[str, int], found: Iterable[JobVersion | None]
+    ) -> None:
+        """``limits``: by job, the revision of its first command here; ``found``: the newest version below each."""
+        self._shard = shard
+        self._index = index
+        self._limits = limits
+        self._versions = {job: [version] if version else [] for job, version in zip(limits, found, strict=True)}
+        self.decided = dict(shard.decided)
+        self.served: dict[str, KeyState] = {}
+        """Intentions that this batch serves."""
+        self._new_keys: Counter[str] = Counter()
+
+    def versions(self, job_id: str, edge_at: Instant) -> list[JobVersion]:
+        """Newest first, as far back as the edge; more are read only where the cursor lags behind an older revision."""
+        known = self._versions[job_id]
+        if known and known[-1].stamp_at > edge_at and known[-1].stamp_at > known[-1].created_at:
+            older = self._index.versions([job_id]).get(job_id, [])
+            known += [version for version in older if version.revision < known[-1].revision]
+        return known
+
+    def tier_of(self, job_id: str, command: Command, at: Instant) -> Tier:
+        """The tier that places the job's fire at ``at`` on the timeline: that of the version in force then."""
+        versions = self.versions(job_id, at - 1)
+        owner = in_force(versions, at) or (versions[0] if versions else None)
+        if owner:
+            return owner.spec.tier
+        return command.spec.tier if command.spec else Tier.HIGH
+
+    def fresh_from(self, job_id: str) -> int:
+        """The revision from which on the job's versions are this batch's own."""
+        return self._limits[job_id]
+
+    def add(self, version: JobVersion) -> None:
+        self._versions[version.job_id].insert(0, version)
+
+    def revision_of(self, job_id: str) -> int:
+        """The revision that stands; 0 where there is no such job."""
+        versions = self._versions[job_id]
+        return versions[0].revision if versions else 0
+
+    def first_of(self, intention: Intention, place: commands.Place) -> KeyState | None:
+        """The command that served this intention before. Raises KeyReused, Busy."""
+        state_key = intention.state_key
+        first = self.served.get(state_key) or self._shard.keys.get(state_key)
+        if first is not None and is_repeat(first, place):
+            check_body(first, intention)
+            return first
+        self._shard.keys.check_room(state_key, self._new_keys)
+        return None
+
+    def serve(self, intention: Intention, state: KeyState) -> None:
+        self._new_keys[split_job_id(state.job_id)[0]] += bool(state.key)
+        self.served[intention.state_key] = state
