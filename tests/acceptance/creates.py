@@ -73,7 +73,7 @@ class Observer:
 
     def __init__(self, stack: RealStack) -> None:
         self.at: dict[str, float] = {}
-        self._consumer = dumps.reader(stack.bootstrap, committed=True, fetch_wait_max_ms=10)
+        self._consumer = dumps.reader(stack.bootstrap, committed=True)
         topic = stack.names.run_events
         ends = dumps.high_watermarks(stack.bootstrap, topic)
         self._consumer.assign([TopicPartition(topic, partition, end) for partition, end in ends.items()])

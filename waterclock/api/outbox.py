@@ -3,14 +3,18 @@
 Why a thread: the client's calls block, and an appender belongs to one thread. What must hold: a future is resolved
 only when every in-sync replica has the record (or with BackendDown when that is not known); the queue is bounded, and
 a full one refuses at once instead of letting requests pile up. Batches form by themselves: what arrived while the last
-flush waited goes out together. How it fails: BackendDown from ``append`` or ``flush``: each record of the batch that
-was not acknowledged may be in the log or not; its future says so.
+flush waited goes out together, and a first one is given a few milliseconds of company, because every record that goes
+out alone costs the broker, and each of its readers, a request.
+
+How it fails: BackendDown from ``append`` or ``flush``: each record of the batch that was not acknowledged may be in the
+log or not; its future says so.
 """
 
 from __future__ import annotations
 
 import asyncio
 import queue
+import time
 from typing import NamedTuple, TypeAlias
 
 from waterclock.log.port import Appender, Outgoing, Ticket
@@ -20,6 +24,7 @@ from .problems import busy
 
 _BATCH = 500
 _IDLE_S = 0.25
+_COMPANY_S = 0.004
 _FLUSH_S = 10.0
 
 
@@ -61,9 +66,11 @@ class Outbox:
             letters = [self._waiting.get(timeout=idle_s) if idle_s else self._waiting.get_nowait()]
         except queue.Empty:
             return False
+        give_up_at_s = time.monotonic() + (_COMPANY_S if idle_s else 0.0)
         while len(letters) < _BATCH:
+            left_s = give_up_at_s - time.monotonic()
             try:
-                letters.append(self._waiting.get_nowait())
+                letters.append(self._waiting.get(timeout=left_s) if left_s > 0 else self._waiting.get_nowait())
             except queue.Empty:
                 break
         self._send(letters)
