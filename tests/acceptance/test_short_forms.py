@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,8 @@ TIMEOUT_S = 300
 @pytest.mark.servers
 @pytest.mark.parametrize("name", [check.name for check in checks() if check.short_form])
 def test_short_form_shows_it(name: str) -> None:
+    if name == "egress" and not (shutil.which("cc") or shutil.which("gcc")):
+        pytest.skip("a C compiler is needed: without the ledger under the worker its calls would go out to the world")
     command = [sys.executable, "-m", "tests.acceptance", name, "--short"]
     done = subprocess.run(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_S, check=False
