@@ -95,7 +95,7 @@ def test_a_pool_has_workers_of_its_own(shop: Shop) -> None:
     lost = stack.role("workers", "lost-1", WATERCLOCK_WORKER__POOL="nowhere", **handlers)
     with pytest.raises(RuntimeError, match="There is no pool 'nowhere'"):
         lost.wait_ready()
-    assert lost.stop() == 1
+    assert lost.stop() == 2
     ensure_topics(stack.bootstrap, topic_specs(stack.names, stack.partitions, ["gpu"]))
     stack.role("workers", "gpu-1", WATERCLOCK_WORKER__POOL="gpu", **handlers).wait_ready()
     with Client.http(shop.api) as client:

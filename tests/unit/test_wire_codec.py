@@ -362,12 +362,12 @@ def test_no_bytes_make_a_decoder_ask_for_much_memory_or_time() -> None:
     for encoded, cap in worst:
         assert len(encoded) > 0.98 * cap
         tracemalloc.start()
-        began = time.monotonic()
+        began = time.process_time()
         codec.decode_any(encoded)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 256 * cap + 2**20  # about 256 bytes for each byte: 64 MiB for a record of 256 KiB
-        assert time.monotonic() - began < 10
+        assert time.process_time() - began < 10
 
 
 def test_a_count_that_the_bytes_do_not_hold_is_refused_at_once() -> None:
