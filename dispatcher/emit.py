@@ -19,6 +19,7 @@ from waterclock.model.events import (
     SourceRecord,
 )
 from waterclock.model.executor import executor_to_json
+from waterclock.model.failure_policy import policy_to_json
 from waterclock.model.ids import Instant, make_run_id
 from waterclock.model.job import Cron, JobVersion
 from waterclock.model.zones import TZDATA_VERSION
@@ -85,6 +86,7 @@ def _templates(
         payload=payload,
         executor=executor_to_json(spec.executor) if spec.executor else "",
         at_most_once=spec.at_most_once,
+        policy=policy_to_json(spec.policy),
     )
     return PendingTemplate(names, version.job_id, pattern), work
 

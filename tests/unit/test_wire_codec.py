@@ -30,6 +30,7 @@ from waterclock.model.events import (
     Origin,
     Pending,
     Reject,
+    Retrying,
     Revised,
     RunEvent,
     ShardState,
@@ -39,6 +40,7 @@ from waterclock.model.events import (
     WorkRecord,
 )
 from waterclock.model.executor import GrpcCall, HttpCall, KafkaRecord, ShellCommand
+from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy
 from waterclock.model.job import Command, CommandKind, Cron, Every, Fold, Gap, JobSpec, Once, Tier
 from waterclock.wire import codec, records, schemata
 from waterclock.wire.framing import CARRIER_MAX, RECORD_MAX
@@ -64,17 +66,37 @@ details = st.one_of(
         texts,
         texts,
         texts,
+        texts,
     ),
     st.builds(Skipped, longs, longs, longs, longs, tiers, longs, texts),
     st.builds(Started, texts, ints, longs),
-    st.builds(Ended, longs, texts, texts, texts, st.none() | blobs, ints),
+    st.builds(Ended, longs, texts, texts, texts, st.none() | blobs, ints, longs),
     st.builds(Revised, longs, longs, longs, texts, st.lists(pairs, max_size=5).map(tuple)),
     st.builds(Answered, texts, longs, texts, longs, texts, texts, texts, texts, texts, texts),
+    st.builds(Retrying, longs, longs),
 )
 events = st.builds(
     RunEvent, st.sampled_from(EventKind), texts, texts, longs, ints, texts, longs, longs, texts, detail=details
 )
-works = st.builds(WorkRecord, texts, longs, longs, ints, texts, longs, tiers, texts, texts, blobs, texts, st.booleans())
+works = st.builds(
+    WorkRecord,
+    texts,
+    longs,
+    longs,
+    ints,
+    texts,
+    longs,
+    tiers,
+    texts,
+    texts,
+    blobs,
+    texts,
+    st.booleans(),
+    texts,
+    longs,
+    texts,
+    ints,
+)
 crons = st.builds(Cron, texts, texts, st.booleans(), st.sampled_from(Gap), st.sampled_from(Fold))
 schedules = crons | st.builds(Every, longs, st.none() | longs) | st.builds(Once, longs)
 text_pairs = st.lists(st.tuples(texts, texts), max_size=3).map(tuple)
@@ -85,7 +107,21 @@ executors = st.one_of(
     st.builds(ShellCommand, st.lists(texts, max_size=3).map(tuple), timeouts),
     st.builds(KafkaRecord, texts, texts, text_pairs),
 )
-specs = st.builds(JobSpec, texts, schedules, tiers, texts, blobs, st.none() | executors, st.booleans())
+waits = st.integers(0, 10**13)
+policies = st.just(DEFAULT) | st.builds(
+    FailurePolicy,
+    st.integers(1, 100),
+    st.sampled_from(Backoff),
+    st.lists(waits, min_size=1, max_size=3).map(tuple),
+    waits,
+    st.booleans(),
+    st.lists(texts, max_size=2).map(tuple),
+    st.lists(st.builds(ClassRule, texts, st.integers(0, 9), st.just(()) | st.just((5,))), max_size=2).map(tuple),
+    waits,
+    waits,
+    waits,
+)
+specs = st.builds(JobSpec, texts, schedules, tiers, texts, blobs, st.none() | executors, st.booleans(), policies)
 commands = st.builds(
     Command,
     st.sampled_from(CommandKind),
@@ -99,6 +135,9 @@ commands = st.builds(
     note=texts,
     idempotency_key=texts,
     answer=st.booleans(),
+    run_id=texts,
+    due_at=longs,
+    work=st.none() | blobs,
 )
 sources = st.builds(
     SourceRecord,

@@ -54,7 +54,10 @@ def test_topics_are_made_as_the_protocol_needs_them() -> None:
         "heartbeats",
         "dlq",
         "rejects",
+        "run-logs",
+        *(f"delay.{rung}" for rung in ("1s", "5s", "30s", "2m", "10m", "1h")),
         "state.dispatcher",
+        "state.retry-router",
     }
     assert {spec.partitions for spec in specs.values()} == {8}
     assert {spec.config["max.message.bytes"] for spec in specs.values()} == {"1048576"}

@@ -148,6 +148,10 @@ class Producer(Protocol):
         """Make the group's positions part of the transaction (KIP-447). Call it after the appends."""
         ...
 
+    def flush(self, timeout_s: float) -> None:
+        """Wait until everything appended so far stands in the log, uncommitted. Raises RoundInDoubt, RoundAborted."""
+        ...
+
     def commit(self, timeout_s: float) -> None:
         """Flush and commit; when it returns, the round has landed and every ticket has its offset."""
         ...

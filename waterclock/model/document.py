@@ -26,6 +26,7 @@ from .cron_lint import has_hashed
 from .errors import RequestError
 from .executor import EXECUTORS, Executor, HttpCall, executor_from_stored, executor_to_stored
 from .executor_document import checked_url, executor_from_document, executor_to_document
+from .failure_policy import policy_from_json, policy_to_json
 from .job import Cron, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
 from .schedule import check_schedule
 from .time_text import format_duration, format_rfc3339, parse_duration, parse_rfc3339
@@ -121,6 +122,8 @@ def spec_to_json(spec: JobSpec) -> bytes:
         stored["executor"] = executor_to_stored(spec.executor)
     if spec.at_most_once:
         stored["at_most_once"] = True
+    if policy := policy_to_json(spec.policy):
+        stored["policy"] = policy
     return orjson.dumps(stored)
 
 
@@ -139,7 +142,8 @@ def spec_from_json(stored: bytes | str) -> JobSpec:
     body = binascii.a2b_base64(payload) if payload else b""
     executor = executor_from_stored(parts["executor"]) if "executor" in parts else None
     once = parts.get("at_most_once", False)
-    return JobSpec(parts["handler"], schedule, Tier(parts["tier"]), parts["pool"], body, executor, once)
+    policy = policy_from_json(parts.get("policy", ""))
+    return JobSpec(parts["handler"], schedule, Tier(parts["tier"]), parts["pool"], body, executor, once, policy)
 
 
 def payload_from_document(document: Mapping[str, object]) -> bytes:

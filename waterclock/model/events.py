@@ -64,15 +64,19 @@ class Outcome(IntEnum):
 
 
 class Origin(StrEnum):
-    """What made a run: its schedule, or somebody's trigger. UNKNOWN is Avro's default."""
+    """What made a run: its schedule, somebody's trigger, or a redrive. UNKNOWN is Avro's default."""
 
     UNKNOWN = "UNKNOWN"
     SCHEDULE = "SCHEDULE"
     TRIGGER = "TRIGGER"
+    REDRIVE = "REDRIVE"
 
 
 class Pending(NamedTuple):
-    """Detail of PENDING. ``due_at`` and ``entry`` are the due position where the timeline made the run, else None."""
+    """Detail of PENDING. ``due_at`` and ``entry`` are the due position where the timeline made the run, else None.
+
+    ``linked_run``: the run that was given up, where this one is its redrive.
+    """
 
     revision: int
     fire_at: Instant
@@ -84,6 +88,7 @@ class Pending(NamedTuple):
     handler: str = ""
     zone: str = ""
     tzdata: str = ""
+    linked_run: str = ""
 
 
 class Skipped(NamedTuple):
@@ -113,7 +118,8 @@ class Started(NamedTuple):
 class Ended(NamedTuple):
     """Detail of an attempt's outcome. ``error_*`` are bounded texts; ``result`` is at most 8 KiB, else None.
 
-    ``emitted``: how many records left with it; their effect ids are ``<run id>/out/0`` and on.
+    ``emitted``: how many records left with it; their effect ids are ``<run id>/out/0`` and on. ``retry_after_us``: how
+    long its target asked us to wait, 0 where it did not.
     """
 
     started_at: Instant
@@ -122,6 +128,14 @@ class Ended(NamedTuple):
     error_trace: str = ""
     result: bytes | None = None
     emitted: int = 0
+    retry_after_us: int = 0
+
+
+class Retrying(NamedTuple):
+    """Detail of RETRYING: when the next attempt may begin, and how long that was to wait when it was decided."""
+
+    due_at: Instant
+    delay_us: int
 
 
 class Revised(NamedTuple):
@@ -168,7 +182,7 @@ class Answered(NamedTuple):
     first_command_id: str = ""
 
 
-Detail: TypeAlias = Pending | Skipped | Started | Ended | Revised | Answered
+Detail: TypeAlias = Pending | Skipped | Started | Ended | Revised | Answered | Retrying
 
 
 class RunEvent(NamedTuple):
@@ -195,6 +209,9 @@ class WorkRecord(NamedTuple):
     """What a tier topic carries: everything that a worker needs to run one attempt.
 
     ``executor``: its stored form (``executor_from_json`` reads it), "" where ``handler`` names a Python function.
+    ``policy``: the stored form of the job's failure policy. ``verify_from``: -1, or the run-events offset up to which
+    its maker knew the run's state, ``verify_state``: whoever claims it folds from there to its own STARTED before it
+    runs it (design §7). ``redrives``: how often this work was redriven.
     """
 
     run_id: str
@@ -209,6 +226,10 @@ class WorkRecord(NamedTuple):
     payload: bytes
     executor: str = ""
     at_most_once: bool = False
+    policy: str = ""
+    verify_from: int = -1
+    verify_state: str = ""
+    redrives: int = 0
 
 
 class LeaseKind(StrEnum):
@@ -249,7 +270,7 @@ class Heartbeat(NamedTuple):
 
 
 class ControlKind(StrEnum):
-    """Records on ``control``; nobody writes them before the failure path exists. UNKNOWN is Avro's default."""
+    """Records on ``control``. UNKNOWN is Avro's default."""
 
     UNKNOWN = "UNKNOWN"
     CANCEL_REQUESTED = "CANCEL_REQUESTED"

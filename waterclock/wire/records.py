@@ -25,6 +25,7 @@ from waterclock.model.events import (
     Origin,
     Pending,
     Reject,
+    Retrying,
     Revised,
     RunEvent,
     ShardState,
@@ -34,6 +35,7 @@ from waterclock.model.events import (
     WorkRecord,
 )
 from waterclock.model.executor import executor_from_json, executor_to_json
+from waterclock.model.failure_policy import policy_from_json, policy_to_json
 from waterclock.model.job import Command, CommandKind, Cron, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
 from waterclock.model.job_event import JobEvent
 
@@ -55,6 +57,7 @@ _DETAILS = {
     "ended": Ended,
     "revised": Revised,
     "answered": Answered,
+    "retrying": Retrying,
 }
 
 
@@ -114,7 +117,8 @@ def _command_from_record(record: Dict) -> Command:
 def _spec_to_record(spec: JobSpec) -> Dict:
     record: Dict = {"handler": spec.handler, "tier": spec.tier.name, "pool": spec.pool, "payload": spec.payload}
     executor = executor_to_json(spec.executor) if spec.executor else ""
-    record |= {"executor": executor, "at_most_once": spec.at_most_once}
+    policy = policy_to_json(spec.policy)
+    record |= {"executor": executor, "at_most_once": spec.at_most_once, "policy": policy}
     return record | {"cron": None, "every": None, "once": None} | _schedule_to_record(spec.schedule)
 
 
@@ -131,7 +135,7 @@ def _spec_from_record(record: Dict) -> JobSpec:
     schedule = _schedule_from_record(record["cron"], record["every"], record["once"])
     executor = executor_from_json(record["executor"]) if record["executor"] else None
     parts = (record["handler"], schedule, Tier[record["tier"]], record["pool"], record["payload"])
-    return JobSpec(*parts, executor, record["at_most_once"])
+    return JobSpec(*parts, executor, record["at_most_once"], policy_from_json(record["policy"]))
 
 
 def _schedule_from_record(cron: Dict | None, every: Dict | None, once: Dict | None) -> Schedule:
