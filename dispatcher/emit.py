@@ -75,6 +75,8 @@ def _templates(
         handler=spec.label,
         zone=spec.schedule.zone if isinstance(spec.schedule, Cron) else "",
         tzdata=TZDATA_VERSION,
+        queue_timeout_us=spec.policy.queue_timeout_us,
+        run_timeout_us=spec.policy.run_timeout_us,
     )
     work = WorkTemplate(
         names,

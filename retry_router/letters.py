@@ -17,7 +17,6 @@ from waterclock.model.events import DeadLetter, SourceRecord, Started
 from waterclock.model.fingerprint import fingerprint
 from waterclock.model.ids import Instant
 
-from .decide import Trail
 from .shard import GivenUp
 
 WORK_GONE = "work-record-gone"
@@ -38,17 +37,16 @@ def letter(given_up: GivenUp, work: SourceRecord | None, now: Instant) -> DeadLe
     reason = event.reason
     if work is None:
         reason = f"{reason}; {NEVER_CLAIMED if given_up.work_place is None else WORK_GONE}"
-    failed = trail if isinstance(trail, Trail) else Trail(None, "", "", event.at, event.at)
     return DeadLetter(
         event.run_id,
         event.job_id,
         reason,
-        failed.error_class,
-        failed.error_message,
-        fingerprint(failed.error_class or event.reason, failed.error_message),
+        trail.error_class,
+        trail.error_message,
+        fingerprint(trail.error_class or event.reason, trail.error_message),
         attempts,
-        failed.first_failure_at,
-        failed.last_failure_at,
+        trail.first_failure_at or event.at,
+        trail.last_failure_at or event.at,
         now,
         work,
     )

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from waterclock.log.following import Beginning, Followed
 from waterclock.log.port import Outgoing, TopicPartition
-from waterclock.model.events import EventKind, RunEvent, Started
+from waterclock.model.events import EventKind, Pending, RunEvent, Started
 from waterclock.model.fold import Fold
 from waterclock.model.reduce import RunState
 
-from .decide import Trail, follow
+from .trail import Note, Trail, failed, follow, trail_of
 
 _BADLY_ENDED = frozenset(
     {
@@ -30,11 +30,11 @@ _GIVEN_UP = frozenset({EventKind.RUN_FAILED, EventKind.RUN_EXPIRED})
 
 
 class Undecided(NamedTuple):
-    """A run that waits for its verdict."""
+    """A run that waits for its verdict: its last attempt ended, not well."""
 
     run_id: str
     state: RunState
-    trail: Started | Trail | None
+    trail: Trail
 
 
 class GivenUp(NamedTuple):
@@ -42,12 +42,12 @@ class GivenUp(NamedTuple):
 
     event: RunEvent
     attempts: int
-    trail: Started | Trail | None
+    trail: Trail
 
     @property
     def work_place(self) -> Started | None:
         """Where the work record stands; None for a run that was never claimed."""
-        return self.trail.work if isinstance(self.trail, Trail) else self.trail
+        return self.trail.work
 
 
 class Wanted:
@@ -62,12 +62,12 @@ class Wanted:
         self.ignored: Counter[str] = Counter()
 
 
-class Shard(Followed[Started | Trail]):
-    """A partition and its fold; the note of a run is its STARTED's detail, and from its first failure its trail."""
+class Shard(Followed[Note]):
+    """A partition and its fold, with a note for each open run (``trail.py``)."""
 
     __slots__ = ("_settles_backlog",)
 
-    def __init__(self, partition: TopicPartition, start: Beginning, fold: Fold[Started | Trail]) -> None:
+    def __init__(self, partition: TopicPartition, start: Beginning, fold: Fold[Note]) -> None:
         super().__init__(partition, start, fold)
         self._settles_backlog = start.is_first
 
@@ -80,16 +80,24 @@ class Shard(Followed[Started | Trail]):
                 wanted.ignored[verdict.reason] += 1
             return
         if run is None:
-            return  # it is born with this event, or skipped: nothing is owed yet
+            self._born(event)
+            return
         kind = event.kind
-        if kind is EventKind.STARTED:
-            run.note = follow(run.note, event)
-        elif kind in _BADLY_ENDED:
-            run.note = follow(run.note, event)
+        if kind in _BADLY_ENDED:
+            run.note = failed(run.note, event)
             if self.live and run.state.undecided:
                 wanted.undecided.append(Undecided(event.run_id, run.state, run.note))
-        elif kind in _GIVEN_UP and self.live:
-            wanted.given_up.append(GivenUp(event, run.state.attempt, run.note))
+        elif kind in _GIVEN_UP:
+            if self.live:
+                wanted.given_up.append(GivenUp(event, run.state.attempt, trail_of(run.note)))
+        else:
+            run.note = follow(run.note, event)
+
+    def _born(self, event: RunEvent) -> None:
+        """A run's first event: nothing is owed yet, but it may come with limits."""
+        detail = event.detail
+        if isinstance(detail, Pending) and (detail.queue_timeout_us or detail.run_timeout_us):
+            self.fold.open[event.run_id].note = follow(None, event)
 
     def go_live(self, wanted: Wanted) -> None:
         """The fold has reached the offset from which we act. Say what the backlog of a first start wants."""
@@ -99,4 +107,4 @@ class Shard(Followed[Started | Trail]):
         self._settles_backlog = False
         for run_id, run in self.fold.open.items():
             if run.state.undecided:
-                wanted.undecided.append(Undecided(run_id, run.state, run.note))
+                wanted.undecided.append(Undecided(run_id, run.state, trail_of(run.note)))

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from waterclock.clock import Clock
 from waterclock.log.port import Appender, Ticket
 from waterclock.model.events import Heartbeat
+from waterclock.model.ids import US_PER_S
 from waterclock.wire.messages import heartbeat_message
 from waterclock.wire.names import Names
 
@@ -89,6 +90,7 @@ class Beats:
             tzdata=pulse.tzdata,
             pool=pulse.pool,
             handlers=self._handlers,
+            lease_ttl_us=round(pulse.lease_ttl_s * US_PER_S),
         )
         self._unacked.append(_Sent(now_s, self._appender.append(heartbeat_message(self._names, beat))))
         self._due_at_s = now_s + pulse.interval_s

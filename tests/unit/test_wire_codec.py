@@ -67,6 +67,8 @@ details = st.one_of(
         texts,
         texts,
         texts,
+        longs,
+        longs,
     ),
     st.builds(Skipped, longs, longs, longs, longs, tiers, longs, texts),
     st.builds(Started, texts, ints, longs),
@@ -158,7 +160,7 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         codec.decode_lease,
     ),
     "heartbeat": (
-        st.builds(Heartbeat, texts, longs, longs, texts, ints, longs, ints, texts, texts),
+        st.builds(Heartbeat, texts, longs, longs, texts, ints, longs, ints, texts, texts, lease_ttl_us=longs),
         codec.encode_heartbeat,
         codec.decode_heartbeat,
     ),

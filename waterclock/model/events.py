@@ -75,7 +75,8 @@ class Origin(StrEnum):
 class Pending(NamedTuple):
     """Detail of PENDING. ``due_at`` and ``entry`` are the due position where the timeline made the run, else None.
 
-    ``linked_run``: the run that was given up, where this one is its redrive.
+    ``linked_run``: the run that was given up, where this one is its redrive. ``queue_timeout_us``, ``run_timeout_us``:
+    the limits of its job's failure policy, 0 where there is none; the retry router ends what exceeds them.
     """
 
     revision: int
@@ -89,6 +90,8 @@ class Pending(NamedTuple):
     zone: str = ""
     tzdata: str = ""
     linked_run: str = ""
+    queue_timeout_us: int = 0
+    run_timeout_us: int = 0
 
 
 class Skipped(NamedTuple):
@@ -253,7 +256,7 @@ class Heartbeat(NamedTuple):
     """A plain beat. ``held_count`` and ``held_xor`` are count and XOR of the fencing tokens held (design §7).
 
     ``pool`` is the one whose work it takes; ``handlers`` are the names that it knows, at most 200 of them: a last
-    ``*`` says that there are more.
+    ``*`` says that there are more. ``lease_ttl_us``: for how long it may be silent before it counts as dead.
     """
 
     worker: str
@@ -267,6 +270,7 @@ class Heartbeat(NamedTuple):
     tzdata: str = ""
     pool: str = "default"
     handlers: tuple[str, ...] = ()
+    lease_ttl_us: int = 15_000_000
 
 
 class ControlKind(StrEnum):

@@ -144,6 +144,8 @@ def _put_pending_constants(pending: Pending) -> bytes:
             put_text(pending.zone),
             put_text(pending.tzdata),
             put_text(pending.linked_run),
+            put_long(pending.queue_timeout_us),
+            put_long(pending.run_timeout_us),
         )
     )
 
@@ -160,7 +162,10 @@ def _get_pending(data: bytes, place: int) -> tuple[Pending, int]:
     zone, place = get_text(data, place)
     tzdata, place = get_text(data, place)
     linked_run, place = get_text(data, place)
-    return Pending(revision, fire_at, due_at, tier, origin, entry, pool, handler, zone, tzdata, linked_run), place
+    queue_timeout_us, place = get_long(data, place)
+    run_timeout_us, place = get_long(data, place)
+    names = (pool, handler, zone, tzdata, linked_run)
+    return Pending(revision, fire_at, due_at, tier, origin, entry, *names, queue_timeout_us, run_timeout_us), place
 
 
 def _put_skipped(skipped: Skipped) -> bytes:
