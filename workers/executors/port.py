@@ -17,19 +17,23 @@ from waterclock.log.port import Outgoing
 from waterclock.model.events import Outcome, WorkRecord
 from waterclock.model.ids import Instant
 
+from .printed import Printed
+
 
 @dataclass(slots=True, eq=False)
 class Attempt:
     """One claimed try of a run. Compared by identity: two claims of one run are two attempts.
 
     ``token`` is the fencing token, the ordinal of the STARTED record, and known only once that is committed.
-    ``started_at`` is when the claim was made, ``placed_at`` the record time of the work record.
+    ``started_at`` is when the claim was made, ``placed_at`` the record time of the work record. ``printed``: what its
+    code has printed, None while that is nothing.
     """
 
     work: WorkRecord
     started_at: Instant
     token: int = 0
     placed_at: Instant = 0
+    printed: Printed | None = None
 
 
 class EndedAttempt(NamedTuple):

@@ -18,6 +18,7 @@ from waterclock.clock import Clock
 
 from . import ending
 from .basket import Basket
+from .capture import entered, left
 from .emitting import Emissions, Outlet
 from .loop_thread import LoopThread
 from .port import Attempt, EndedAttempt
@@ -93,6 +94,7 @@ class PythonExecutors:
     def _call(self, call: _Call) -> None:
         handler, attempt = call
         emissions = Emissions(self._outlet, attempt.work)
+        entered(attempt)
         try:
             value = handler.call(Context.of(attempt.work, attempt.token, emissions.emit))
             if inspect.iscoroutine(value):
@@ -103,15 +105,20 @@ class PythonExecutors:
             self._basket.put(ending.failed(attempt, error))
         else:
             self._basket.put(ending.succeeded(attempt, value, emissions.close()))
+        finally:
+            left(attempt)
 
     # -- on the event loop ----------------------------------------------------------------------------------------
 
     async def _serve(self, attempt: Attempt) -> EndedAttempt:
         handler = self._handlers[attempt.work.handler]
         emissions = Emissions(self._outlet, attempt.work)
+        entered(attempt)
         try:
             value: Any = await handler.call(Context.of(attempt.work, attempt.token, emissions.emit))
         except BaseException as error:  # noqa: BLE001 - user code: even SystemExit ends this attempt and nothing else
             emissions.close()
             return ending.failed(attempt, error)
+        finally:
+            left(attempt)
         return ending.succeeded(attempt, value, emissions.close())
