@@ -19,14 +19,17 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from waterclock.model.errors import AttemptError
 from waterclock.model.executor import ShellCommand
+from waterclock.model.run_log import LogStream
 from waterclock.model.time_text import format_rfc3339
 
 from . import ending, shell_guard
+from .capture import Capture, left
 from .kept import fitting
 from .port import Attempt, EndedAttempt
 
@@ -40,18 +43,30 @@ _END_WITHIN_S = 5.0
 
 
 class ShellCommands:
-    """Runs the programs of one worker. ``allow``: absolute paths, compared letter by letter."""
+    """Runs the programs of one worker. ``allow``: absolute paths, compared letter by letter.
 
-    def __init__(self, *, enabled: bool, allow: Sequence[str], working_dir: Path, search_path: str) -> None:
+    ``capture`` keeps their output as the attempt's log; without one only its end stands in the outcome.
+    """
+
+    def __init__(
+        self,
+        *,
+        enabled: bool,
+        allow: Sequence[str],
+        working_dir: Path,
+        search_path: str,
+        capture: Capture | None = None,
+    ) -> None:
         self._enabled = enabled
         self._allow = frozenset(allow)
         self._working_dir = working_dir
         self._search_path = search_path
+        self._capture = capture
 
     async def serve(self, attempt: Attempt, command: ShellCommand) -> EndedAttempt:
         """Run it, and tell how it ended. Raises AttemptError where it did not exit with 0."""
         self._check(command)
-        output = _Output()
+        output = _Output(*self._listeners(attempt))
         process = await self._start(attempt, command)
         try:
             async with asyncio.timeout(command.timeout_s):
@@ -63,9 +78,16 @@ class ShellCommands:
             raise self._stopped(f"wrote over {OUTPUT_MAX_BYTES} bytes", "output-too-long", output) from None
         finally:
             await _end(process)
+            left(attempt)
         if code:
             raise _failure(command, code, output)
         return ending.succeeded(attempt, output.result())
+
+    def _listeners(self, attempt: Attempt) -> tuple[_Listener | None, _Listener | None]:
+        if self._capture is None:
+            return None, None
+        follow = self._capture.follow
+        return follow(attempt, LogStream.STDOUT), follow(attempt, LogStream.STDERR)
 
     def _check(self, command: ShellCommand) -> None:
         if not self._enabled:
@@ -126,13 +148,19 @@ class _TooLong(Exception):
     """The program writes without end."""
 
 
-class _Tail:
-    """The end of one stream."""
+_Listener: TypeAlias = Callable[[bytes], None]
 
-    def __init__(self) -> None:
+
+class _Tail:
+    """The end of one stream. ``listener`` is told all of it."""
+
+    def __init__(self, listener: _Listener | None) -> None:
         self.kept = b""
+        self._listener = listener
 
     def add(self, chunk: bytes) -> None:
+        if self._listener is not None:
+            self._listener(chunk)
         self.kept = (self.kept + chunk)[-_KEPT_BYTES:]
 
     @property
@@ -143,8 +171,8 @@ class _Tail:
 class _Output:
     """What a program has written so far, to both streams."""
 
-    def __init__(self) -> None:
-        self.out, self.err = _Tail(), _Tail()
+    def __init__(self, out: _Listener | None, err: _Listener | None) -> None:
+        self.out, self.err = _Tail(out), _Tail(err)
         self._left = OUTPUT_MAX_BYTES
 
     async def read(self, stream: asyncio.StreamReader, tail: _Tail) -> None:
