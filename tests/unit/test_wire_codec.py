@@ -42,6 +42,7 @@ from waterclock.model.events import (
 from waterclock.model.executor import GrpcCall, HttpCall, KafkaRecord, ShellCommand
 from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy
 from waterclock.model.job import Command, CommandKind, Cron, Every, Fold, Gap, JobSpec, Once, Tier
+from waterclock.model.run_log import LogLine, LogStream, RunLog
 from waterclock.wire import codec, records, schemata
 from waterclock.wire.framing import CARRIER_MAX, RECORD_MAX
 
@@ -150,6 +151,7 @@ sources = st.builds(
     st.none() | blobs,
     st.lists(st.tuples(texts, blobs), max_size=3).map(tuple),
 )
+log_lines = st.builds(LogLine, ints, longs, st.sampled_from(LogStream), texts)
 values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable[[bytes], Any]]] = {
     "run_event": (events, codec.encode_event, codec.decode_event),
     "work_record": (works, codec.encode_work, codec.decode_work),
@@ -189,6 +191,11 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         st.builds(KeyState, texts, texts, blobs, texts, longs, longs, texts, longs),
         codec.encode_key_state,
         codec.decode_key_state,
+    ),
+    "run_log": (
+        st.builds(RunLog, texts, ints, texts, longs, texts, st.lists(log_lines, max_size=3).map(tuple)),
+        codec.encode_run_log,
+        codec.decode_run_log,
     ),
 }
 every_kind = pytest.mark.parametrize("kind", sorted(values))

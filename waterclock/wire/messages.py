@@ -26,6 +26,7 @@ from waterclock.model.events import (
 )
 from waterclock.model.ids import event_id, format_instant
 from waterclock.model.job import Command
+from waterclock.model.run_log import RunLog
 
 from . import codec, headers
 from .names import Names
@@ -128,6 +129,23 @@ def heartbeat_message(names: Names, heartbeat: Heartbeat) -> Outgoing:
         *headers.TAIL,
     )
     return Outgoing(names.heartbeats, heartbeat.worker.encode(), codec.encode_heartbeat(heartbeat), story)
+
+
+def run_log_message(names: Names, log: RunLog) -> Outgoing:
+    """Lines of an attempt (at least one), for run-logs, keyed by run id: a job's runs are read apart."""
+    run_id, first = log.run_id.encode(), log.lines[0]
+    batch = f"{log.token}/{first.seq}-{first.at}"
+    story = (
+        ("ce_type", b"io.waterclock.run.log"),
+        ("ce_subject", run_id),
+        headers.attempt(log.attempt),
+        headers.time(first.at),
+        ("ce_id", f"{event_id(log.run_id, log.attempt, 'log')}/{batch}".encode()),
+        headers.source(names.prefix, "workers", log.worker),
+        headers.tenant(log.job_id),
+        *headers.TAIL,
+    )
+    return Outgoing(names.run_logs, run_id, codec.encode_run_log(log), story)
 
 
 def control_message(names: Names, control: Control) -> Outgoing:

@@ -38,6 +38,7 @@ from waterclock.model.executor import executor_from_json, executor_to_json
 from waterclock.model.failure_policy import policy_from_json, policy_to_json
 from waterclock.model.job import Command, CommandKind, Cron, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
 from waterclock.model.job_event import JobEvent
+from waterclock.model.run_log import LogLine, LogStream, RunLog
 
 Dict: TypeAlias = dict[str, Any]
 _Value = TypeVar("_Value")
@@ -191,6 +192,15 @@ def _source_from_record(record: Dict) -> SourceRecord:
     return SourceRecord(**record | {"headers": headers})
 
 
+def _run_log_to_record(log: RunLog) -> Dict:
+    return log._asdict() | {"lines": [line._asdict() for line in log.lines]}
+
+
+def _run_log_from_record(record: Dict) -> RunLog:
+    lines = tuple(LogLine(**line | {"stream": LogStream(line["stream"])}) for line in record["lines"])
+    return RunLog(**record | {"lines": lines})
+
+
 EVENT = Shape(_event_to_record, _event_from_record)
 WORK = Shape(_work_to_record, _work_from_record)
 COMMAND = Shape(_command_to_record, _command_from_record)
@@ -203,3 +213,4 @@ SHARD_STATE = Shape(ShardState._asdict, lambda record: ShardState(**record))
 JOB_STATE = Shape(JobState._asdict, lambda record: JobState(**record))
 JOB_EVENT = Shape(JobEvent._asdict, _job_event_from_record)
 KEY_STATE = Shape(KeyState._asdict, lambda record: KeyState(**record))
+RUN_LOG = Shape(_run_log_to_record, _run_log_from_record)

@@ -31,6 +31,7 @@ KINDS = (
     "lease",
     "reject",
     "run_event",
+    "run_log",
     "shard_state",
     "work_record",
 )

@@ -212,7 +212,7 @@ class LineQueue:
 
 
 def _bounded(line: _Unfinished) -> tuple[str, int]:
-    """The line as it is kept, and its bytes. A lone half of a surrogate pair is no UTF-8: it becomes a question mark."""
+    """The line as it is kept, and its bytes. Half of a surrogate pair is no UTF-8: it becomes a question mark."""
     text = line.text.removesuffix("\r")
     if len(text) * 4 <= LINE_BYTES_MAX - _MARK_BYTES and not line.over and text.isascii():
         return text, len(text)
