@@ -23,10 +23,15 @@ from .executors.building import executors_of
 from .executors.topic_book import TopicBook
 from .incarnation import TwinLives
 from .loop import Worker
+from .run_logs import Output
+
+_LAST_LINES_S = 2.0
 
 
-def build(app: App, settings: Settings, topics: TopicBook) -> Worker:
+def build(app: App, settings: Settings, topics: TopicBook, output: Output) -> Worker:
     """A worker on real Kafka that runs the handlers of ``app``; ``topics`` are what they may emit to.
+
+    What they print goes by ``output``.
 
     Raises BackendDown, NotFound, RequestError.
     """
@@ -35,11 +40,12 @@ def build(app: App, settings: Settings, topics: TopicBook) -> Worker:
     log = open_log(settings, "worker")
     for tier in Tier:
         _check_topic(log, names.runs(tier, bounds.pool), bounds.pool)
+    output.begin(log, names, settings.instance_of("worker"))
     return Worker(
         clock,
         log,
         names,
-        executors_of(app, settings, clock, topics.exists),
+        executors_of(app, settings, clock, topics.exists, capture=output.capture),
         worker=settings.instance_of("worker"),
         process=uuid4().hex,
         slots=bounds.slots,
@@ -70,11 +76,13 @@ def run(app: App, settings: Settings) -> None:
     where its pool has no topics, and where a setting of its executors is wrong.
     """
     topics = TopicBook(lambda: open_log(settings, "worker"), SystemClock())
+    output = Output(SystemClock())
     try:
-        run_role("worker", lambda given: build(app, given, topics), settings)
+        run_role("worker", lambda given: build(app, given, topics, output), settings)
     except (TwinLives, RequestError) as end:
         sys.exit(str(end))
     finally:
+        output.end(_LAST_LINES_S)
         topics.close()
 
 

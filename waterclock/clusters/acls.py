@@ -82,7 +82,7 @@ def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict
         ),
         "worker": _Needs(
             reads=[work, names.run_events, names.control, names.leases],
-            writes=[names.run_events, names.leases, names.heartbeats, names.rejects, *records],
+            writes=[names.run_events, names.leases, names.heartbeats, names.rejects, names.run_logs, *records],
             groups=[f"{names.prefix}.workers."],
             transactional_ids=[names.transactional_id("worker", "")],
         ),
@@ -92,7 +92,10 @@ def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict
             groups=[names.group("retry_router")],
             transactional_ids=[names.transactional_id("retry_router", "")],
         ),
-        "recorder": _Needs(reads=[names.commands, names.run_events], groups=[names.group("recorder")]),
+        "recorder": _Needs(
+            reads=[names.commands, names.run_events, names.run_logs],
+            groups=[names.group("recorder"), names.group("recorder_logs")],
+        ),
         "intake": _Needs(
             reads=[names.job_events, *ingress],
             writes=[names.commands, names.rejects],

@@ -17,8 +17,8 @@ from waterclock.settings import Settings
 from waterclock.wire.names import Names
 
 from .basket import Basket
-from .capture import Capture
 from .by_kind import ExecutorsByKind
+from .capture import Capture
 from .emitting import Outlet
 from .grpc_call import GrpcCalls
 from .http_call import HttpCalls
