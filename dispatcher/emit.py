@@ -99,7 +99,17 @@ class Emitter:
     def __init__(self, templates: Templates) -> None:
         self._names = templates.names
         self._templates = templates
+        self.ahead: list[Outgoing] = []
+        """What must stand in the log before ``messages``."""
         self.messages: list[Outgoing] = []
+
+    @property
+    def names(self) -> Names:
+        return self._names
+
+    def hand_out(self, *ready: Outgoing) -> None:
+        """Records that were made before: of a command about a run, or of a deferred attempt."""
+        self.messages += ready
 
     def run(self, version: JobVersion, *, fire_at: Instant, due_at: Instant | None, now: Instant) -> str:
         """Make a scheduled run: PENDING and its work record. ``due_at`` None: not in the timeline's order."""

@@ -107,6 +107,7 @@ class CommandKind(StrEnum):
     """The verbs that change a job, fire it, or speak of one run of it. UNKNOWN: a symbol of a later release.
 
     CANCEL: end ``run_id``. REDRIVE: run ``work`` once more, as a new series. DEFER: hand ``work`` out at ``due_at``.
+    DISCARD: put the dead letter of ``run_id`` away.
     """
 
     UNKNOWN = "UNKNOWN"
@@ -119,6 +120,7 @@ class CommandKind(StrEnum):
     CANCEL = "CANCEL"
     REDRIVE = "REDRIVE"
     DEFER = "DEFER"
+    DISCARD = "DISCARD"
 
 
 JOB_VERBS = (
@@ -143,7 +145,7 @@ class Command(NamedTuple):
     ``spec`` is set on CREATE and UPDATE; ``payload`` may replace the job's on TRIGGER. A command of the same job with
     the same ``idempotency_key`` (where there is none, with the same ``command_id``) is ignored for 24 hours.
     ``answer``: say on run-events what became of it (an ANSWERED); a repeat is always answered. ``run_id``: of a CANCEL
-    the run, of a REDRIVE the one that was given up. ``work``: a framed work record; ``due_at``: when a DEFER wants it.
+    the run, of a REDRIVE or DISCARD the one that was given up. ``work``: a framed work record; ``due_at``: when a DEFER wants it.
     """
 
     kind: CommandKind
