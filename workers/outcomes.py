@@ -210,5 +210,6 @@ def outcome_event(ended: EndedAttempt, now: Instant, worker: str, incarnation: i
             ended.error_trace,
             ended.result,
             len(ended.emitted),
+            ended.retry_after_us,
         ),
     )

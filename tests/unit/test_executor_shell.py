@@ -143,7 +143,7 @@ def test_signals_are_as_a_program_expects_them(bench: Bench) -> None:
 def test_at_the_timeout_the_whole_group_is_killed(bench: Bench, tmp_path: Path) -> None:
     text = "sleep 600 & echo $! > child; (trap '' TERM; sleep 601 & echo $! > stubborn; wait) & wait"
     ended = bench.run(_sh(text, timeout_s=1.0))
-    assert (ended.outcome, ended.error_class) == (Outcome.FAILED, "timed-out")
+    assert (ended.outcome, ended.error_class) == (Outcome.TIMED_OUT, "timed-out")
     for name in ("child", "stubborn"):
         pid = int((tmp_path / name).read_text())
         _wait_for(lambda pid=pid: not _alive(pid), f"{name} is still alive")
@@ -213,3 +213,25 @@ def test_many_programs_at_once_all_end_once(bench: Bench) -> None:
     bench.executors.submit([attempt_of(_sh("cat >/dev/null"), number=number) for number in range(24)])
     ended = bench.ends(24)
     assert {end.outcome for end in ended} == {Outcome.SUCCEEDED}
+
+
+def test_a_program_is_asked_by_sigterm_and_may_end_in_its_own_way(bench: Bench, tmp_path: Path) -> None:
+    attempt = attempt_of(_sh("trap 'echo asked; exit 7' TERM; touch up; while :; do sleep 0.05; done"))
+    bench.executors.submit([attempt])
+    _wait_for((tmp_path / "up").exists, "it did not start")
+    bench.executors.ask([attempt])
+    (ended,) = bench.ends(1)
+    assert (ended.outcome, ended.error_class, ended.error_trace) == (Outcome.FAILED, "exit-7", "asked\n")
+
+
+def test_a_program_that_does_not_heed_is_killed_by_force_with_all_that_it_started(bench: Bench, tmp_path: Path) -> None:
+    attempt = attempt_of(_sh("trap '' TERM; sleep 600 & echo $! > tmp; mv tmp child; while :; do sleep 0.05; done"))
+    bench.executors.submit([attempt])
+    _wait_for((tmp_path / "child").exists, "it did not start")
+    bench.executors.ask([attempt])
+    pid = int((tmp_path / "child").read_text())
+    assert _alive(pid)
+    bench.executors.force([attempt])
+    (ended,) = bench.ends(1)
+    assert ended.attempt is attempt
+    _wait_for(lambda: not _alive(pid), "it is still alive")

@@ -63,6 +63,15 @@ class LoopThread:
         """Past this monotonic instant every task is cancelled."""
         self._allowed_until_s = monotonic_s
 
+    def call(self, function: Callable[[Sequence[Attempt]], None], attempts: Sequence[Attempt]) -> None:
+        """Call ``function`` with these on the loop, after all that was submitted before; not once it has stopped."""
+        if self._thread is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function, attempts)
+
+    def force(self, attempts: Sequence[Attempt]) -> None:
+        """Cancel these; they come back as ended."""
+        self.call(self._cancel_some, attempts)
+
     def forget(self) -> None:
         """Cancel every task; none of them comes back as ended."""
         if self._thread is not None and not self._loop.is_closed():
@@ -104,6 +113,11 @@ class LoopThread:
         # Forgotten: our own cancellation, or whatever the coroutine made of it.
         if self._tasks.pop(attempt, None) is not None:
             self._basket.put(ended)
+
+    def _cancel_some(self, attempts: Sequence[Attempt]) -> None:
+        for attempt in attempts:
+            if task := self._tasks.get(attempt):
+                task.cancel()
 
     def _watch(self) -> None:
         if self._clock.monotonic_s() > self._allowed_until_s:

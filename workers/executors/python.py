@@ -79,6 +79,16 @@ class PythonExecutors:
     def allow_until(self, monotonic_s: float) -> None:
         self._loop.allow_until(monotonic_s)
 
+    def ask(self, attempts: Sequence[Attempt]) -> None:
+        for attempt in attempts:
+            attempt.is_asked_to_stop = True
+
+    def force(self, attempts: Sequence[Attempt]) -> None:
+        self._loop.force(attempts)
+
+    def withdraw(self) -> list[Attempt]:
+        return [attempt for _, attempt in self._threads.withdraw()]
+
     def forget(self) -> None:
         self._threads.clear()
         self._loop.forget()
@@ -89,6 +99,16 @@ class PythonExecutors:
         self._threads.stop(grace_s / 2)
         self._loop.stop(grace_s / 2)
 
+    def _context(self, attempt: Attempt, emissions: Emissions) -> Context:
+        timeout_us = attempt.timeout_us
+        return Context.of(
+            attempt.work,
+            attempt.token,
+            emissions.emit,
+            asked=attempt.was_asked,
+            deadline_at=attempt.started_at + timeout_us if timeout_us else 0,
+        )
+
     # -- in the threads -------------------------------------------------------------------------------------------
 
     def _call(self, call: _Call) -> None:
@@ -96,7 +116,7 @@ class PythonExecutors:
         emissions = Emissions(self._outlet, attempt.work)
         entered(attempt)
         try:
-            value = handler.call(Context.of(attempt.work, attempt.token, emissions.emit))
+            value = handler.call(self._context(attempt, emissions))
             if inspect.iscoroutine(value):
                 value.close()
                 raise TypeError("a handler that is not async returned a coroutine: declare it with 'async def'")
@@ -115,7 +135,7 @@ class PythonExecutors:
         emissions = Emissions(self._outlet, attempt.work)
         entered(attempt)
         try:
-            value: Any = await handler.call(Context.of(attempt.work, attempt.token, emissions.emit))
+            value: Any = await handler.call(self._context(attempt, emissions))
         except BaseException as error:  # noqa: BLE001 - user code: even SystemExit ends this attempt and nothing else
             emissions.close()
             return ending.failed(attempt, error)

@@ -5,8 +5,8 @@ their own, as a user of their own.
 
 What must hold: ``argv`` goes to exec as it is; the environment is made from scratch (a path, the run's identity, and
 nothing of ours: no settings, no secrets); the payload is the standard input. One process group per attempt, killed as a
-whole at the timeout, when the attempt is forgotten, and when the worker dies (``shell_guard.py``). Output is read on,
-so that the program never blocks, and only its end is kept.
+whole at the timeout, when the attempt is stopped by force or forgotten, and when the worker dies (``shell_guard.py``);
+asked to stop, the group gets SIGTERM. Output is read on, so that the program never blocks, and only its end is kept.
 
 How it fails: ``executor-off``, ``program-refused``, ``exit-<code>``, ``signal-<name>``, ``timed-out``,
 ``output-too-long``.
@@ -62,12 +62,20 @@ class ShellCommands:
         self._working_dir = working_dir
         self._search_path = search_path
         self._capture = capture
+        self._running: dict[Attempt, asyncio.subprocess.Process] = {}
+
+    def ask(self, attempts: Sequence[Attempt]) -> None:
+        """Pass SIGTERM on to the programs of these. On the loop that serves them."""
+        for attempt in attempts:
+            if process := self._running.get(attempt):
+                _signal(process, signal.SIGUSR1)
 
     async def serve(self, attempt: Attempt, command: ShellCommand) -> EndedAttempt:
         """Run it, and tell how it ended. Raises AttemptError where it did not exit with 0."""
         self._check(command)
         output = _Output(*self._listeners(attempt))
         process = await self._start(attempt, command)
+        self._running[attempt] = process
         try:
             async with asyncio.timeout(command.timeout_s):
                 await _follow(process, attempt.work.payload, output)
@@ -77,6 +85,7 @@ class ShellCommands:
         except _TooLong:
             raise self._stopped(f"wrote over {OUTPUT_MAX_BYTES} bytes", "output-too-long", output) from None
         finally:
+            del self._running[attempt]
             await _end(process)
             left(attempt)
         if code:
@@ -228,9 +237,13 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 def _kill(process: asyncio.subprocess.Process) -> None:
     """Have the guard kill the whole group; it then ends by itself."""
+    _signal(process, signal.SIGTERM)
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(number)
 
 
 async def _discard(stream: asyncio.StreamReader | None) -> None:

@@ -1,4 +1,5 @@
-"""Runs one program of a job and kills everything that it started: at SIGTERM, and when the worker dies.
+"""Runs one program of a job and kills everything that it started: at SIGTERM, and when the worker dies. At SIGUSR1 it
+passes SIGTERM on to the program's group, which may heed it.
 
 ``python -I -S shell_guard.py <parent pid> <program> <argument>...``, in a session of its own. The program gets a
 process group of its own; this process waits for it and then kills what is left of the group, before it ends as the
@@ -34,14 +35,15 @@ def main() -> None:
         sys.exit(_CANNOT_RUN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signals = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals | {signal.SIGUSR1})
     child = os.fork()
     if child == 0:
         _become(sys.argv[2:])
     _group(child)
     for number in signals:
         signal.signal(number, lambda _number, _frame: _kill(child))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+    signal.signal(signal.SIGUSR1, lambda _number, _frame: _ask(child))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals | {signal.SIGUSR1})
     _end_as(_ended(child))
 
 
@@ -70,6 +72,11 @@ def _group(pid: int) -> None:
     # Done on both sides of the fork, because either may come first; the later one fails, and that is right.
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
+
+
+def _ask(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGTERM)
 
 
 def _kill(group: int) -> None:
