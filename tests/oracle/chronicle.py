@@ -13,7 +13,7 @@ from .runs import FINAL, OUTCOMES, step
 
 
 class Claim(typing.NamedTuple):
-    """An accepted STARTED. ``token``: its offset; ``at``: its worker's clock, ``stamp``: the record's time (both us)."""
+    """An accepted STARTED. ``token``: its offset; ``at``: the worker's clock; ``stamp``: the record's time."""
 
     token: int
     worker: str
