@@ -30,6 +30,7 @@ class End(typing.NamedTuple):
     stamp: int
     error_class: str
     emitted: int
+    retry_after_us: int = 0
 
 
 class Chronicle:
@@ -82,8 +83,9 @@ class Chronicle:
         elif kind == "STARTED":
             self.claims[key] = Claim(record["offset"], event["worker"], event["incarnation"], event["at"], stamp)
         elif kind in OUTCOMES:
-            ended = event["ended"] or {"error_class": "", "emitted": 0}
-            self.ends[key] = End(kind, record["offset"], stamp, ended["error_class"], ended["emitted"])
+            ended = event["ended"] or {"error_class": "", "emitted": 0, "retry_after_us": 0}
+            what = (ended["error_class"], ended["emitted"], ended["retry_after_us"])
+            self.ends[key] = End(kind, record["offset"], stamp, *what)
         elif kind == "RETRYING":
             self.retries[key] = (event["retrying"] or {"due_at": 0, "delay_us": 0}) | {"stamp": stamp}
         elif kind in ("RUN_FAILED", "RUN_EXPIRED"):
