@@ -65,7 +65,7 @@ def follow(known: Known, event: RunEvent, state: RunState) -> None:
 def run_row(known: Known, state: RunState) -> RunRow:
     """The row of a run as it is now."""
     status, attempt, outcome, worker, _, token, _, _ = state
-    revision, fire_at, _, tier, origin, _, _, _, zone, tzdata, _ = known.pending
+    revision, fire_at, _, tier, origin, _, _, _, zone, tzdata, _, _, _ = known.pending
     rank = _RANK_UNDECIDED if state.undecided else _RANK[status]
     ended = known.ended
     return RunRow(
