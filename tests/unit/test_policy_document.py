@@ -144,6 +144,7 @@ def test_a_policy_that_no_document_could_have_made_is_refused(policy: FailurePol
 
 
 _SECONDS = st.integers(0, 30 * 86_400).map(lambda seconds: seconds * S)
+_RETRY_KEYS = ["max_attempts", "backoff", "delay", "delays", "max_delay", "jitter", "never", "by_class", "x"]
 _LIMIT = st.sampled_from([0, S, MINUTE, HOUR])
 _DELAYS = st.lists(_SECONDS, min_size=1, max_size=20).map(tuple)
 _WORDS = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=12)
@@ -180,7 +181,7 @@ def test_any_policy_survives_being_shown(policy: FailurePolicy) -> None:
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["5s", "list"]),
     lambda inner: st.lists(inner, max_size=3)
     | st.dictionaries(
-        st.sampled_from("max_attempts backoff delay delays max_delay jitter never by_class x".split()),
+        st.sampled_from(_RETRY_KEYS),
         inner,
         max_size=5,
     ),
