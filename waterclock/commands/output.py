@@ -44,7 +44,7 @@ def say(line: str = "") -> None:
 
 def show_rows(rows: Sequence[Row], columns: Sequence[str], form: Format | None) -> None:
     """A list: a table with these columns (absent: empty), or all fields as JSON."""
-    match form or _default_form():
+    match form or default_format():
         case Format.TABLE:
             _table(rows, columns)
         case Format.JSON:
@@ -56,7 +56,7 @@ def show_rows(rows: Sequence[Row], columns: Sequence[str], form: Format | None) 
 
 def show_one(row: Row, form: Format | None) -> None:
     """One thing: a line for each field that says something, or one JSON document."""
-    match form or _default_form():
+    match form or default_format():
         case Format.TABLE:
             _card(row)
         case Format.JSON:
@@ -86,7 +86,8 @@ def payload_text(payload: bytes | None) -> str | None:
         return f"<{len(payload)} bytes>"
 
 
-def _default_form() -> Format:
+def default_format() -> Format:
+    """What is printed without ``-o``."""
     return Format.TABLE if sys.stdout.isatty() else Format.JSONL
 
 

@@ -17,8 +17,11 @@ from waterclock.store.port import AttemptRow, RunRow
 from .connect import here, job_id_of, names_of, open_log, open_store
 from .liveness import judge
 from .output import OutputOption, instant_text, payload_text, say, show_one, show_rows
+from .run_logs import logs
 
 app = typer.Typer(add_completion=False, help="Look at runs.", no_args_is_help=True)
+
+app.command("logs")(logs)
 
 _PAGE_MAX = 500
 
