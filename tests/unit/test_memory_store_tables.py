@@ -22,6 +22,7 @@ OPTIONS = {
     "api_keys": ("UnifiedCompactionStrategy", 864_000),
     "api_answers": ("TimeWindowCompactionStrategy", 86_400),
     "api_operations": ("TimeWindowCompactionStrategy", 86_400),
+    "run_logs": ("TimeWindowCompactionStrategy", 86_400),
 }
 
 

@@ -109,10 +109,13 @@ class MemoryTables:
             return []
         equal = key[width : width + query.equal]
         below = key[width + query.equal : width + query.equal + query.below]
+        above = key[width + query.equal : width + query.equal + query.above]
         chosen = [
             each
             for each in partition.rows
-            if each[: query.equal] == equal and (not below or each[: query.below] < below)
+            if each[: query.equal] == equal
+            and (not below or each[: query.below] < below)
+            and (not above or each[: query.above] > above)
         ]
         for column in range(len(table.clustering) - 1, -1, -1):
             chosen.sort(key=lambda each: each[column], reverse=table.descending[column])

@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 from waterclock.model.events import Outcome, RunStatus
 from waterclock.model.ids import Instant
 from waterclock.model.job import JobSpec, JobStatus, JobVersion, Tier
+from waterclock.model.run_log import LogStream
 
 
 class DueRow(NamedTuple):
@@ -155,6 +156,22 @@ class AuditRow(NamedTuple):
     detail: str
 
 
+class LogRow(NamedTuple):
+    """One line that an attempt printed. ``fence``: the token of the claim that printed it; ``seq`` counts within it.
+
+    ``wts``: on writing, the stamp to write with, the same at every repeat; on reading, 0.
+    """
+
+    run_id: str
+    attempt: int
+    fence: int
+    seq: int
+    at: Instant
+    stream: LogStream
+    text: str
+    wts: int = 0
+
+
 class JobListing(NamedTuple):
     """One line of a tenant's job list. (``created_at``, ``job_id``) is the page token."""
 
@@ -255,6 +272,14 @@ class Histories(Protocol):
         ...
 
 
+class LineKeeping(Protocol):
+    """What the recorder writes of printed lines, apart from histories."""
+
+    def keep_lines(self, lines: Sequence[LogRow]) -> Writing:
+        """Begin to write these; writing one again is writing it once."""
+        ...
+
+
 class Reading(Protocol):
     """What people read: CLI, API."""
 
@@ -281,6 +306,10 @@ class Reading(Protocol):
         ...
 
     def attempts(self, job_id: str, fire_at: Instant, series: int) -> list[AttemptRow]: ...
+
+    def lines(self, run_id: str, attempt: int, limit: int, after: tuple[int, int] | None = None) -> list[LogRow]:
+        """What an attempt printed, by claim and in order; ``after``: the (fence, seq) of the last line seen."""
+        ...
 
     def failures(self, tenant: str, limit: int) -> list[FailureRow]:
         """The newest failures of the last 24 hours."""
@@ -315,7 +344,7 @@ class Requests(Protocol):
     def operation(self, tenant: str, operation_id: str) -> Operation | None: ...
 
 
-class Store(TimeIndex, Histories, Reading, Access, Requests, Protocol):
+class Store(TimeIndex, Histories, LineKeeping, Reading, Access, Requests, Protocol):
     """All of it, and the connection."""
 
     def release(self) -> str:

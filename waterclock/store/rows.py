@@ -10,9 +10,10 @@ from waterclock.model.document import spec_from_json, spec_to_json
 from waterclock.model.events import Outcome, RunStatus
 from waterclock.model.ids import US_PER_S, Instant, slot_of
 from waterclock.model.job import Cron, Every, JobSpec, JobStatus, JobVersion, Tier
+from waterclock.model.run_log import LogStream
 
 from .cells import Values
-from .port import ApiKey, AttemptRow, AuditRow, DueDelete, DueRow, FailureRow, JobListing, JobRow, RunRow
+from .port import ApiKey, AttemptRow, AuditRow, DueDelete, DueRow, FailureRow, JobListing, JobRow, LogRow, RunRow
 from .tables import PSHARDS
 
 US_PER_HOUR = 3_600 * US_PER_S
@@ -29,6 +30,7 @@ _TIERS = tuple(Tier)
 _RUN_STATUSES = tuple(RunStatus)
 _OUTCOMES = tuple(Outcome)
 _JOB_STATUSES = tuple(JobStatus)
+_LOG_STREAMS = tuple(LogStream)
 
 
 def tenant_of(job_id: str) -> str:
@@ -196,3 +198,14 @@ def audit_values(row: AuditRow) -> Values:
 def key_values(key: ApiKey) -> Values:
     """A row of ``api_keys``."""
     return (KEY_SHELF, *key)
+
+
+def line_values(row: LogRow) -> Values:
+    """A row of ``run_logs``: the port's value without its stamp."""
+    return (*row[:5], _LOG_STREAMS.index(row.stream), row.text)
+
+
+def line_row(run_id: str, attempt: int, values: Values) -> LogRow:
+    """A row of ``run_logs`` as read."""
+    fence, seq, at, stream, text = values
+    return LogRow(run_id, attempt, fence, seq, at, _LOG_STREAMS[stream], text)

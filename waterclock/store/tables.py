@@ -11,6 +11,7 @@ from typing import NamedTuple
 HISTORY_TTL_S = 30 * 86_400
 AUDIT_TTL_S = 400 * 86_400
 REQUEST_TTL_S = 2 * 86_400
+LOG_TTL_S = 7 * 86_400
 
 PSHARDS = 16
 """Parts of a tenant's lists: ``slot % 16``, so that a big tenant is no single hot partition. On-disk format."""
@@ -155,6 +156,13 @@ API_OPERATIONS = _table(
     "job_id text, action text, at bigint",
     ttl_s=REQUEST_TTL_S,
 )
+RUN_LOGS = _table(
+    "run_logs",
+    "run_id text, attempt int",
+    "fence bigint, seq int",
+    "at bigint, stream tinyint, line text",
+    ttl_s=LOG_TTL_S,
+)
 
 TABLES = (
     JOBS,
@@ -168,5 +176,6 @@ TABLES = (
     API_KEYS,
     API_ANSWERS,
     API_OPERATIONS,
+    RUN_LOGS,
 )
 """Every table of the domain (``schema_migrations`` belongs to the migrator alone)."""

@@ -25,6 +25,7 @@ from .port import (
     JobListing,
     JobRow,
     KeptAnswer,
+    LogRow,
     Operation,
     RunRow,
     Writing,
@@ -41,6 +42,7 @@ from .tables import (
     JOBS,
     JOBS_BY_TENANT,
     PSHARDS,
+    RUN_LOGS,
     RUNS,
 )
 
@@ -77,6 +79,8 @@ _RUNS_BEFORE = Select(RUNS, below=1, limited=True, relaxed=True)
 _RUNS_AFTER = Select(RUNS, below=2, limited=True, relaxed=True)
 _ATTEMPTS = Select(ATTEMPTS, equal=2)
 _FAILURES = Select(FAILURES, limited=True, relaxed=True)
+_LINES_FIRST = Select(RUN_LOGS, limited=True, relaxed=True)
+_LINES_NEXT = Select(RUN_LOGS, above=2, limited=True, relaxed=True)
 _KEY = Select(API_KEYS, equal=1)
 _KEYS = Select(API_KEYS, limited=True)
 _ANSWER = Select(API_ANSWERS)
@@ -138,6 +142,9 @@ class TabularStore:
         mutations += [Put(AUDIT, rows.audit_values(row), row.at) for row in history.audit]
         return self._write("record", mutations)
 
+    def keep_lines(self, lines: Sequence[LogRow]) -> Writing:
+        return self._write("keep_lines", [Put(RUN_LOGS, rows.line_values(line), line.wts) for line in lines])
+
     # -- reading
 
     def job(self, job_id: str) -> JobRow | None:
@@ -178,6 +185,11 @@ class TabularStore:
     def attempts(self, job_id: str, fire_at: Instant, series: int) -> list[AttemptRow]:
         (found,) = self._cells.select("attempts", _ATTEMPTS, [(job_id, rows.day_of(fire_at), fire_at, series)])
         return [rows.attempt_row(job_id, values) for values in found]
+
+    def lines(self, run_id: str, attempt: int, limit: int, after: tuple[int, int] | None = None) -> list[LogRow]:
+        query = _LINES_NEXT if after else _LINES_FIRST
+        (found,) = self._cells.select("lines", query, [(run_id, attempt, *(after or ()), limit)])
+        return [rows.line_row(run_id, attempt, values) for values in found]
 
     def failures(self, tenant: str, limit: int) -> list[FailureRow]:
         now = self._clock.now()
