@@ -80,7 +80,7 @@ def _redrive(names: Names, pools: Pools, command: Command, place: Place) -> Orde
         raise RequestError("a node's run cannot be redriven", pointer="/run_id", hint="Redrive the run of its Dag")
     work = _work_of(command, pools)
     made = RunId(command.job_id, work.fire_at, place.revision)
-    run_id, at = str(made), place.appended_at
+    run_id, at, policy = str(made), place.appended_at, policy_from_json(work.policy)
     pending = Pending(
         revision=work.revision,
         fire_at=work.fire_at,
@@ -90,6 +90,8 @@ def _redrive(names: Names, pools: Pools, command: Command, place: Place) -> Orde
         pool=work.pool,
         handler=executor_label(executor_from_json(work.executor)) if work.executor else work.handler,
         linked_run=str(given_up),
+        queue_timeout_us=policy.queue_timeout_us,
+        run_timeout_us=policy.run_timeout_us,
     )
     again = work._replace(
         run_id=run_id, due_at=at, attempt=1, verify_from=-1, verify_state="", redrives=work.redrives + 1
@@ -149,7 +151,6 @@ def _work_of(command: Command, pools: Pools) -> WorkRecord:
         )
     if len(work.payload) > PAYLOAD_MAX or len(work.handler) > HANDLER_MAX:
         raise RequestError("the work is too large", pointer="/work", hint=f"At most {PAYLOAD_MAX} bytes of payload")
-    policy_from_json(work.policy)
     _check_pool(pools, work)
     return work
 

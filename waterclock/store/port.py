@@ -12,6 +12,7 @@ Two implementations, held together by one conformance suite: ``cassandra.py`` an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from waterclock.model.events import Outcome, RunStatus
@@ -88,6 +89,7 @@ class RunRow(NamedTuple):
 
     ``dispatched_at`` is the record time of PENDING (or SKIPPED); ``wts`` is ``dispatched_at + attempt * 64 + rank``
     with rank 0 PENDING, 8 RUNNING, 16 RETRYING, 32 final (cassandra.md 4). ``skipped_*``: for SKIPPED rows.
+    ``next_attempt_at``: while it is RETRYING. ``linked_run``: of a redrive, the run that was given up.
     """
 
     job_id: str
@@ -112,6 +114,9 @@ class RunRow(NamedTuple):
     skipped_count: int
     skipped_to: Instant
     wts: int
+    next_attempt_at: Instant = 0
+    linked_run: str = ""
+    cancel_requested: bool = False
 
 
 class AttemptRow(NamedTuple):
@@ -142,6 +147,32 @@ class FailureRow(NamedTuple):
     reason: str
     fingerprint: str
     wts: int
+    error_class: str = ""
+    error: str = ""
+    attempts: int = 0
+
+
+class LetterAction(StrEnum):
+    """What can be done about a dead letter; the order is on-disk format."""
+
+    REDRIVEN = "redriven"
+    DISCARDED = "discarded"
+
+
+class LetterRow(NamedTuple):
+    """What was done last about the dead letter of a run. ``at`` is also its write stamp.
+
+    ``linked_run``: the run that a redrive made; ``actor``: who discarded it (of a redrive the audit tells).
+    """
+
+    job_id: str
+    fire_at: Instant
+    series: int
+    node: str
+    action: LetterAction
+    linked_run: str
+    actor: str
+    at: Instant
 
 
 class AuditRow(NamedTuple):
@@ -226,6 +257,7 @@ class History(NamedTuple):
     attempts: Sequence[AttemptRow] = ()
     failures: Sequence[FailureRow] = ()
     audit: Sequence[AuditRow] = ()
+    letters: Sequence[LetterRow] = ()
 
 
 class Writing(Protocol):
@@ -311,8 +343,17 @@ class Reading(Protocol):
         """What an attempt printed, by claim and in order; ``after``: the (fence, seq) of the last line seen."""
         ...
 
-    def failures(self, tenant: str, limit: int) -> list[FailureRow]:
-        """The newest failures of the last 24 hours."""
+    def failures(
+        self, tenant: str, limit: int, since: Instant | None = None, until: Instant | None = None
+    ) -> list[FailureRow]:
+        """Failures that ended after ``since`` and at or before ``until``, newest first, back to 31 days at most.
+
+        Without them: those of the last 24 hours.
+        """
+        ...
+
+    def letter_rows(self, runs: Sequence[tuple[str, Instant, int]]) -> list[LetterRow | None]:
+        """For each (job id, fire time, series): what was done about its dead letter, None: nothing. Many at once."""
         ...
 
     def version(self, job_id: str, revision: int) -> JobVersion | None: ...

@@ -13,7 +13,20 @@ from waterclock.model.job import Cron, Every, JobSpec, JobStatus, JobVersion, Ti
 from waterclock.model.run_log import LogStream
 
 from .cells import Values
-from .port import ApiKey, AttemptRow, AuditRow, DueDelete, DueRow, FailureRow, JobListing, JobRow, LogRow, RunRow
+from .port import (
+    ApiKey,
+    AttemptRow,
+    AuditRow,
+    DueDelete,
+    DueRow,
+    FailureRow,
+    JobListing,
+    JobRow,
+    LetterAction,
+    LetterRow,
+    LogRow,
+    RunRow,
+)
 from .tables import PSHARDS
 
 US_PER_HOUR = 3_600 * US_PER_S
@@ -23,13 +36,14 @@ KINDS = ("cron", "every", "once")
 KEY_SHELF = "keys"
 """The one partition of ``api_keys``."""
 
-ORIGINS = ("", "SCHEDULE", "TRIGGER", "UNKNOWN")
+ORIGINS = ("", "SCHEDULE", "TRIGGER", "UNKNOWN", "REDRIVE")
 
 _ORIGIN_NUMBER = {word: number for number, word in enumerate(ORIGINS)}
 _TIERS = tuple(Tier)
 _RUN_STATUSES = tuple(RunStatus)
 _OUTCOMES = tuple(Outcome)
 _JOB_STATUSES = tuple(JobStatus)
+_LETTER_ACTIONS = tuple(LetterAction)
 _LOG_STREAMS = tuple(LogStream)
 
 
@@ -133,18 +147,10 @@ def run_values(run: RunRow) -> Values:
 
 def run_row(job_id: str, values: Values) -> RunRow:
     """A row of ``runs`` as read."""
-    fire_at, series, revision, tier, origin, status, outcome = values[:7]
-    return RunRow(
-        job_id,
-        fire_at,
-        series,
-        revision,
-        _TIERS[tier],
-        ORIGINS[origin],
-        _RUN_STATUSES[status],
-        _OUTCOMES[outcome],
-        *values[7:-1],
-    )
+    fire_at, series, revision, tier, origin, status, outcome, *rest = values
+    *told, next_attempt_at, linked_run, asked_to_stop, _tenant = rest  # rows of an earlier release have none of these
+    head = (job_id, fire_at, series, revision, _TIERS[tier], ORIGINS[origin], _RUN_STATUSES[status], _OUTCOMES[outcome])
+    return RunRow._make((*head, *told, next_attempt_at or 0, linked_run or "", bool(asked_to_stop)))
 
 
 def attempt_values(row: AttemptRow) -> Values:
@@ -171,13 +177,30 @@ def failure_values(row: FailureRow) -> Values:
         row.node,
         row.reason,
         row.fingerprint,
+        row.error_class,
+        row.error,
+        row.attempts,
     )
 
 
 def failure_row(values: Values) -> FailureRow:
     """A row of ``failures`` as read; its stamp is a WRITETIME."""
-    ended_at, job_id, fire_at, series, node, reason, fingerprint, wts = values
-    return FailureRow(job_id, fire_at, series, node, ended_at, reason, fingerprint, wts)
+    ended_at, job_id, fire_at, series, node, reason, fingerprint, error_class, error, attempts, wts = values
+    head = (job_id, fire_at, series, node, ended_at, reason, fingerprint, wts)
+    return FailureRow(*head, error_class or "", error or "", attempts or 0)
+
+
+def letter_values(row: LetterRow) -> Values:
+    """A row of ``letters``."""
+    action = _LETTER_ACTIONS.index(row.action) + 1
+    place = (row.job_id, day_of(row.fire_at), row.fire_at, row.series, row.node)
+    return (*place, action, row.linked_run, row.actor, row.at)
+
+
+def letter_row(job_id: str, values: Values) -> LetterRow:
+    """A row of ``letters`` as read."""
+    fire_at, series, node, action, linked_run, actor, at = values
+    return LetterRow(job_id, fire_at, series, node, _LETTER_ACTIONS[action - 1], linked_run, actor, at)
 
 
 def audit_values(row: AuditRow) -> Values:

@@ -109,7 +109,8 @@ RUNS = _table(
     "fire_at bigint desc, series bigint desc",
     "revision bigint, tier tinyint, trig tinyint, status tinyint, outcome tinyint, attempt int, dispatched_at bigint, "
     "started_at bigint, ended_at bigint, worker text, fence bigint, error text, result blob, reason text, zone text, "
-    "tzdata text, skipped_count int, skipped_to bigint, wts bigint, tenant text",
+    "tzdata text, skipped_count int, skipped_to bigint, wts bigint, next_attempt_at bigint, linked_run text, "
+    "cancel_requested tinyint, tenant text",
     ttl_s=HISTORY_TTL_S,
 )
 ATTEMPTS = _table(
@@ -124,9 +125,16 @@ FAILURES = _table(
     "failures",
     "tenant text, hour int, pshard smallint",
     "ended_at bigint desc, job_id text, fire_at bigint, series bigint, node text",
-    "reason text, fingerprint text",
+    "reason text, fingerprint text, error_class text, error text, attempts int",
     ttl_s=HISTORY_TTL_S,
     stamped="reason",
+)
+LETTERS = _table(
+    "letters",
+    "job_id text, day int",
+    "fire_at bigint desc, series bigint desc, node text",
+    "action tinyint, linked_run text, actor text, at bigint",
+    ttl_s=HISTORY_TTL_S,
 )
 AUDIT = _table(
     "audit",
@@ -177,5 +185,6 @@ TABLES = (
     API_ANSWERS,
     API_OPERATIONS,
     RUN_LOGS,
+    LETTERS,
 )
 """Every table of the domain (``schema_migrations`` belongs to the migrator alone)."""

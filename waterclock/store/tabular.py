@@ -25,6 +25,7 @@ from .port import (
     JobListing,
     JobRow,
     KeptAnswer,
+    LetterRow,
     LogRow,
     Operation,
     RunRow,
@@ -41,6 +42,7 @@ from .tables import (
     JOB_VERSIONS,
     JOBS,
     JOBS_BY_TENANT,
+    LETTERS,
     PSHARDS,
     RUN_LOGS,
     RUNS,
@@ -67,6 +69,8 @@ RUN_DAYS = 33
 
 FAILURE_HOURS = 24
 
+_LETTERS_KEPT_US = 31 * rows.US_PER_DAY
+
 _DUE_BUCKET = Select(DUE, in_flight=8)
 _VERSION = Select(JOB_VERSIONS, equal=1)
 _VERSIONS_BELOW = Select(JOB_VERSIONS, below=1, limited=True)
@@ -78,7 +82,8 @@ _RUN = Select(RUNS, equal=2)
 _RUNS_BEFORE = Select(RUNS, below=1, limited=True, relaxed=True)
 _RUNS_AFTER = Select(RUNS, below=2, limited=True, relaxed=True)
 _ATTEMPTS = Select(ATTEMPTS, equal=2)
-_FAILURES = Select(FAILURES, limited=True, relaxed=True)
+_FAILURES = Select(FAILURES, below=1, limited=True, relaxed=True)
+_LETTER = Select(LETTERS, equal=3, relaxed=True)
 _LINES_FIRST = Select(RUN_LOGS, limited=True, relaxed=True)
 _LINES_NEXT = Select(RUN_LOGS, above=2, limited=True, relaxed=True)
 _KEY = Select(API_KEYS, equal=1)
@@ -140,6 +145,7 @@ class TabularStore:
         mutations += [Put(ATTEMPTS, rows.attempt_values(row), row.wts) for row in history.attempts]
         mutations += [Put(FAILURES, rows.failure_values(row), row.wts) for row in history.failures]
         mutations += [Put(AUDIT, rows.audit_values(row), row.at) for row in history.audit]
+        mutations += [Put(LETTERS, rows.letter_values(row), row.at) for row in history.letters]
         return self._write("record", mutations)
 
     def keep_lines(self, lines: Sequence[LogRow]) -> Writing:
@@ -191,19 +197,27 @@ class TabularStore:
         (found,) = self._cells.select("lines", query, [(run_id, attempt, *(after or ()), limit)])
         return [rows.line_row(run_id, attempt, values) for values in found]
 
-    def failures(self, tenant: str, limit: int) -> list[FailureRow]:
+    def failures(
+        self, tenant: str, limit: int, since: Instant | None = None, until: Instant | None = None
+    ) -> list[FailureRow]:
         now = self._clock.now()
-        hour = now // rows.US_PER_HOUR
+        since = now - FAILURE_HOURS * rows.US_PER_HOUR if since is None else max(since, now - _LETTERS_KEPT_US)
+        until = now + rows.US_PER_HOUR if until is None else until
         found: list[FailureRow] = []
-        for hours in _waves(range(hour + 1, hour - FAILURE_HOURS - 1, -1)):
-            keys = [(tenant, each, pshard, limit) for each in hours for pshard in range(PSHARDS)]
+        for hours in _waves(range(until // rows.US_PER_HOUR, since // rows.US_PER_HOUR - 1, -1)):
+            keys = [(tenant, each, pshard, until + 1, limit) for each in hours for pshard in range(PSHARDS)]
             for part in self._cells.select("failures", _FAILURES, keys):
                 found += [rows.failure_row(values) for values in part]
             if len(found) >= limit:
                 break
-        recent = [row for row in found if row.ended_at > now - FAILURE_HOURS * rows.US_PER_HOUR]
+        recent = [row for row in found if row.ended_at > since]
         recent.sort(key=lambda row: (-row.ended_at, row.job_id, row.fire_at, row.series, row.node))
         return recent[:limit]
+
+    def letter_rows(self, runs: Sequence[tuple[str, Instant, int]]) -> list[LetterRow | None]:
+        keys = [(job_id, rows.day_of(fire_at), fire_at, series, "") for job_id, fire_at, series in runs]
+        found = self._cells.select("letter_rows", _LETTER, keys)
+        return [rows.letter_row(key[0], part[0]) if part else None for key, part in zip(keys, found, strict=True)]
 
     def version(self, job_id: str, revision: int) -> JobVersion | None:
         (found,) = self._cells.select("version", _VERSION, [(job_id, revision)])
