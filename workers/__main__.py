@@ -53,6 +53,7 @@ def build(app: App, settings: Settings, topics: TopicBook, output: Output) -> Wo
         generation=settings.generation,
         lease_ttl_s=bounds.lease_ttl_s,
         drain_grace_s=bounds.drain_grace_s,
+        cancel_grace_s=bounds.cancel_grace_s,
         round_claims_max=bounds.round_records,
         version=version("waterclock"),
         tzdata=TZDATA_VERSION,

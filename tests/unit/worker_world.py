@@ -31,6 +31,10 @@ class HandExecutors:
         self.ended: list[EndedAttempt] = []
         self.allowed_until_s = 0.0
         self.forgotten_count = 0
+        self.asked: list[Attempt] = []
+        self.forced: list[Attempt] = []
+        self.unbegun: list[Attempt] = []
+        """Those of ``running`` that the test calls queued."""
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
         self.submitted.extend(attempts)
@@ -53,6 +57,17 @@ class HandExecutors:
 
     def allow_until(self, monotonic_s: float) -> None:
         self.allowed_until_s = monotonic_s
+
+    def ask(self, attempts: Sequence[Attempt]) -> None:
+        self.asked.extend(attempts)
+
+    def force(self, attempts: Sequence[Attempt]) -> None:
+        self.forced.extend(attempts)
+
+    def withdraw(self) -> list[Attempt]:
+        taken, self.unbegun = self.unbegun, []
+        self.running = [attempt for attempt in self.running if attempt not in taken]
+        return taken
 
     def forget(self) -> None:
         self.forgotten_count += 1

@@ -101,7 +101,8 @@ def cut_front(text: str, limit: int) -> str:
 
 
 def _retry_after_us(error: BaseException) -> int:
-    asked_us = error.retry_after_us if isinstance(error, AttemptError) else 0
+    asked_us: object = getattr(error, "retry_after_us", 0) if isinstance(error, AttemptError) else 0
+    # User code may have set anything.
     return max(0, min(asked_us, RETRY_AFTER_MAX_US)) if isinstance(asked_us, int) else 0
 
 

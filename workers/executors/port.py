@@ -30,8 +30,8 @@ class Attempt:
 
     ``token`` is the fencing token, the ordinal of the STARTED record, and known only once that is committed.
     ``started_at`` is when the claim was made, ``placed_at`` the record time of the work record. ``claim_number``: which
-    round of this worker claimed it, counted up (``barrier.py``). ``is_asked_to_stop`` is set once, and read by user
-    code in its own thread.
+    round of this worker claimed it, counted up (``barrier.py``). ``has_ended``: its end was taken, or made.
+    ``is_asked_to_stop`` is set once, and read by user code in its own thread.
     """
 
     work: WorkRecord
@@ -40,6 +40,7 @@ class Attempt:
     placed_at: Instant = 0
     printed: Printed | None = None
     claim_number: int = 0
+    has_ended: bool = False
     is_asked_to_stop: bool = False
 
     @property
