@@ -11,11 +11,15 @@ from collections import Counter
 from typing import NamedTuple
 
 from waterclock.log.following import Beginning, Followed
-from waterclock.log.port import Outgoing, TopicPartition
+from waterclock.log.port import Committed, Outgoing, TopicPartition
 from waterclock.model.events import EventKind, Pending, RunEvent, Started
-from waterclock.model.fold import Fold
+from waterclock.model.fold import Fold, OpenRun, fold_from_text
 from waterclock.model.reduce import RunState
 
+from .expiry import Deadlines
+from .inspected import Inspected
+from .open_attempts import OpenAttempts
+from .open_runs import KeptRuns
 from .trail import Note, Trail, failed, follow, trail_of
 
 _BADLY_ENDED = frozenset(
@@ -27,6 +31,9 @@ _BADLY_ENDED = frozenset(
     }
 )
 _GIVEN_UP = frozenset({EventKind.RUN_FAILED, EventKind.RUN_EXPIRED})
+_STARTED = EventKind.STARTED
+_SUCCEEDED = EventKind.ATTEMPT_SUCCEEDED
+_SKIPPED = EventKind.SKIPPED
 
 
 class Undecided(NamedTuple):
@@ -53,11 +60,10 @@ class GivenUp(NamedTuple):
 class Wanted:
     """What one round has to answer, and what was ignored meanwhile (by reason)."""
 
-    __slots__ = ("given_up", "ignored", "rejects", "undecided")
+    __slots__ = ("given_up", "ignored", "rejects")
 
     def __init__(self) -> None:
         self.rejects: list[Outgoing] = []
-        self.undecided: list[Undecided] = []
         self.given_up: list[GivenUp] = []
         self.ignored: Counter[str] = Counter()
 
@@ -65,11 +71,29 @@ class Wanted:
 class Shard(Followed[Note]):
     """A partition and its fold, with a note for each open run (``trail.py``)."""
 
-    __slots__ = ("_settles_backlog",)
+    __slots__ = ("_settles_backlog", "_undecided", "attempts", "deadlines", "inspected", "kept", "repairs")
 
-    def __init__(self, partition: TopicPartition, start: Beginning, fold: Fold[Note]) -> None:
+    def __init__(
+        self,
+        partition: TopicPartition,
+        start: Beginning,
+        fold: Fold[Note],
+        attempts: OpenAttempts,
+        kept: KeptRuns,
+    ) -> None:
         super().__init__(partition, start, fold)
+        self.attempts = attempts
+        self.kept = kept
+        self.deadlines = Deadlines()
+        self.inspected = Inspected()
+        self.repairs = 0
+        """How many the reconciler has made in this partition, ever: it rides with the position."""
         self._settles_backlog = start.is_first
+        self._undecided: dict[str, None] = {}
+        for run_id, run in fold.open.items():  # what the state topic kept
+            self.deadlines.note(run_id, run)
+            if run.state.attempt_open:
+                attempts.started(run.state.worker, run.state.incarnation, run_id)
 
     def take(self, event: RunEvent, offset: int, wanted: Wanted) -> None:
         """Fold one event. A shard must be made live before its first event at or above ``act_from``."""
@@ -79,32 +103,71 @@ class Shard(Followed[Note]):
             if self.live:
                 wanted.ignored[verdict.reason] += 1
             return
+        kind = event.kind
         if run is None:
             self._born(event)
             return
-        kind = event.kind
-        if kind in _BADLY_ENDED:
-            run.note = failed(run.note, event)
-            if self.live and run.state.undecided:
-                wanted.undecided.append(Undecided(event.run_id, run.state, run.note))
-        elif kind in _GIVEN_UP:
-            if self.live:
-                wanted.given_up.append(GivenUp(event, run.state.attempt, trail_of(run.note)))
-        else:
-            run.note = follow(run.note, event)
+        if kind is _STARTED:
+            self.attempts.started(event.worker, event.incarnation, event.run_id)
+        elif kind is _SUCCEEDED:
+            self.attempts.ended(event.worker, event.run_id)
+        self._follow(run, event, wanted)
+        if run.state.final:
+            self.kept.ended(event.run_id)
+            self.deadlines.forget(event.run_id)
+        if kind is _SKIPPED:  # of a range, which may have ended other runs that were HELD
+            self.kept.all_ended_but(self.fold.open)
+
+    def go_live(self) -> None:
+        """The fold has reached the offset from which we act. Say what the backlog of a first start wants."""
+        self.live = True
+        self.attempts.suspect_all()
+        if self._settles_backlog:
+            self._settles_backlog = False
+            self._undecided.update((run_id, None) for run_id, run in self.fold.open.items() if run.state.undecided)
+
+    def take_undecided(self) -> list[Undecided]:
+        """The runs that wait for a verdict, by what was read up to now: not those that were cancelled meanwhile."""
+        if not self._undecided:
+            return []
+        open_runs = ((run_id, self.fold.open.get(run_id)) for run_id in self._undecided)
+        found = [
+            Undecided(run_id, run.state, trail_of(run.note))
+            for run_id, run in open_runs
+            if run is not None and run.state.undecided
+        ]
+        self._undecided.clear()
+        return found
+
+    def ask_again(self, run_id: str) -> None:
+        """This run's verdict has not come (the reconciler)."""
+        self._undecided[run_id] = None
+
+    def to_commit(self) -> Committed | None:
+        """As of any partition that is followed, with the count of repairs."""
+        due = super().to_commit()
+        return due and Committed(due.offset, fold_from_text(self.fold.fold_from(), self.repairs))
 
     def _born(self, event: RunEvent) -> None:
         """A run's first event: nothing is owed yet, but it may come with limits."""
         detail = event.detail
         if isinstance(detail, Pending) and (detail.queue_timeout_us or detail.run_timeout_us):
-            self.fold.open[event.run_id].note = follow(None, event)
+            run = self.fold.open.get(event.run_id)
+            if run is not None:
+                run.note = follow(None, event)
+                self.deadlines.note(event.run_id, run)
 
-    def go_live(self, wanted: Wanted) -> None:
-        """The fold has reached the offset from which we act. Say what the backlog of a first start wants."""
-        self.live = True
-        if not self._settles_backlog:
-            return
-        self._settles_backlog = False
-        for run_id, run in self.fold.open.items():
-            if run.state.undecided:
-                wanted.undecided.append(Undecided(run_id, run.state, trail_of(run.note)))
+    def _follow(self, run: OpenRun[Note], event: RunEvent, wanted: Wanted) -> None:
+        kind = event.kind
+        if kind in _BADLY_ENDED:
+            self.attempts.ended(event.worker, event.run_id)
+            run.note = failed(run.note, event)
+            if self.live and run.state.undecided:
+                self._undecided[event.run_id] = None
+        elif kind in _GIVEN_UP:
+            if self.live:
+                wanted.given_up.append(GivenUp(event, run.state.attempt, trail_of(run.note)))
+        else:
+            run.note = follow(run.note, event)
+            if isinstance(run.note, Trail):
+                self.deadlines.note(event.run_id, run)

@@ -281,6 +281,13 @@ class Log(Protocol):
         """The end, open transactions included (``list_offsets`` READ_UNCOMMITTED, never the LSO)."""
         ...
 
+    def group_positions(self, group: str) -> dict[TopicPartition, Committed]:
+        """What a group has committed, asked from outside; {} for one that never did. Slow: a question of its own.
+
+        Waits for pending transactional commits. Raises BackendDown on time-out.
+        """
+        ...
+
     def offset_at(self, partition: TopicPartition, at: Instant) -> int:
         """The first offset whose record time is at or after ``at``; the high watermark where there is none."""
         ...

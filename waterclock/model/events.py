@@ -370,3 +370,26 @@ class KeyState(NamedTuple):
     revision: int
     run_id: str
     stamp_at: Instant
+
+
+class OpenRunState(NamedTuple):
+    """A record of ``state.retry-router`` under a run id: a run that has been open for long, as the router knows it.
+
+    ``first_offset``: of its first event. ``state``: a ``known_state`` text. ``work``: where its last claim found its
+    work record. The rest is the story of its failures, and its limits (``retry_router/trail.py``).
+    """
+
+    run_id: str
+    first_offset: int
+    state: str
+    work: Started | None = None
+    error_class: str = ""
+    error_message: str = ""
+    retry_after_us: int = 0
+    first_failure_at: Instant = 0
+    last_failure_at: Instant = 0
+    counted: int = 0
+    due_at: Instant = 0
+    waiting_since: Instant = 0
+    queue_timeout_us: int = 0
+    run_timeout_us: int = 0

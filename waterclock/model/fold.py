@@ -28,6 +28,7 @@ OPEN_MAX = 1_000_000
 """Open runs in one partition, about 300 bytes each while they wait."""
 
 _FOLD_FROM = "fold-from="
+_REPAIRS = "repairs="
 _SKIPPED = EventKind.SKIPPED
 
 Note = TypeVar("Note")
@@ -215,12 +216,21 @@ class Fold(Generic[Note]):
                 self._move(run_id, run, reduce(run.state, event, self._high_bits | offset).state, offset)
 
 
-def fold_from_text(offset: int) -> str:
-    """The text that rides with a committed position."""
-    return f"{_FOLD_FROM}{offset}"
+def fold_from_text(offset: int, repairs: int = 0) -> str:
+    """The text that rides with a committed position. ``repairs``: how many the reconciler has made here, ever."""
+    return f"{_FOLD_FROM}{offset} {_REPAIRS}{repairs}" if repairs else f"{_FOLD_FROM}{offset}"
 
 
 def parse_fold_from(metadata: str) -> int | None:
     """The offset in that text; None where a commit without it has erased it: then everything kept is re-read."""
-    text = metadata.removeprefix(_FOLD_FROM)
-    return int(text) if text != metadata and text.isdecimal() else None
+    return _number_after(_FOLD_FROM, metadata.partition(" ")[0])
+
+
+def parse_repairs(metadata: str) -> int:
+    """The reconciler's repairs in that text."""
+    return _number_after(_REPAIRS, metadata.partition(" ")[2]) or 0
+
+
+def _number_after(name: str, text: str) -> int | None:
+    number = text.removeprefix(name)
+    return int(number) if number != text and number.isdecimal() else None

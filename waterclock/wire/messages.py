@@ -17,6 +17,7 @@ from waterclock.model.events import (
     JobState,
     KeyState,
     Lease,
+    OpenRunState,
     Reject,
     Revised,
     RunEvent,
@@ -235,6 +236,12 @@ def key_state_message(names: Names, role: str, partition: int, state: KeyState) 
     """An intention that was served, in the job's partition."""
     key = key_of_state(state.job_id, state.key, state.command_id).encode()
     return Outgoing(names.state(role), key, codec.encode_key_state(state), headers.TAIL, partition=partition)
+
+
+def open_run_message(names: Names, role: str, partition: int, run: OpenRunState) -> Outgoing:
+    """A run that has been open for long, in its own partition."""
+    value = codec.encode_open_run(run)
+    return Outgoing(names.state(role), run.run_id.encode(), value, headers.TAIL, partition=partition)
 
 
 def state_tombstone(names: Names, role: str, partition: int, key: str) -> Outgoing:

@@ -67,6 +67,10 @@ class Names:
         """The consumer group of one tier's workers. One group per run topic, never two."""
         return f"{self.prefix}.workers.{_lane(tier, pool)}"
 
+    def worker_group_of(self, topic: str) -> str:
+        """The group of the workers that read this run topic."""
+        return f"{self.prefix}.workers.{topic.removeprefix(f'{self.prefix}.runs.')}"
+
     def transactional_id(self, role: str, instance: str) -> str:
         """Stable for a process slot, so that a restart fences its predecessor."""
         return f"{self.prefix}.{_word(role)}.{instance}"

@@ -22,6 +22,7 @@ from waterclock.model.events import (
     KeyState,
     Lease,
     LeaseKind,
+    OpenRunState,
     Origin,
     Pending,
     Reject,
@@ -201,6 +202,15 @@ def _run_log_from_record(record: Dict) -> RunLog:
     return RunLog(**record | {"lines": lines})
 
 
+def _open_run_to_record(run: OpenRunState) -> Dict:
+    return run._asdict() | {"work": None if run.work is None else run.work._asdict()}
+
+
+def _open_run_from_record(record: Dict) -> OpenRunState:
+    work = None if record["work"] is None else Started(**record["work"])
+    return OpenRunState(**record | {"work": work})
+
+
 EVENT = Shape(_event_to_record, _event_from_record)
 WORK = Shape(_work_to_record, _work_from_record)
 COMMAND = Shape(_command_to_record, _command_from_record)
@@ -212,5 +222,6 @@ REJECT = Shape(_reject_to_record, _reject_from_record)
 SHARD_STATE = Shape(ShardState._asdict, lambda record: ShardState(**record))
 JOB_STATE = Shape(JobState._asdict, lambda record: JobState(**record))
 JOB_EVENT = Shape(JobEvent._asdict, _job_event_from_record)
+OPEN_RUN = Shape(_open_run_to_record, _open_run_from_record)
 KEY_STATE = Shape(KeyState._asdict, lambda record: KeyState(**record))
 RUN_LOG = Shape(_run_log_to_record, _run_log_from_record)

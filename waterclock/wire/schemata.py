@@ -29,6 +29,7 @@ KINDS = (
     "job_state",
     "key_state",
     "lease",
+    "open_run",
     "reject",
     "run_event",
     "run_log",
