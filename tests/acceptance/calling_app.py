@@ -53,9 +53,8 @@ class _Plan(NamedTuple):
 
 def _plan(context: Context) -> _Plan:
     asked: dict[str, Any] = json.loads(context.payload or b"{}")
-    drawn = blake2b(f"{context.run_id}/{context.attempt}".encode(), digest_size=8).digest()
-    whole_s = float(asked.get("longest_s", 0.0)) * int.from_bytes(drawn[:4], "big") / 2**32
-    before = int.from_bytes(drawn[4:], "big") / 2**32
+    whole_s = duration_s(context.run_id, context.attempt, float(asked.get("longest_s", 0.0)))
+    before = _drawn(f"{context.run_id}/{context.attempt}/before")
     return _Plan(
         before * whole_s,
         (1.0 - before) * whole_s,
@@ -65,6 +64,15 @@ def _plan(context: Context) -> _Plan:
         bool(asked.get("stops", False)),
         bool(asked.get("calls", True)),
     )
+
+
+def duration_s(run_id: str, attempt: int, longest_s: float) -> float:
+    """How long this attempt takes: from 0 to ``longest_s``, always the same."""
+    return longest_s * _drawn(f"{run_id}/{attempt}")
+
+
+def _drawn(name: str) -> float:
+    return int.from_bytes(blake2b(name.encode(), digest_size=4).digest(), "big") / 2**32
 
 
 @app.handler("calls.async")
