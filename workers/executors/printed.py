@@ -40,12 +40,12 @@ class Printed:
 
     __slots__ = (
         "_bytes",
-        "_cut_bytes",
         "_cut_count",
+        "_cut_size",
         "_dropped_count",
         "_is_full",
         "_note_is_due",
-        "_noted",
+        "_noted_count",
         "_queue",
         "_seq",
         "_token",
@@ -64,9 +64,9 @@ class Printed:
         self._unfinished: dict[LogStream, _Unfinished] = {}
         self._waiting: list[LogLine] = []
         self._cut_count = 0
-        self._cut_bytes = 0
+        self._cut_size = 0
         self._dropped_count = 0
-        self._noted = 0
+        self._noted_count = 0
         self._note_is_due = False
 
     def write(self, stream: LogStream, text: str) -> None:
@@ -77,7 +77,7 @@ class Printed:
             while (end := text.find("\n", begin)) >= 0:
                 if self._is_full:
                     self._unfinished.pop(stream, None)
-                    self._cut(text.count("\n", begin), len(text) - begin, at)
+                    self._cut(text.count("\n", begin), len(text) - begin)
                     begin = text.rfind("\n") + 1
                     break
                 self._go_on(stream, text[begin:end])
@@ -92,15 +92,22 @@ class Printed:
             at = self._queue.clock.now()
             for stream in list(self._unfinished):
                 self._finish(stream, at)
-            if self._cut_count + self._dropped_count > self._noted:
-                self._note(at)
+            if self._missing_count > self._noted_count:
+                self._ask_for_note()
 
     def take(self) -> RunLog:
-        """Everything that waits. For the queue, which holds the lock."""
-        work, lines = self._work, tuple(self._waiting)
+        """Everything that waits, and the note where one is due. For the queue, which holds the lock."""
+        work, lines = self._work, self._waiting
         self._waiting = []
-        self._note_is_due = False
-        return RunLog(work.run_id, work.attempt, work.job_id, self._token, "", lines)
+        if self._note_is_due:
+            self._note_is_due = False
+            self._noted_count = self._missing_count
+            lines.append(LogLine(NOTE_SEQ, self._queue.clock.now(), LogStream.NOTE, self._note()))
+        return RunLog(work.run_id, work.attempt, work.job_id, self._token, "", tuple(lines))
+
+    @property
+    def _missing_count(self) -> int:
+        return self._cut_count + self._dropped_count
 
     def _go_on(self, stream: LogStream, part: str) -> None:
         before = self._unfinished.get(stream)
@@ -114,45 +121,37 @@ class Printed:
         text, size = _bounded(line)
         if self._is_full or self._seq >= LINES_MAX or self._bytes + size > BYTES_MAX:
             self._is_full = True
-            self._cut(1, len(line.text) + line.over + 1, at)
+            self._cut(1, len(line.text) + line.over + 1)
             return
         self._seq += 1
         self._bytes += size
-        if not self._put(LogLine(self._seq, at, stream, text), size):
+        if self._queue.admit(self, size + _LINE_COST):
+            self._waiting.append(LogLine(self._seq, at, stream, text))
+        else:
             self._dropped_count += 1
             self._queue.dropped_count += 1
 
-    def _cut(self, lines_count: int, size: int, at: Instant) -> None:
-        is_first = not self._cut_count
+    def _cut(self, lines_count: int, size: int) -> None:
+        if not self._cut_count:
+            self._ask_for_note()  # now, for whoever follows, and for the case that there is no end
         self._cut_count += lines_count
-        self._cut_bytes += size
-        if is_first:
-            self._note(at)
+        self._cut_size += size
 
-    def _note(self, at: Instant) -> None:
-        """Tell, in the one line that is for it, what is not kept up to now."""
+    def _ask_for_note(self) -> None:
+        if not self._note_is_due:
+            self._note_is_due = self._queue.admit(self, _LINE_COST)
+
+    def _note(self) -> str:
+        """What is not kept up to now."""
         parts = []
         if self._cut_count:
             parts.append(
-                f"{self._cut_count:,} more lines ({self._cut_bytes:,} characters) were printed than the {LINES_MAX:,} "
+                f"{self._cut_count:,} more lines ({self._cut_size:,} characters) were printed than the {LINES_MAX:,} "
                 f"lines and {BYTES_MAX // 1024} KiB that are kept of an attempt"
             )
         if self._dropped_count:
             parts.append(f"{self._dropped_count:,} lines were dropped: the brokers did not take them in time")
-        line = LogLine(NOTE_SEQ, at, LogStream.NOTE, "; ".join(parts))
-        if self._note_is_due:
-            self._waiting = [each for each in self._waiting if each.seq != NOTE_SEQ]
-            self._waiting.append(line)
-        elif not self._put(line, 0):
-            return
-        self._note_is_due = True
-        self._noted = self._cut_count + self._dropped_count
-
-    def _put(self, line: LogLine, size: int) -> bool:
-        if not self._queue.admit(self, size + _LINE_COST):
-            return False
-        self._waiting.append(line)
-        return True
+        return "; ".join(parts)
 
 
 class LineQueue:
