@@ -10,15 +10,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.oracle.owed import Rules
-from waterclock.log.port import Isolation, TopicPartition
+from waterclock.log.port import Isolation, Record, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.ids import Instant
 from waterclock.model.job import Tier
 from waterclock.store.memory import MemoryStore
 from waterclock.store.port import RunRow
+from waterclock.wire.names import RUNGS
 
+from .handlers import OUTPUTS
 from .plan import POOLS
-from .world import GENERATION, NAMES, OUTPUTS, World
+from .world import GENERATION, NAMES, World
 
 RawRecord = dict[str, object]
 Row = dict[str, object]
@@ -39,6 +41,8 @@ class Dumps:
     work: list[RawRecord]
     letters: list[RawRecord]
     leases: list[RawRecord]
+    control: list[RawRecord]
+    waiting: list[RawRecord]
     rejects: list[RawRecord]
     outputs: list[RawRecord]
     runs: list[Row]
@@ -54,6 +58,8 @@ class Dumps:
             self.work,
             self.letters,
             self.leases,
+            self.control,
+            self.waiting,
             self.outputs,
             self.runs,
             self.jobs,
@@ -79,7 +85,9 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         events=_records(world, NAMES.run_events),
         work=[record for pool in POOLS for tier in Tier for record in _records(world, NAMES.runs(tier, pool))],
         letters=_records(world, NAMES.dlq),
-        leases=_records(world, NAMES.leases),
+        leases=_leases(world),
+        control=_records(world, NAMES.control),
+        waiting=[record for rung in RUNGS for record in _records(world, NAMES.delay(rung))],
         rejects=_records(world, NAMES.rejects),
         outputs=_records(world, OUTPUTS),
         runs=[_run_row(row) for row in rows],
@@ -101,21 +109,30 @@ def _run_row(row: RunRow) -> Row:
     }
 
 
+def _leases(world: World) -> list[RawRecord]:
+    world.keep_leases()
+    return [_raw(record) for kept in world.leases.values() for _, record in sorted(kept.items())]
+
+
 def _records(world: World, topic: str) -> list[RawRecord]:
     log = world.outside
     places = [TopicPartition(topic, number) for number in range(log.partitions(topic))]
     return [
-        {
-            "topic": topic,
-            "partition": record.partition,
-            "offset": record.offset,
-            "timestamp_us": record.timestamp_us,
-            "key": record.key,
-            "value": record.value,
-            "headers": record.headers,
-        }
+        _raw(record)
         for place in places
         for record in read_range(
             log, Isolation.COMMITTED, place, log.low_watermark(place), log.high_watermark(place), headers=True
         )
     ]
+
+
+def _raw(record: Record) -> RawRecord:
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_us": record.timestamp_us,
+        "key": record.key,
+        "value": record.value,
+        "headers": record.headers,
+    }

@@ -16,9 +16,10 @@ from waterclock.model.errors import BackendDown, LostResource
 from waterclock.store.memory import WriteFault
 
 from .dice import dice
-from .plan import DISPATCHERS, Trouble
+from .plan import DISPATCHERS
 from .schedule import Schedule
 from .story import Story
+from .troubles import Trouble
 from .world import NAMES, Life, World
 
 _MAY_GET_NO_ANSWER = frozenset(
@@ -27,6 +28,8 @@ _MAY_GET_NO_ANSWER = frozenset(
 """Calls whose port says BackendDown."""
 
 _STANDING_STILL_MAX = 2
+_DRAIN_TURN_US = 200_000
+_DRAIN_TURNS_MAX = 80
 _LAND_SHARE = 0.3
 
 
@@ -123,22 +126,31 @@ class Nemesis:
         life = self._world.newest[trouble.slot]
         if not life.alive or life.core is None or life in self._standing_still:
             return
-        self._struck("deploy", life.client, "drains and is replaced")
+        self._struck("deploy", life.client, "is asked to leave, and drains")
         life.leaving = True
+        self._drain(life, _DRAIN_TURNS_MAX)
+
+    def _drain(self, life: Life, turns: int) -> None:
+        """One turn of a process that leaves; the last one closes it and starts its successor."""
+        if not life.alive or life.core is None:
+            return
         try:
-            for _ in range(20):
-                if not life.core.drain():
-                    break
+            if life.core.drain() and turns:
+                self._schedule.after(_DRAIN_TURN_US, lambda: self._drain(life, turns - 1))
+                return
             life.core.close()
-        except (Killed, BackendDown, LostResource) as end:
+        except Killed:
+            return
+        except (BackendDown, LostResource) as end:
             self._story.tell(self._schedule.tick, life.client, f"the drain ended early: {end}")
-        self._world.kill(life)
-        self._restart(life, 500_000)
+        self._story.tell(self._schedule.tick, life.client, "has left")
+        if life.alive:
+            self._world.kill(life)
+            self._restart(life, 500_000)
 
     def _compact(self, _trouble: Trouble) -> None:
         self._struck("compact", "brokers", "the log cleaner comes by")
-        for topic in (NAMES.state("dispatcher"), NAMES.leases):
-            self._world.cluster.compact(topic)
+        self._world.compact()
 
     def _forget(self, _trouble: Trouble) -> None:
         """A foreign tool commits the dispatchers' positions: the metadata with the cursors is gone."""
