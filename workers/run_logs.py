@@ -46,7 +46,7 @@ class RunLogSender:
         self._worker = worker
         self._in_hand: Sequence[Outgoing] = ()
         self._dropped_count = 0
-        self._say_at_s = float("-inf")
+        self._say_at_s: dict[str, float] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="run-logs", daemon=True)
 
@@ -108,9 +108,9 @@ class RunLogSender:
 
     def _say(self, event: str, cause: str) -> bool:
         now_s = self._clock.monotonic_s()
-        if now_s < self._say_at_s:
+        if now_s < self._say_at_s.get(event, now_s):
             return False
-        self._say_at_s = now_s + _SAY_EVERY_S
+        self._say_at_s[event] = now_s + _SAY_EVERY_S
         logger.warning(event, worker=self._worker, cause=cause)
         return True
 
