@@ -35,7 +35,7 @@ def letter(given_up: GivenUp, work: SourceRecord | None, now: Instant) -> DeadLe
     """The dead letter of an accepted final failure; that its work record is missing is added to the reason."""
     event, attempts, trail = given_up
     reason = event.reason
-    if work is None:
+    if work is None and reason != WORK_GONE:
         reason = f"{reason}; {NEVER_CLAIMED if given_up.work_place is None else WORK_GONE}"
     return DeadLetter(
         event.run_id,

@@ -50,7 +50,8 @@ _log = structlog.get_logger()
 class RetryRouter:
     """The core. ``instance`` is the process slot's stable name, ``generation`` that of the topics.
 
-    ``kept_behind``: a run that is open for so many offsets is kept in the state topic.
+    ``kept_behind``: a run that is open for so many offsets is kept in the state topic. ``reconcile_every_s``: how often
+    it looks for what has stayed away.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class RetryRouter:
         round_records: int = 1_000,
         offsets_every_s: float = 2.0,
         kept_behind: int = KEPT_BEHIND,
+        reconcile_every_s: float = 30.0,
     ) -> None:
         self._log = log
         self._clock = clock
@@ -76,7 +78,7 @@ class RetryRouter:
         self._rounds = Rounds(log, names.transactional_id(ROLE, instance))
         self._deaths = Deaths(log, names.leases)
         self._verdicts = Verdicts(log, names)
-        self._reconciler = Reconciler(log, clock, names)
+        self._reconciler = Reconciler(log, clock, names, every_s=reconcile_every_s)
         self._shards: dict[int, Shard] = {}
         self._to_take: set[TopicPartition] = set()
         self._is_troubled = False

@@ -36,21 +36,17 @@ from waterclock.wire.names import RUNGS, Names
 
 from .endings import end_waiting
 from .inspected import Suspect
-from .letters import read_work
+from .letters import WORK_GONE, read_work
+from .rung import group_of
 from .shard import Shard
 from .trail import Note, trail_of
 
-LADDER = "retry-ladder"
-"""The consumer group of the delay topics."""
-
-_EVERY_S = 30.0
 _OVERDUE_US = 60 * US_PER_S
 _HOP_MARGIN_US = US_PER_S
 _SUSPECTS_MAX = 20
 _LOOKED_AT_MAX = 5_000
 _SEARCHED_MAX = 50_000
 _MARGIN_US = 10 * US_PER_S
-_GONE = "work-record-gone"
 
 _log = structlog.get_logger()
 
@@ -58,7 +54,7 @@ _log = structlog.get_logger()
 class Reconciler:
     """Looks at the shards of one router, every ``every_s``. What has waited for less than that is left alone."""
 
-    def __init__(self, log: Log, clock: Clock, names: Names, *, every_s: float = _EVERY_S) -> None:
+    def __init__(self, log: Log, clock: Clock, names: Names, *, every_s: float = 30.0) -> None:
         self._log = log
         self._clock = clock
         self._names = names
@@ -165,11 +161,10 @@ class Reconciler:
 
     def _may_be_on_ladder(self, partition: int, due_at: int, positions: _Positions) -> bool:
         """Whether a delay topic holds something, not moved on yet, that was placed there before this was due."""
-        moved_to = positions.of(self._names.group(LADDER))
         for rung in RUNGS:
             place = TopicPartition(self._names.delay(rung), partition)
             placed_to = self._log.offset_at(place, due_at + _HOP_MARGIN_US)
-            at = moved_to.get(place)
+            at = positions.of(group_of(self._names, rung)).get(place)
             if placed_to > self._log.low_watermark(place) and (at is None or at.offset < placed_to):
                 return True
         return False
@@ -189,7 +184,7 @@ class Reconciler:
         found = self._work(shard, suspect, run)
         if found is None:
             self._repaired(shard, suspect.run_id, "its work is gone: it ends")
-            end_waiting(draft, self._names, suspect.run_id, suspect.state, _GONE, self._clock.now())
+            end_waiting(draft, self._names, suspect.run_id, suspect.state, WORK_GONE, self._clock.now())
             return
         work, key = found
         self._repaired(shard, suspect.run_id, f"nobody claimed attempt {suspect.state.attempt + 1}")

@@ -86,9 +86,9 @@ def run_role(
         return
     _spare_the_collector()
     log.info("started")
-    _turn(core, stop, log)
+    turn(core, stop, log, _Announcing(core, log))
     log.info("draining")
-    _drain(core, log)
+    drain_and_close(core, log)
     log.info("stopped")
 
 
@@ -123,21 +123,34 @@ def _built(
     return None
 
 
-def _turn(core: Ready, stop: threading.Event, log: Logger) -> None:
-    announced = False
+class _Announcing:
+    """Tells the supervisor, once, that the core is ready."""
+
+    def __init__(self, core: Ready, log: Logger) -> None:
+        self._core = core
+        self._log = log
+        self._announced = False
+
+    def __call__(self) -> None:
+        if not self._announced and self._core.ready:
+            announce_ready()
+            self._announced = True
+            self._log.info("ready")
+
+
+def turn(core: Ready, stop: threading.Event, log: Logger, after_step: Callable[[], None]) -> None:
+    """Step a core until it is told to stop, through every absence of a backend. Raises what ends a core."""
     while not stop.is_set():
         try:
             core.step()
         except BackendDown as down:
             log.warning("backend away", backend=down.backend, cause=str(down))
             stop.wait(_RETRY_S)
-        if not announced and core.ready:
-            announce_ready()
-            announced = True
-            log.info("ready")
+        after_step()
 
 
-def _drain(core: Ready, log: Logger) -> None:
+def drain_and_close(core: Ready, log: Logger) -> None:
+    """Let a core finish, within ten seconds, and close it."""
     clock = SystemClock()
     deadline_s = clock.monotonic_s() + _DRAIN_S
     try:

@@ -133,6 +133,8 @@ class RetryRouterSettings(BaseModel):
 
     model_config = _GROUP
     round_records: Annotated[int, Field(ge=1, le=10_000)] = 1_000
+    reconcile_every_s: Annotated[float, Field(ge=1.0, le=3_600.0)] = 30.0
+    """How often the reconciler looks for runs that nobody will claim."""
 
 
 class IntakeSettings(BaseModel):

@@ -23,6 +23,7 @@ from waterclock.model.events import (
     Started,
     WorkRecord,
 )
+from waterclock.model.failure_policy import FailurePolicy, policy_to_json
 from waterclock.model.fold import parse_fold_from
 from waterclock.model.ids import make_run_id, ordinal
 from waterclock.model.job import Tier
@@ -48,6 +49,7 @@ class World:
         self.log = MemoryLog(self.cluster, "hand")
         self.appender = self.log.appender()
         self.made = 0
+        self.policy = policy_to_json(FailurePolicy(max_attempts=1))
 
     def append(self, message: Outgoing) -> int:
         offset = self.appender.append(message).offset
@@ -65,7 +67,9 @@ class World:
         run_id = make_run_id(job_id, fire_at)
         detail = Pending(1, fire_at, fire_at, Tier.HIGH, Origin.SCHEDULE)
         self.event(EventKind.PENDING, run_id, detail=detail)
-        work = WorkRecord(run_id, fire_at, fire_at, 1, job_id, 1, Tier.HIGH, "default", "invoice", b"payload")
+        work = WorkRecord(
+            run_id, fire_at, fire_at, 1, job_id, 1, Tier.HIGH, "default", "invoice", b"payload", policy=self.policy
+        )
         message = work_message(NAMES, work)
         place = self.cluster.place_of(message)
         claim = Started(place.topic, place.partition, self.append(message))
@@ -210,7 +214,9 @@ def test_work_that_retention_removed_is_named_as_gone() -> None:
     world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
     world.turn(router)
     assert world.verdicts() == {run_id: 1}
-    assert [(each.reason, each.work) for each in world.letters()] == [("ValueError; work-record-gone", None)]
+    assert [(each.reason, each.error_class, each.work) for each in world.letters()] == [
+        ("work-record-gone", "ValueError", None)
+    ]
 
 
 def test_many_letters_of_one_round_find_each_its_own_work() -> None:

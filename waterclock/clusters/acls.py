@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from waterclock.wire.names import ROLES_WITH_STATE, Names
+from waterclock.wire.names import ROLES_WITH_STATE, RUNGS, Names
 
 READER_GROUP = "waterclock.reader"
 """Readers without membership name this group and never join it, under any prefix: the client wants a name."""
@@ -72,6 +72,7 @@ def acls(names: Names, ingress: Sequence[str] = (), records: Sequence[str] = ())
 def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict[str, _Needs]:
     work, everything = f"{names.prefix}.runs.", f"{names.prefix}."
     own = {role: [names.state(role)] for role in ROLES_WITH_STATE}
+    rungs = [names.delay(rung) for rung in RUNGS]
     ingress = [topic for topic in ingress if topic != names.job_events]
     return {
         "dispatcher": _Needs(
@@ -87,10 +88,23 @@ def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict
             transactional_ids=[names.transactional_id("worker", "")],
         ),
         "retry-router": _Needs(
-            reads=[names.run_events, work],
-            writes=[names.run_events, names.dlq, names.rejects],
-            groups=[names.group("retry_router")],
-            transactional_ids=[names.transactional_id("retry_router", "")],
+            reads=[names.run_events, work, names.leases, names.heartbeats, *rungs, *own["retry-router"]],
+            writes=[
+                names.run_events,
+                names.dlq,
+                names.rejects,
+                work,
+                *rungs,
+                names.control,
+                names.commands,
+                names.leases,
+                names.heartbeats,
+                *own["retry-router"],
+            ],
+            groups=[names.group("retry_router"), f"{names.group('retry-ladder')}.", names.group("lease-keeper")],
+            # Whoever keeps the leases must be able to fence a worker, by its own id.
+            transactional_ids=[names.transactional_id(role, "") for role in ("retry_router", "retry_ladder", "worker")],
+            looks_at=[f"{names.prefix}.workers."],
         ),
         "recorder": _Needs(
             reads=[names.commands, names.run_events, names.run_logs],
