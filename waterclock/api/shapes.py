@@ -65,6 +65,37 @@ class KafkaRecord(BaseModel):
     headers: dict[str, str] = {}
 
 
+class RetryRule(BaseModel):
+    """Another rule for errors of one class."""
+
+    model_config = _CLOSED
+    max_attempts: int | None = Field(None, ge=1, le=100)
+    delays: list[str] | None = Field(None, max_length=20)
+
+
+class Retry(BaseModel):
+    """When to try again. What is not given is as by default: 4 attempts, exponential from 1 s with full jitter."""
+
+    model_config = _CLOSED
+    max_attempts: int | None = Field(None, ge=1, le=100, description="The first one counts")
+    backoff: Literal["exponential", "fixed", "list"] | None = None
+    delay: str | None = Field(None, description="The first wait, or each", examples=["10s"])
+    delays: list[str] | None = Field(None, max_length=20, description="With backoff list: one after the other")
+    max_delay: str | None = None
+    jitter: bool | None = None
+    never: list[str] | None = Field(None, max_length=20, description="Error classes that are not tried again")
+    by_class: dict[str, RetryRule] | None = None
+
+
+class Timeouts(BaseModel):
+    """How long a run may wait for a worker, one attempt may run, and the whole run may take."""
+
+    model_config = _CLOSED
+    queue: str | None = Field(None, examples=["10m"])
+    attempt: str | None = Field(None, examples=["2m"])
+    run: str | None = Field(None, examples=["1h"])
+
+
 class JobChange(BaseModel):
     """A merge patch of a definition: null removes a key, naming another kind of schedule or work replaces the old."""
 
@@ -89,6 +120,8 @@ class JobChange(BaseModel):
     payload: _JSON = Field(None, description="Any JSON value; at most 64 KiB")
     payload_base64: str | None = Field(None, description="Any bytes")
     at_most_once: bool | None = Field(None, description="Called once or never, and not tried again")
+    retry: Retry | bool | None = Field(None, description="`false`: no attempt after the first")
+    timeouts: Timeouts | None = None
 
 
 class JobDefinition(JobChange):
@@ -206,6 +239,9 @@ class Run(BaseModel):
     result: _JSON
     error: str | None
     reason: str | None
+    next_attempt_at: Instant | None = Field(description="While it is RETRYING")
+    cancel_requested: bool
+    linked_run: str | None = Field(description="Of a redrive: the run that was given up")
     skipped_count: int | None
     skipped_to: Instant | None
 
@@ -313,6 +349,7 @@ class Answers(Enum):
     PROBE = (503,)
     READ = (400, 401, 403, 429, 503)
     READ_ONE = (400, 401, 403, 404, 429, 503)
+    BULK = (400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503)
     CHANGE = (202, 400, 401, 403, 408, 413, 415, 422, 429, 503)
     CHANGE_ONE = (202, 400, 401, 403, 404, 408, 409, 412, 413, 415, 422, 429, 503)
 
