@@ -53,11 +53,11 @@ def wait_headers(wait: Wait) -> Headers:
     return (DUE, format_rfc3339(wait.due_at).encode()), (HOP, format_rfc3339(wait.ends_at).encode())
 
 
-def wait_of(headers: Headers) -> Wait:
-    """What a record's headers say. Raises RequestError where one is missing or no instant."""
+def wait_of(headers: Headers) -> Wait | None:
+    """What a record's headers say; None where one is missing, or is no instant."""
     found = dict(headers)
     try:
         due_at, ends_at = (parse_rfc3339(found[name].decode()) for name in (DUE, HOP))
-    except (KeyError, UnicodeDecodeError) as error:
-        raise RequestError(f"a waiting record without its headers: {error}", pointer="/headers") from None
+    except (KeyError, UnicodeDecodeError, RequestError):
+        return None
     return Wait(due_at, min(ends_at, due_at))
