@@ -26,6 +26,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
 _CANNOT_RUN = 126
 _NOT_FOUND = 127
+_HEARD = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGCHLD}
 
 
 def main() -> None:
@@ -34,16 +35,12 @@ def main() -> None:
     if os.getppid() != int(sys.argv[1]):  # it died before the tie was made
         sys.exit(_CANNOT_RUN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signals = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals | {signal.SIGUSR1})
+    # Blocked from here on and taken one by one: a handler would run too late for one that comes just before a wait.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     child = os.fork()
     if child == 0:
         _become(sys.argv[2:])
     _group(child)
-    for number in signals:
-        signal.signal(number, lambda _number, _frame: _kill(child))
-    signal.signal(signal.SIGUSR1, lambda _number, _frame: _ask(child))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals | {signal.SIGUSR1})
     _end_as(_ended(child))
 
 
@@ -86,7 +83,12 @@ def _kill(group: int) -> None:
 
 def _ended(child: int) -> int:
     """Its wait status. Not reaped before its group is killed, so that its number cannot be somebody else's."""
-    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    while os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        heard = signal.sigwait(_HEARD)
+        if heard == signal.SIGUSR1:
+            _ask(child)
+        elif heard != signal.SIGCHLD:
+            _kill(child)
     _kill(child)
     return os.waitpid(child, 0)[1]
 
@@ -96,6 +98,7 @@ def _end_as(status: int) -> None:
         number = os.WTERMSIG(status)
         with contextlib.suppress(OSError):
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
         os.kill(os.getpid(), number)
     os._exit(os.WEXITSTATUS(status))
 
