@@ -35,3 +35,25 @@ def check(events, leases):
             if said_at is not None:
                 complaints.append(f"{where}: {kind} by incarnation {life} of {worker}, called lost at {said_at}")
     return complaints, counts
+
+
+def innocents(leases, beats, lease_us, stood):
+    """Complaints: workers that were fenced although they had beaten within their lease.
+
+    ``stood``: (who, from, to) of keepers that stood still; what one does in the very instant in which it goes on may
+    have been judged before, and is passed over.
+    """
+    heard = collections.defaultdict(list)
+    for record in beats:
+        _, beat = decode(record["value"])
+        heard[beat["worker"]].append(record["timestamp_us"])
+    complaints = []
+    for record in leases:
+        _, lease = decode(record["value"])
+        at, by = record["timestamp_us"], lease["by"].rpartition(" ")[2]
+        if lease["kind"] != "FENCED" or any(who == by and to == at for who, _, to in stood):
+            continue
+        last = max((beat_at for beat_at in heard[lease["worker"]] if beat_at <= at), default=None)
+        if last is not None and at - last < lease_us:
+            complaints.append(f"{lease['worker']} was fenced at {at}, {at - last} us after a beat of it")
+    return complaints

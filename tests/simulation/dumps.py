@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tests.oracle.owed import Rules
 from waterclock.log.port import Isolation, Record, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.ids import Instant
+from waterclock.model.ids import US_PER_S, Instant
 from waterclock.model.job import Tier
 from waterclock.store.memory import MemoryStore
 from waterclock.store.port import RunRow
@@ -43,11 +43,14 @@ class Dumps:
     leases: list[RawRecord]
     control: list[RawRecord]
     waiting: list[RawRecord]
+    beats: list[RawRecord]
     rejects: list[RawRecord]
     outputs: list[RawRecord]
     runs: list[Row]
     jobs: list[Row]
     calls: list[Row]
+    lease_us: int
+    stood: list[tuple[str, int, int]]
     broken: list[str]
 
     def contents(self) -> Iterator[bytes]:
@@ -60,6 +63,7 @@ class Dumps:
             self.leases,
             self.control,
             self.waiting,
+            self.beats,
             self.outputs,
             self.runs,
             self.jobs,
@@ -89,10 +93,13 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         control=_records(world, NAMES.control),
         waiting=[record for rung in RUNGS for record in _records(world, NAMES.delay(rung))],
         rejects=_records(world, NAMES.rejects),
+        beats=_records(world, NAMES.heartbeats),
         outputs=_records(world, OUTPUTS),
         runs=[_run_row(row) for row in rows],
         jobs=[{"job_id": job.job_id, "status": job.status.name, "revision": job.revision} for job in jobs],
         calls=list(world.calls),
+        lease_us=round(world.plan.lease_s * US_PER_S),
+        stood=list(world.stood),
         broken=list(broken),
     )
 

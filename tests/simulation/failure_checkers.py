@@ -56,6 +56,12 @@ def the_dead_are_silent(dumps: Dumps, counts: Counts) -> list[str]:
     return [f"I8 {complaint}" for complaint in complaints]
 
 
+def nobody_who_beats_is_fenced(dumps: Dumps, _counts: Counts) -> list[str]:
+    """A keeper judges only by what it has read to the end, and gives a full lease to whom it could not hear."""
+    innocent = deaths.innocents(dumps.leases, dumps.beats, dumps.lease_us, dumps.stood)
+    return [f"I8 {complaint}" for complaint in innocent]
+
+
 def cancels_have_one_winner(dumps: Dumps, counts: Counts) -> list[str]:
     """I13: every cancel was passed on once, to control first; who was cancelled had been asked for, and stays it."""
     complaints, found = orders.check(dumps.commands, dumps.events, dumps.control, dumps.rules)

@@ -55,7 +55,6 @@ MUST_HAPPEN = (
     "attempt CANCELLED",
     "attempt TIMED_OUT",
     "attempt DRAINED",
-    "ignored outcomes",
     "leases FENCED",
     "retries begun",
     "retries begun after more than 5 s",

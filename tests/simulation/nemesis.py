@@ -27,6 +27,9 @@ _MAY_GET_NO_ANSWER = frozenset(
 )
 """Calls whose port says BackendDown."""
 
+_AFTER_FLUSH = "after flush"
+"""In the middle of a round that told control something: from its flush on, every call counts."""
+
 _STANDING_STILL_MAX = 2
 _DRAIN_TURN_US = 200_000
 _DRAIN_TURNS_MAX = 80
@@ -37,7 +40,7 @@ _LAND_SHARE = 0.3
 class _Armed:
     trouble: Trouble
     calls_left: int
-    until: int = 0
+    is_counting: bool = False
 
 
 class Nemesis:
@@ -184,7 +187,11 @@ class Nemesis:
             trouble = each.trouble
             if each not in armed or trouble.kind not in ("crash", "pause", "away"):
                 continue
-            if trouble.operation not in ("", operation):
+            if trouble.operation == _AFTER_FLUSH:
+                each.is_counting = each.is_counting or operation == "flush"
+                if not each.is_counting:
+                    continue
+            elif trouble.operation not in ("", operation):
                 continue
             if trouble.kind == "away":
                 self._be_away(each, operation)
@@ -211,7 +218,9 @@ class Nemesis:
         self._standing_still.append(life)
         if trouble.with_twin:
             self._restart(life, trouble.us // 2)
+        stands_from = self._world.clock.now()
         self._schedule.run(self._schedule.tick + trouble.us)
+        self._world.stood.append((life.slot, stands_from, self._world.clock.now()))
         self._standing_still.remove(life)
         self._story.tell(self._schedule.tick, life.client, "goes on" if life.alive else "was killed meanwhile")
         if not life.alive:

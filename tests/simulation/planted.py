@@ -5,8 +5,8 @@ A simulation that has never caught anything proves nothing. Each bug here was, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
@@ -23,7 +23,7 @@ from waterclock.model.cron_walk import CronWalk
 from waterclock.model.job import JobVersion, Once
 from waterclock.transact import Round, Rounds
 
-Planted = Callable[[], AbstractContextManager[None]]
+from .planted_failures import PLANTED_FAILURES, Planted
 
 
 @contextmanager
@@ -173,4 +173,5 @@ PLANTED: dict[str, Planted] = {
     "intentions forgotten at a take-over": keys_forgotten,
     "records sent apart from their outcome": effects_apart,
     "effect id contains the attempt": attempt_in_the_effect,
+    **PLANTED_FAILURES,
 }

@@ -96,6 +96,8 @@ def _process(rng: random.Random, kind: str, at: int, slots: Sequence[str]) -> Tr
     calls = rng.choice([1, 2, rng.randint(1, 8), rng.randint(1, 60)])
     us = rng.choice(_RESTART_US if kind == "crash" else _STANDSTILL_US)
     slot = rng.choice([*_of(slots, "dispatcher"), *_of(slots, "worker"), *slots])
+    if rng.random() < 0.1:
+        operation, calls, slot = "after flush", rng.randint(1, 6), rng.choice(_of(slots, "dispatcher"))
     return Trouble(at, kind, slot, operation, calls, us, with_twin=rng.random() < 0.25)
 
 

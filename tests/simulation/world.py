@@ -83,6 +83,8 @@ class World:
         """The ledger outside the system: every start of user code."""
         self.leases: dict[TopicPartition, dict[int, Record]] = {}
         """Every committed record of ``leases``, also those that the log cleaner has removed since."""
+        self.stood: list[tuple[str, Instant, Instant]] = []
+        """Who stood still, from when to when, by the brokers' clock."""
         self._owners: dict[int, str] = {}
 
     def transactional_id(self, slot: str) -> str:
