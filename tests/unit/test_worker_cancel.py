@@ -32,14 +32,6 @@ def world() -> World:
     return world
 
 
-def cancel(world: World, run_id: str, kind: EventKind = EventKind.CANCEL_REQUESTED) -> None:
-    """What a dispatcher writes: control first, then run-events."""
-    job_id = job_of_run(run_id)
-    told = Control(ControlKind[kind.value], job_id, run_id, world.clock.now())
-    world.put(control_message(world.names, told))
-    world.put(event_message(world.names, RunEvent(kind, job_id, run_id, world.clock.now())))
-
-
 def emitting(world: World, attempt: Attempt) -> EndedAttempt:
     emissions = Emissions(Outlet("t", lambda _: True), attempt.work)
     emissions.emit(MAIL, "k", "x")
@@ -89,7 +81,7 @@ def open_on_control(world: World, name: str = "somebody") -> MemoryProducer:
 def test_a_run_that_was_cancelled_before_its_claim_never_runs(world: World) -> None:
     worker, executors = world.worker()
     run_ids = world.fire(3)
-    cancel(world, run_ids[0])
+    world.cancel(run_ids[0])
     world.settle(worker, 10)
     assert sorted(attempt.work.run_id for attempt in executors.submitted) == sorted(run_ids[1:])
     assert world.events(EventKind.ATTEMPT_CANCELLED) == [], "it was over before: nothing is said of it"
@@ -185,7 +177,7 @@ def test_what_was_forgotten_of_control_is_read_back(world: World, monkeypatch: p
     worker, executors = world.worker()
     run_ids = world.fire(6)
     for run_id in run_ids[:5]:
-        cancel(world, run_id)
+        world.cancel(run_id)
     world.settle(worker, 12)
     assert [attempt.work.run_id for attempt in executors.submitted] == [run_ids[5]]
 
@@ -196,7 +188,7 @@ def test_what_was_forgotten_of_control_is_read_back(world: World, monkeypatch: p
 def test_a_cancel_is_asked_first_and_forced_after_the_grace(world: World) -> None:
     worker, executors, (run_id,) = claimed(world)
     attempt = executors.running[0]
-    cancel(world, run_id)
+    world.cancel(run_id)
     world.turn(worker, count=100)  # 2 s
     assert executors.asked == [attempt]
     assert executors.forced == []
@@ -212,7 +204,7 @@ def test_a_cancel_is_asked_first_and_forced_after_the_grace(world: World) -> Non
 
 def test_a_handler_that_heeds_the_request_ends_its_run_cancelled(world: World) -> None:
     worker, executors, (run_id,) = claimed(world)
-    cancel(world, run_id)
+    world.cancel(run_id)
     world.turn(worker, count=60)
     executors.end(executors.asked[0], Outcome.FAILED)
     world.settle(worker)
@@ -222,7 +214,7 @@ def test_a_handler_that_heeds_the_request_ends_its_run_cancelled(world: World) -
 
 def test_a_success_after_the_request_is_still_a_success(world: World) -> None:
     worker, executors, (run_id,) = claimed(world)
-    cancel(world, run_id)
+    world.cancel(run_id)
     world.turn(worker, count=60)
     assert executors.asked
     end_emitting(world, executors)
@@ -236,7 +228,7 @@ def test_code_that_never_stops_keeps_its_slot_and_not_its_run(world: World) -> N
     run_ids = world.fire(2)
     world.settle(worker)
     (attempt,) = executors.running
-    cancel(world, attempt.work.run_id)
+    world.cancel(attempt.work.run_id)
     world.turn(worker, count=700)  # 14 s
     assert statuses(world)[attempt.work.run_id] == "CANCELLED"
     assert executors.running == [attempt], "its slot is not given to anybody while its thread runs on"
@@ -249,7 +241,7 @@ def test_code_that_never_stops_keeps_its_slot_and_not_its_run(world: World) -> N
 def test_an_expiry_on_control_decides_nothing_by_itself(world: World) -> None:
     """Given a run that was claimed before it expired, when control says so, then it goes on."""
     worker, executors, (run_id,) = claimed(world)
-    cancel(world, run_id, EventKind.RUN_EXPIRED)
+    world.cancel(run_id, EventKind.RUN_EXPIRED)
     world.turn(worker, count=60)
     assert executors.asked == []
     end_emitting(world, executors)
@@ -261,7 +253,7 @@ def test_an_expiry_on_control_decides_nothing_by_itself(world: World) -> None:
 def test_a_run_that_expired_before_its_claim_never_runs(world: World) -> None:
     worker, executors = world.worker()
     (run_id,) = world.fire(1)
-    cancel(world, run_id, EventKind.RUN_EXPIRED)
+    world.cancel(run_id, EventKind.RUN_EXPIRED)
     world.settle(worker, 10)
     assert executors.submitted == []
     assert statuses(world) == {run_id: "FAILED"}
@@ -270,7 +262,7 @@ def test_a_run_that_expired_before_its_claim_never_runs(world: World) -> None:
 def test_a_cancel_that_the_arbiter_refuses_stops_nothing(world: World) -> None:
     """Given a cancel that came before the run was made, when the run is claimed, then it runs."""
     run_id = make_run_id("acme:job-1", START + 1)
-    cancel(world, run_id)
+    world.cancel(run_id)
     worker, executors = world.worker()
     assert world.fire(1) == [run_id]
     world.settle(worker, 10)
@@ -280,7 +272,7 @@ def test_a_cancel_that_the_arbiter_refuses_stops_nothing(world: World) -> None:
 
 def test_a_cancel_of_another_run_stops_nobody(world: World) -> None:
     worker, executors, run_ids = claimed(world, 3)
-    cancel(world, run_ids[1])
+    world.cancel(run_ids[1])
     world.turn(worker, count=60)
     assert [attempt.work.run_id for attempt in executors.asked] == [run_ids[1]]
 
@@ -292,7 +284,7 @@ def test_a_cancel_during_doubt_is_heeded_once_the_doubt_is_settled(world: World)
     (run_id,) = world.fire(1)
     world.turn(worker)
     assert executors.submitted == []
-    cancel(world, run_id)
+    world.cancel(run_id)
     world.turn(worker, count=10)
     if executors.running:
         assert executors.asked == executors.running
