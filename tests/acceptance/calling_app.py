@@ -1,6 +1,6 @@
 """Handlers that call the sink outside and emit records; the job's payload says how long they take and what goes wrong.
 
-    {"longest_s": 2.0, "emits": 2, "fails": 1, "poison": "segv", "stops": true}
+    {"longest_s": 2.0, "emits": 2, "fails": 1, "poison": "segv", "stops": true, "calls": false, "heeds": true}
 
 Each attempt waits a part of its time, calls the sink once, waits the rest, emits, and returns. How long, and where in
 it the call stands, follows from run id and attempt, so a seed's run can be told again. ``SINK_PORT`` names the sink,
@@ -30,6 +30,7 @@ app = App()
 _SECRET = b64decode(os.environ.get("SINK_SECRET", "").removeprefix("whsec_"))
 _PORT = int(os.environ.get("SINK_PORT", "0"))
 _OUTPUTS = os.environ.get("OUTPUTS_TOPIC", "")
+_LOOK_EVERY_S = 0.05
 _GROWS_BY = 64 << 20
 _ROOM_ABOVE = 512 << 20
 _ANSWER_WITHIN_S = 30.0
@@ -49,6 +50,7 @@ class _Plan(NamedTuple):
     poison: str
     stops: bool
     calls: bool
+    heeds: bool
 
 
 def _plan(context: Context) -> _Plan:
@@ -63,6 +65,7 @@ def _plan(context: Context) -> _Plan:
         str(asked.get("poison", "")),
         bool(asked.get("stops", False)),
         bool(asked.get("calls", True)),
+        bool(asked.get("heeds", False)),
     )
 
 
@@ -78,11 +81,20 @@ def _drawn(name: str) -> float:
 @app.handler("calls.async")
 async def asynchronous(context: Context) -> str:
     plan = _plan(context)
-    await asyncio.sleep(plan.before_s)
+    await _wait_async(context, plan, plan.before_s)
     if plan.calls:
         await _call_async(context, _body(context, plan))
-    await asyncio.sleep(plan.after_s)
+    await _wait_async(context, plan, plan.after_s)
     return _end(context, plan)
+
+
+async def _wait_async(context: Context, plan: _Plan, wait_s: float) -> None:
+    """Wait; one that heeds looks every now and then whether it should stop."""
+    until_s = time.monotonic() + wait_s
+    while plan.heeds and time.monotonic() < until_s - _LOOK_EVERY_S:
+        await asyncio.sleep(_LOOK_EVERY_S)
+        context.check()
+    await asyncio.sleep(max(0.0, until_s - time.monotonic()))
 
 
 @app.handler("calls.sync")

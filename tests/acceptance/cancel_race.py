@@ -24,7 +24,10 @@ from waterclock.model.ids import US_PER_S
 from waterclock.model.job import CommandKind, Every, JobSpec, Tier
 
 _EVERY_S = 2
-_LONGEST_S = 1.0
+_LONGEST_S = 2.0
+_GRACE_S = 0.3
+"""From asking a handler to forcing it: half of them heed, the others are forced."""
+
 _LEASE_S = 5.0
 _LEAD_S = 6
 _BREATH_S = 0.005
@@ -61,7 +64,11 @@ class Aim(NamedTuple):
 def main(short: bool = False, seed: int | None = None) -> None:
     size = SHORT if short else WHOLE
     with scene("cancel-race", seed, partitions=8) as played:
-        settings = {"WATERCLOCK_WORKER__LEASE_TTL_S": str(_LEASE_S), "WATERCLOCK_WORKER__SLOTS": "200"}
+        settings = {
+            "WATERCLOCK_WORKER__LEASE_TTL_S": str(_LEASE_S),
+            "WATERCLOCK_WORKER__SLOTS": "200",
+            "WATERCLOCK_WORKER__CANCEL_GRACE_S": str(_GRACE_S),
+        }
         played.start({f"worker-{number}": settings for number in range(1, size.workers + 1)})
         jobs = _jobs(size, played.dice)
         played.define(jobs)
@@ -86,13 +93,13 @@ def main(short: bool = False, seed: int | None = None) -> None:
 def _jobs(size: Size, dice: Random) -> dict[str, JobSpec]:
     """Their fires are known beforehand, and so are their runs' ids."""
     begin = (time.time_ns() // 1_000 // US_PER_S + _LEAD_S) * US_PER_S
-    payload = f'{{"longest_s": {_LONGEST_S}, "emits": 2}}'.encode()
+    payloads = [f'{{"longest_s": {_LONGEST_S}, "emits": 2, "heeds": {heeds}}}'.encode() for heeds in ("true", "false")]
     return {
         f"acme:race-{number}": JobSpec(
             "calls.sync" if number % 6 == 0 else "calls.async",
             Every(_EVERY_S * US_PER_S, begin + dice.randrange(_EVERY_S * US_PER_S)),
             Tier(number % 3),
-            payload=payload,
+            payload=payloads[number % 2],
         )
         for number in range(size.jobs)
     }

@@ -123,7 +123,7 @@ class _Sleeper:
         if self._order is None or self._order.exists():
             return
         if self._stopped_at_s is None:
-            if _is_stopped(self._role.pid):
+            if is_stopped(self._role.pid):
                 self._stopped_at_s = now_s
                 # Long enough for the keeper, the verdict, the ladder and the next attempt's call.
                 self._wake_at_s = now_s + LEASE_S + self._dice.uniform(4.0, 8.0)
@@ -134,7 +134,7 @@ class _Sleeper:
             self._rest_until_s = now_s + self._dice.uniform(1.5, 3.0)
 
 
-def _is_stopped(pid: int) -> bool:
+def is_stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
