@@ -96,7 +96,7 @@ def stack(
                 role.stop()
 
 
-def test_the_command_line_shows_what_a_handler_logged(stack: Stack) -> None:
+def test_the_command_line_shows_what_a_handler_logged_and_no_event_carries_it(stack: Stack) -> None:
     run = stack.run_of("sleeper", {"handler": "demo.sleep", "payload": 0.2})
 
     code, lines, said = stack.command("run", "logs", "-f", run)
@@ -105,6 +105,12 @@ def test_the_command_line_shows_what_a_handler_logged(stack: Stack) -> None:
     assert [(line["attempt"], line["stream"], line["text"]) for line in lines] == [
         (1, "log", "INFO going to sleep seconds=0.2")
     ]
+    records = [record for record in dumps.dump(stack.bootstrap, stack.names.run_logs) if record["key"] == run.encode()]
+    kind, log = decode(records[0]["value"])
+    assert (kind, len(records), log["run_id"], log["attempt"]) == ("run_log", 1, run, 1)
+    events = dumps.dump(stack.bootstrap, stack.names.run_events)
+    assert events
+    assert not any(b"going to sleep" in record["value"] for record in events)
 
 
 def test_the_command_line_shows_what_a_program_printed_and_how_its_run_ended(stack: Stack) -> None:
@@ -132,15 +138,3 @@ def test_each_attempt_keeps_its_own_lines(stack: Stack) -> None:
         (1, "attempt 1 is about to fail"),
         (2, "attempt 2 is about to fail"),
     ]
-
-
-def test_lines_travel_apart_from_state(stack: Stack) -> None:
-    run = stack.run_of("apart", {"handler": "demo.sleep", "payload": 0})
-    assert stack.command("run", "logs", "-f", run)[0] == 0
-
-    records = [record for record in dumps.dump(stack.bootstrap, stack.names.run_logs) if record["key"] == run.encode()]
-    kind, log = decode(records[0]["value"])
-    assert (kind, len(records), log["run_id"], log["attempt"]) == ("run_log", 1, run, 1)
-    events = dumps.dump(stack.bootstrap, stack.names.run_events)
-    assert events
-    assert not any(b"going to sleep" in record["value"] for record in events)
