@@ -117,7 +117,9 @@ def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict
             groups=[names.group("intake")],
             transactional_ids=[names.transactional_id("intake", "")],
         ),
-        "api": _Needs(reads=[names.run_events, names.heartbeats], writes=[names.commands], looks_at=[everything]),
+        "api": _Needs(
+            reads=[names.run_events, names.heartbeats, names.dlq], writes=[names.commands], looks_at=[everything]
+        ),
         "operator": _Needs(reads=[everything], writes=[names.commands], looks_at=[everything, CLUSTER]),
         "producer": _Needs(writes=[names.job_events]),
         **{f"producer-{topic}": _Needs(writes=[topic]) for topic in ingress},
