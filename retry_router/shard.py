@@ -13,7 +13,7 @@ from typing import NamedTuple
 from waterclock.log.following import Beginning, Followed
 from waterclock.log.port import Committed, Outgoing, TopicPartition
 from waterclock.model.events import EventKind, Pending, RunEvent, Started
-from waterclock.model.fold import Fold, OpenRun, fold_from_text
+from waterclock.model.fold import Fold, OpenRun, fold_from_text, parse_repairs
 from waterclock.model.reduce import RunState
 
 from .expiry import Deadlines
@@ -144,9 +144,11 @@ class Shard(Followed[Note]):
         self._undecided[run_id] = None
 
     def to_commit(self) -> Committed | None:
-        """As of any partition that is followed, with the count of repairs."""
-        due = super().to_commit()
-        return due and Committed(due.offset, fold_from_text(self.fold.fold_from(), self.repairs))
+        """As of any partition that is followed, with the count of repairs; also where nothing but that has changed."""
+        told = self.committed
+        if super().to_commit() is None and (told is None or parse_repairs(told.metadata) == self.repairs):
+            return None
+        return Committed(self.next_offset, fold_from_text(self.fold.fold_from(), self.repairs))
 
     def _born(self, event: RunEvent) -> None:
         """A run's first event: nothing is owed yet, but it may come with limits."""

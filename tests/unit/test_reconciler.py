@@ -1,0 +1,159 @@
+"""The reconciler repairs what a torn claim lost, and touches nothing else."""
+
+from __future__ import annotations
+
+from waterclock.retry_router.loop import RetryRouter
+
+from waterclock.log.port import Committed, TopicPartition
+from waterclock.model.events import EventKind, Started, WorkRecord
+from waterclock.model.failure_policy import FailurePolicy, policy_to_json
+from waterclock.model.fold import parse_repairs
+from waterclock.model.ids import US_PER_S
+from waterclock.model.job import Tier
+from waterclock.model.known_state import state_from_text
+from waterclock.model.reduce import RunState
+from waterclock.wire.names import RUNGS
+
+from .router_world import NAMES, World
+
+TIER = NAMES.runs(Tier.HIGH)
+
+
+def consumed(world: World) -> None:
+    """The workers have taken everything that stands on the tier."""
+    place = TopicPartition(TIER, 0)
+    world.cluster.group(NAMES.worker_group(Tier.HIGH)).commit({place: Committed(world.log.high_watermark(place))})
+
+
+def handed_on(world: World) -> None:
+    """The ladder has moved everything that stood on its rungs."""
+    for rung in RUNGS:
+        place = TopicPartition(NAMES.delay(rung), 0)
+        group = world.cluster.group(f"{NAMES.group('retry-ladder')}.{rung}")
+        group.commit({place: Committed(world.log.high_watermark(place))})
+
+
+def wait(world: World, router: RetryRouter, seconds: int) -> None:
+    for _ in range(seconds):
+        world.turn(router, steps=2)
+        world.clock.advance(600_000)
+
+
+def work(world: World) -> list[WorkRecord]:
+    return [each for each in world.dump(TIER) if isinstance(each, WorkRecord)]
+
+
+def repairs(world: World) -> int:
+    committed = world.cluster.group(NAMES.group("retry-router")).committed(TopicPartition(NAMES.run_events, 0))
+    assert committed is not None
+    return parse_repairs(committed.metadata)
+
+
+def test_work_that_was_consumed_without_a_claim_is_handed_out_again_marked() -> None:
+    world = World()
+    run_id, _ = world.pending()
+    consumed(world)
+    wait(world, world.router(), 120)
+    first, *again = work(world)
+    assert again
+    assert {each.run_id for each in again} == {run_id}
+    assert again[0]._replace(verify_from=-1, verify_state="") == first
+    assert again[0].verify_from > 0
+    assert state_from_text(again[0].verify_state) == RunState(0)  # type: ignore[arg-type]
+    assert repairs(world) == len(again)
+
+
+def test_work_that_stands_on_its_tier_is_left_there() -> None:
+    world = World()
+    world.pending()
+    wait(world, world.router(), 300)
+    assert len(work(world)) == 1
+    assert repairs(world) == 0
+
+
+def test_a_claim_that_lands_late_is_no_orphan() -> None:
+    world = World()
+    run_id, claim = world.pending()
+    router = world.router()
+    wait(world, router, 35)
+    consumed(world)
+    world.started(run_id, claim)
+    wait(world, router, 120)
+    assert len(work(world)) == 1
+    assert repairs(world) == 0
+
+
+def test_steady_work_is_never_repaired() -> None:
+    world = World()
+    router = world.router()
+    for _ in range(20):
+        run_id, claim = world.pending()
+        wait(world, router, 10)
+        world.started(run_id, claim)
+        consumed(world)
+    assert repairs(world) == 0
+
+
+def test_a_retry_that_nobody_claims_is_handed_out_again_once_no_rung_can_hold_it() -> None:
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(delays_us=(5 * US_PER_S,), jitter=False))
+    run_id, token = world.claimed()
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    router = world.router()
+    wait(world, router, 2)
+    assert [event.run_id for event in world.events(EventKind.RETRYING)] == [run_id]
+    consumed(world)
+    wait(world, router, 200)
+    assert repairs(world) == 0, "its rung was never moved on from"
+    handed_on(world)
+    consumed(world)
+    wait(world, router, 120)
+    found = work(world)[1:]
+    assert {(each.run_id, each.attempt) for each in found} == {(run_id, 2)}
+    assert all(each.verify_from > 0 for each in found)
+
+
+def test_an_orphan_whose_work_is_gone_ends() -> None:
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(delays_us=(5 * US_PER_S,), jitter=False))
+    run_id, token = world.claimed()
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    router = world.router()
+    wait(world, router, 2)
+    world.cluster.partition(TopicPartition(TIER, 0)).delete_before(1)
+    handed_on(world)
+    consumed(world)
+    wait(world, router, 150)
+    assert [(event.run_id, event.reason) for event in world.events(EventKind.RUN_EXPIRED)] == [
+        (run_id, "work-record-gone")
+    ]
+    assert [letter.run_id for letter in world.letters()] == [run_id]
+
+
+def test_repairs_are_remembered_by_a_successor() -> None:
+    world = World()
+    run_id, _ = world.pending()
+    consumed(world)
+    wait(world, world.router(), 100)
+    made = repairs(world)
+    assert made
+    place = work(world)[-1]
+    world.started(run_id, Started(TIER, 0, 1), worker="w-9")
+    assert place.run_id == run_id
+    consumed(world)
+    world.cluster.kill("retry-router-1")
+    wait(world, world.router(), 100)
+    assert repairs(world) == made
+
+
+def test_a_reconciler_that_cannot_ask_waits() -> None:
+    world = World()
+    world.pending()
+    router = world.router()
+    group = world.cluster.group(NAMES.worker_group(Tier.HIGH))
+    group.hold("somebody", {TopicPartition(TIER, 0): Committed(1)})
+    wait(world, router, 200)
+    assert repairs(world) == 0
+    group.settle("somebody", commit=True)
+    wait(world, router, 60)
+    assert repairs(world) > 0
