@@ -63,11 +63,17 @@ def open_store(settings: Settings) -> CassandraStore:
 
 
 def run_role(
-    role: str, build: Callable[[Settings], Ready], settings: Settings | None = None, *, niceness: int = 0
+    role: str,
+    build: Callable[[Settings], Ready],
+    settings: Settings | None = None,
+    *,
+    niceness: int = 0,
+    drain_s: float = _DRAIN_S,
 ) -> None:
     """Run one role until it is told to stop: build it (waiting for its backends), step it, drain it, close it.
 
-    ``niceness``: what waits for nobody (history) yields the processor to what fires and runs. Settings that cannot be,
+    ``niceness``: what waits for nobody (history) yields the processor to what fires and runs. ``drain_s`` bounds the
+    drain of a core that has no end of its own. Settings that cannot be,
     and a keyspace that is another release's, end the process with 2 and one line that says so.
     """
     os.nice(niceness)
@@ -88,7 +94,7 @@ def run_role(
     log.info("started")
     turn(core, stop, log, _Announcing(core, log))
     log.info("draining")
-    drain_and_close(core, log)
+    drain_and_close(core, log, drain_s)
     log.info("stopped")
 
 
@@ -149,10 +155,10 @@ def turn(core: Ready, stop: threading.Event, log: Logger, after_step: Callable[[
         after_step()
 
 
-def drain_and_close(core: Ready, log: Logger) -> None:
-    """Let a core finish, within ten seconds, and close it."""
+def drain_and_close(core: Ready, log: Logger, drain_s: float = _DRAIN_S) -> None:
+    """Let a core finish, within ``drain_s``, and close it."""
     clock = SystemClock()
-    deadline_s = clock.monotonic_s() + _DRAIN_S
+    deadline_s = clock.monotonic_s() + drain_s
     try:
         while core.drain() and clock.monotonic_s() < deadline_s:
             pass

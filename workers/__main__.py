@@ -26,6 +26,7 @@ from .loop import Worker
 from .run_logs import Output
 
 _LAST_LINES_S = 2.0
+_MARGIN_S = 5.0
 
 
 def build(app: App, settings: Settings, topics: TopicBook, output: Output) -> Worker:
@@ -79,7 +80,8 @@ def run(app: App, settings: Settings) -> None:
     topics = TopicBook(lambda: open_log(settings, "worker"), SystemClock())
     output = Output(SystemClock())
     try:
-        run_role("worker", lambda given: build(app, given, topics, output), settings)
+        drain_s = settings.worker.drain_grace_s + _MARGIN_S
+        run_role("worker", lambda given: build(app, given, topics, output), settings, drain_s=drain_s)
     except (TwinLives, RequestError) as end:
         sys.exit(str(end))
     finally:
