@@ -12,7 +12,7 @@ from waterclock.wire.codec import decode_work
 from waterclock.wire.messages import command_message, work_message
 from waterclock.wire.names import Names
 
-from .onlooker import Onlooker
+from .onlooker import FRESH, Onlooker
 from .people import Order
 
 
@@ -36,6 +36,10 @@ class Asking:
         what = "" if spec is None else f" {spec.schedule} {spec.tier.word} {spec.handler} {spec.pool} {spec.policy}"
         named = f"{order.command_id}({order.key}) {order.kind} {command.run_id or command.job_id}{what}"
         return f"{named} -> {ticket.partition}/{ticket.offset}"
+
+    def would_wait(self, order: Order) -> bool:
+        """Whether this cancel is for a run that was not claimed yet, and there is none in sight."""
+        return order.kind is CommandKind.CANCEL and order.pick % 4 == FRESH and not self._onlooker.waiting()
 
     def pause_all(self, job_ids: Iterable[str], now: Instant) -> None:
         """No more fires come: every job is paused."""

@@ -27,6 +27,7 @@ from .failure_checkers import (
     retries_are_never_early,
     runs_are_tried_as_their_policy_says,
     the_dead_are_silent,
+    the_reconciler_finds_nothing,
     work_goes_out_once,
 )
 
@@ -164,7 +165,7 @@ def reducers_agree(dumps: Dumps, _counts: Counts) -> list[str]:
     runs, _, _ = judge.follow(dumps.events)
     folds: dict[int, Fold[None]] = {}
     said: dict[str, str] = {}
-    for record in dumps.events:
+    for record in dumps.with_forged:
         fold = folds.setdefault(int(str(record["partition"])), Fold(generation=dumps.generation))
         value, offset = record["value"], record["offset"]
         assert isinstance(value, bytes)
@@ -205,5 +206,6 @@ CHECKERS: tuple[Checker, ...] = (
     nobody_who_beats_is_fenced,
     cancels_have_one_winner,
     calls_at_most_once,
+    the_reconciler_finds_nothing,
     no_role_broke,
 )

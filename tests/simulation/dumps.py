@@ -29,7 +29,11 @@ _ROWS_MAX = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Dumps:
-    """Topics (by what they hold), rows, the ledger of calls of user code, and what broke."""
+    """Topics (by what they hold), rows, the ledger of calls of user code, and what broke.
+
+    ``events`` are those that roles wrote; ``with_forged`` has also what came from a torn round or from a stranger, all
+    of which must be ignored.
+    """
 
     seed: int
     rules: Rules
@@ -38,6 +42,7 @@ class Dumps:
     generation: int
     commands: list[RawRecord]
     events: list[RawRecord]
+    with_forged: list[RawRecord]
     work: list[RawRecord]
     letters: list[RawRecord]
     leases: list[RawRecord]
@@ -51,13 +56,14 @@ class Dumps:
     calls: list[Row]
     lease_us: int
     stood: list[tuple[str, int, int]]
+    swallowed_count: int
     broken: list[str]
 
     def contents(self) -> Iterator[bytes]:
         """Everything, for a digest."""
         for part in (
             self.commands,
-            self.events,
+            self.with_forged,
             self.work,
             self.letters,
             self.leases,
@@ -79,6 +85,7 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
     store = MemoryStore(world.clock, world.tables, "dump")
     rows = [run for job_id in job_ids for run in store.runs(job_id, _ROWS_MAX)]
     jobs = [job for job_id in job_ids if (job := store.job(job_id)) is not None]
+    events = _records(world, NAMES.run_events)
     return Dumps(
         seed=world.plan.seed,
         rules=Rules(world.plan.repeat_within_us, POOLS),
@@ -86,7 +93,8 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         skew_us_max=world.skew_us_max,
         generation=GENERATION,
         commands=_records(world, NAMES.commands),
-        events=_records(world, NAMES.run_events),
+        events=[record for record in events if (record["partition"], record["offset"]) not in world.forged],
+        with_forged=events,
         work=[record for pool in POOLS for tier in Tier for record in _records(world, NAMES.runs(tier, pool))],
         letters=_records(world, NAMES.dlq),
         leases=_leases(world),
@@ -100,6 +108,7 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         calls=list(world.calls),
         lease_us=round(world.plan.lease_s * US_PER_S),
         stood=list(world.stood),
+        swallowed_count=world.swallowed_count,
         broken=list(broken),
     )
 

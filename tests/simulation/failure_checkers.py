@@ -90,11 +90,31 @@ def work_goes_out_once(dumps: Dumps, counts: Counts) -> list[str]:
     handed = Counter((work["run_id"], work["attempt"]) for work in works)
     counts["work marked to verify"] += sum(1 for work in works if work["verify_from"] >= 0)
     promised = {(run_id, 1) for run_id in chronicle.pending} | chronicle.retries.keys()
+    # A verdict that crossed a cancel is ignored; its work is on its way all the same, and nobody's claim of it counts.
+    crossed = {(run_id, attempt) for run_id, attempt, _ in chronicle.ignored["RETRYING"]}
     for key in sorted(handed | Counter(promised)):
         run_id, attempt = key
-        if handed[key] > 1 or (handed[key] and key not in promised):
+        if handed[key] > 1 + dumps.swallowed_count or (handed[key] and key not in promised | crossed):
             complaints.append(f"I2 {run_id}: {handed[key]} work records of attempt {attempt}")
         ended_early = chronicle.runs[run_id]["status"] in ("CANCELLED", "FAILED") if run_id in chronicle.runs else False
         if not handed[key] and not ended_early:
             complaints.append(f"I2 {run_id}: no work record of attempt {attempt}")
     return complaints
+
+
+def the_reconciler_finds_nothing(dumps: Dumps, counts: Counts) -> list[str]:
+    """What must follow followed without it; where somebody had swallowed work, it is what brings that back."""
+    deferred = set()
+    for record in dumps.commands:
+        _, command = decode(record["value"])
+        if command["kind"] == "DEFER":
+            _, work = decode(command["work"])
+            deferred.add((work["run_id"], work["attempt"]))
+    works = [decode(record["value"])[1] for record in dumps.work]
+    marked = [(work["run_id"], work["attempt"]) for work in works if work["verify_from"] >= 0]
+    repaired = sorted(key for key in marked if key not in deferred)
+    counts["repaired"] += len(repaired)
+    counts["deferred"] += len(deferred)
+    if dumps.swallowed_count:
+        return []
+    return [f"I12 {run_id}: attempt {attempt} had to be repaired" for run_id, attempt in repaired]

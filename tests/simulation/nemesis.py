@@ -13,22 +13,20 @@ from dataclasses import dataclass
 from waterclock.log.memory import CommitFate, Killed
 from waterclock.log.port import Committed, TopicPartition
 from waterclock.model.errors import BackendDown, LostResource
+from waterclock.model.events import EventKind
 from waterclock.store.memory import WriteFault
 
 from .dice import dice
 from .plan import DISPATCHERS
 from .schedule import Schedule
 from .story import Story
-from .troubles import Trouble
+from .troubles import AFTER_FLUSH, Trouble
 from .world import NAMES, Life, World
 
 _MAY_GET_NO_ANSWER = frozenset(
     {"init", "poll", "committed", "plain commit", "partitions", "low_watermark", "high_watermark", "offset_at", "read"}
 )
 """Calls whose port says BackendDown."""
-
-_AFTER_FLUSH = "after flush"
-"""In the middle of a round that told control something: from its flush on, every call counts."""
 
 _STANDING_STILL_MAX = 2
 _DRAIN_TURN_US = 200_000
@@ -86,6 +84,9 @@ class Nemesis:
             "deploy": self._deploy,
             "compact": self._compact,
             "forget": self._forget,
+            "stillborn": self._be_stillborn,
+            "tear": self._tear,
+            "swallow": self._swallow,
         }.get(trouble.kind)
         if at_once is not None:
             at_once(trouble)
@@ -167,6 +168,39 @@ class Nemesis:
                 self._struck("forget", "a tool", f"erases the cursor of {partition}")
                 group.commit({place: Committed(position.offset, "")})
 
+    def _be_stillborn(self, trouble: Trouble) -> None:
+        life = self._world.newest[trouble.slot]
+        if not life.alive or life in self._standing_still:
+            return
+        self._struck("stillborn", life.client, "is killed, and its successor will stand still")
+        self._world.kill(life)
+        self._restart(life, 200_000)
+        pause = trouble._replace(kind="pause", with_twin=True)
+        self._armed.setdefault(trouble.slot, []).append(_Armed(pause, pause.calls))
+
+    def _tear(self, _trouble: Trouble) -> None:
+        """What a torn round would leave: a second claim of an open attempt, and the outcome of that one."""
+        found = self._world.onlooker.open_attempt(self._dice.randrange(1 << 16))
+        if found is None:
+            return
+        run_id, run = found
+        rivals = [slot for slot in self._world.plan.slots if slot.startswith("worker") and slot != run["worker"]]
+        kind = self._dice.choice([EventKind.ATTEMPT_SUCCEEDED, EventKind.ATTEMPT_FAILED, EventKind.ATTEMPT_LOST])
+        self._struck("tear", "a torn round", f"claims {run_id} a second time, and says {kind}")
+        self._world.forge(run_id, run["attempt"], self._dice.choice(rivals), kind)
+
+    def _swallow(self, trouble: Trouble) -> None:
+        """A foreign tool moves the workers' positions to the end, while none of them looks."""
+        workers = [slot for slot in self._world.plan.slots if slot.startswith("worker")]
+        if any(life.slot in workers for life in self._standing_still):
+            return
+        for slot in workers:
+            life = self._world.newest[slot]
+            if life.alive:
+                self._world.kill(life)
+                self._restart(life, 1_000_000)
+        self._struck("swallow", "a tool", f"passes over {self._world.swallow()} work records")
+
     # What strikes at a port call --------------------------------------------------------------------------------------
 
     def _on_call(self, client: str, operation: str) -> None:
@@ -185,9 +219,9 @@ class Nemesis:
         armed = self._armed[life.slot]
         for each in list(armed):
             trouble = each.trouble
-            if each not in armed or trouble.kind not in ("crash", "pause", "away"):
+            if each not in armed or trouble.kind not in ("crash", "pause", "hold", "away"):
                 continue
-            if trouble.operation == _AFTER_FLUSH:
+            if trouble.operation == AFTER_FLUSH:
                 each.is_counting = each.is_counting or operation == "flush"
                 if not each.is_counting:
                     continue
@@ -199,7 +233,7 @@ class Nemesis:
             each.calls_left -= 1
             if each.calls_left > 0:
                 continue
-            if trouble.kind == "pause" and len(self._standing_still) >= _STANDING_STILL_MAX:
+            if trouble.kind != "crash" and len(self._standing_still) >= _STANDING_STILL_MAX:
                 continue
             armed.remove(each)
             if trouble.kind == "crash":
@@ -214,7 +248,7 @@ class Nemesis:
 
     def _stand_still(self, life: Life, operation: str, trouble: Trouble) -> None:
         """SIGSTOP in the middle of a step; everybody else goes on."""
-        self._struck("pause", life.client, f"stands still at {operation} for {trouble.us // 1_000_000} s")
+        self._struck(trouble.kind, life.client, f"stands still at {operation} for {trouble.us // 1_000_000} s")
         self._standing_still.append(life)
         if trouble.with_twin:
             self._restart(life, trouble.us // 2)

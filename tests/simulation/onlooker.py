@@ -6,10 +6,15 @@ It folds by the oracle's reducer, so a bug in the product's cannot hide a run fr
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.oracle.chronicle import Chronicle
 from waterclock.log.memory import MemoryLog
 from waterclock.log.port import Isolation, Record, TopicPartition
 from waterclock.wire.names import Names
+
+FRESH = 2
+"""``pick`` modulo 4 of a cancel that is for a run which was not claimed yet."""
 
 _BATCH = 1_000
 
@@ -42,8 +47,20 @@ class Onlooker:
         chronicle = self.look()
         made = list(chronicle.made)
         going = [run_id for run_id in made if run_id in chronicle.open]
-        among = going[-5:] if pick % 8 else made[-5:]
-        return among[pick // 8 % len(among)] if among else ""
+        undecided = [run_id for run_id in going if chronicle.runs[run_id]["outcome"] != "NONE"]
+        among = [made, going, self.waiting() or going, undecided or going][pick % 4][-5:]
+        return among[pick // 4 % len(among)] if among else ""
+
+    def waiting(self) -> list[str]:
+        """Runs that nobody has claimed."""
+        chronicle = self.look()
+        return [run_id for run_id, run in chronicle.runs.items() if run["status"] == "PENDING"]
+
+    def open_attempt(self, pick: int) -> tuple[str, dict[str, Any]] | None:
+        """A run whose attempt is open, and what is known of it."""
+        runs = self.look().runs
+        running = [run_id for run_id, run in runs.items() if run["status"] == "RUNNING" and run["outcome"] == "NONE"]
+        return (found := running[pick % len(running)], runs[found]) if running else None
 
     def letter_at(self, pick: int) -> Record | None:
         """A dead letter that somebody might redrive."""

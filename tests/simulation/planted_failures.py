@@ -20,6 +20,7 @@ from waterclock.retry_router.verdicts import Verdicts
 from waterclock.retry_router.watched import Watched
 from waterclock.workers.attempts import Attempts
 from waterclock.workers.control import ControlTail
+from waterclock.workers.heartbeat import Beats
 from waterclock.workers.incarnation import Incarnation
 
 from waterclock.log.memory import MemoryLog
@@ -166,6 +167,20 @@ _lost = OpenAttempts.lost
 
 
 @contextmanager
+def lost_by_edge() -> Iterator[None]:
+    """Who is dead is judged when the death is read, and never again."""
+
+    def started(self: OpenAttempts, worker: str, _incarnation: int, run_id: str) -> None:
+        right(self, worker, 1 << 60, run_id)
+
+    right = OpenAttempts.started
+    with ExitStack() as patches:
+        patches.enter_context(mock.patch.object(OpenAttempts, "suspect_all", return_value=None))
+        patches.enter_context(mock.patch.object(OpenAttempts, "started", started))
+        yield
+
+
+@contextmanager
 def judges_while_lagging() -> Iterator[None]:
     """The keeper judges by what it has read so far, and makes up for no gap in its own watch."""
 
@@ -190,6 +205,17 @@ def _hello_plainly(self: Incarnation) -> None:
     appender.close()
     assert ticket.offset is not None
     self.number, self.began_at_s = ticket.offset, began_at_s
+
+
+@contextmanager
+def minds_no_death() -> Iterator[None]:
+    """A worker goes on whatever ``leases`` says of it, and however long nobody has heard a beat of it."""
+    for_ever = mock.PropertyMock(return_value=float("inf"))
+    with ExitStack() as patches:
+        patches.enter_context(mock.patch.object(Incarnation, "_end_if_dead", return_value=None))
+        patches.enter_context(mock.patch.object(Beats, "_allow_from", return_value=None))
+        patches.enter_context(mock.patch.object(Beats, "deadline_s", for_ever, create=True))
+        yield
 
 
 # Cancels --------------------------------------------------------------------------------------------------------------
@@ -226,10 +252,10 @@ PLANTED_FAILURES: dict[str, Planted] = {
     "retry apart from its verdict": retry_apart_from_its_verdict,
     "lost before fencing": _instead(keeper, "fence", _say_only),
     "lost without reading to the high watermark": _instead(OpenAttempts, "lost", _lost_at_once),
-    "lost by edge, not by level": _instead(OpenAttempts, "suspect_all", lambda _: None),
+    "lost by edge, not by level": lost_by_edge,
     "keeper judges while lagging": judges_while_lagging,
     "hello outside the transaction": _instead(Incarnation, "begin", _hello_plainly),
-    "own death not read after an init": _instead(Incarnation, "_end_if_dead", lambda *_: None),
+    "worker minds neither its deadline nor its death": minds_no_death,
     "cancel told to run-events before control": control_told_last,
     "control barrier at the last stable offset": _instead(ControlTail, "end_of", _stable_end),
     "no control barrier": _instead(Attempts, "may_emit", lambda *_: True),

@@ -28,7 +28,6 @@ from .checkers import CHECKERS, Checker
 from .dice import dice
 from .dumps import Dumps, take_dumps
 from .nemesis import Nemesis
-from .onlooker import Onlooker
 from .people import LONG_WAIT_US, Order
 from .plan import Plan, draw
 from .schedule import Schedule
@@ -43,6 +42,8 @@ _STEP_US_HEALED = 500_000
 """Every process has a turn in every slice."""
 _SLICES_MAX = 75
 _LONG_WAITS_MAX = 4
+_LOOK_US = 100_000
+_LOOKS_MAX = 60
 _BACKEND_DOWN_US = 500_000
 _ENDED_US = 1_000_000
 
@@ -90,7 +91,7 @@ class _Play:
         self._world = World(plan)
         self._schedule = Schedule(self._world.clock)
         self._nemesis = Nemesis(self._world, self._schedule, story, self._restart)
-        self._onlooker = Onlooker(self._world.outside, NAMES)
+        self._onlooker = self._world.onlooker
         self._asking = Asking(self._world.outside, NAMES, self._onlooker)
         self._paces = {slot: dice(plan.seed, f"pace/{slot}") for slot in plan.slots}
         self._broken: list[str] = []
@@ -122,7 +123,10 @@ class _Play:
         self._world.clock.advance(LONG_WAIT_US)
         self._wait_for("comes to rest after a long wait", self._at_rest)
 
-    def _order(self, order: Order) -> None:
+    def _order(self, order: Order, patience: int = _LOOKS_MAX) -> None:
+        if patience and self._asking.would_wait(order):
+            self._schedule.after(_LOOK_US, lambda: self._order(order, patience - 1))
+            return
         self._story.tell(self._schedule.tick, "people", self._asking.give(order, self._world.clock.now()))
 
     # Processes ----------------------------------------------------------------------------------------------------

@@ -26,6 +26,9 @@ LOG_OPERATIONS = (
     "high_watermark",
     "plain append",
 )
+AFTER_FLUSH = "after flush"
+"""Not a call: from the flush of a round that tells control something on, every call counts."""
+
 STORE_OPERATIONS = ("apply:versions", "apply:due", "apply:jobs", "load_due", "write_due", "versions_below", "record")
 TROUBLES = {
     "crash": 8,
@@ -40,6 +43,10 @@ TROUBLES = {
     "jump": 1,
     "skew": 1,
     "deploy": 3,
+    "hold": 4,
+    "stillborn": 2,
+    "tear": 3,
+    "swallow": 1,
     "compact": 1,
     "forget": 1,
 }
@@ -82,8 +89,9 @@ def troubles(rng: random.Random, slots: Sequence[str], horizon: int) -> list[Tro
 
 
 def _trouble(rng: random.Random, kind: str, at: int, slots: Sequence[str]) -> Trouble:
-    make = {"crash": _process, "pause": _process, "abort": _commit, "doubt": _commit, "store": _store}.get(kind, _other)
-    return make(rng, kind, at, slots)
+    make = {"crash": _process, "pause": _process, "abort": _commit, "doubt": _commit, "store": _store}
+    make |= {"hold": _hold, "stillborn": _stillborn}
+    return make.get(kind, _other)(rng, kind, at, slots)
 
 
 def _of(slots: Sequence[str], role: str) -> list[str]:
@@ -96,9 +104,19 @@ def _process(rng: random.Random, kind: str, at: int, slots: Sequence[str]) -> Tr
     calls = rng.choice([1, 2, rng.randint(1, 8), rng.randint(1, 60)])
     us = rng.choice(_RESTART_US if kind == "crash" else _STANDSTILL_US)
     slot = rng.choice([*_of(slots, "dispatcher"), *_of(slots, "worker"), *slots])
-    if rng.random() < 0.1:
-        operation, calls, slot = "after flush", rng.randint(1, 6), rng.choice(_of(slots, "dispatcher"))
     return Trouble(at, kind, slot, operation, calls, us, with_twin=rng.random() < 0.25)
+
+
+def _hold(rng: random.Random, kind: str, at: int, slots: Sequence[str]) -> Trouble:
+    """A standstill in the middle of a round that has told control something."""
+    us = rng.choice([2_000_000, 7_000_000])
+    return Trouble(at, kind, rng.choice(_of(slots, "dispatcher")), AFTER_FLUSH, rng.randint(2, 6), us)
+
+
+def _stillborn(rng: random.Random, kind: str, at: int, slots: Sequence[str]) -> Trouble:
+    """A worker dies, and its successor stands still on its way to its first claim, while a twin takes its place."""
+    operation = rng.choice(["init", "append", "plain append", "commit"])
+    return Trouble(at, kind, rng.choice(_of(slots, "worker")), operation, 1, rng.choice([7_000_000, 17_000_000]))
 
 
 def _commit(rng: random.Random, kind: str, at: int, slots: Sequence[str]) -> Trouble:

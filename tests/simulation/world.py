@@ -18,15 +18,19 @@ from waterclock.workers.loop import Worker
 
 from waterclock.clock import Clock, ManualClock
 from waterclock.log.memory import MemoryCluster, MemoryLog
-from waterclock.log.port import Isolation, Record, TopicPartition
-from waterclock.model.ids import Instant
+from waterclock.log.port import Committed, Isolation, Record, TopicPartition
+from waterclock.model.events import Ended, EventKind, RunEvent, Started
+from waterclock.model.ids import Instant, job_of_run, ordinal
+from waterclock.model.job import Tier
 from waterclock.recorder.loop import Recorder
 from waterclock.role import Role
 from waterclock.store.memory import MemoryStore, MemoryTables
+from waterclock.wire.messages import event_message
 from waterclock.wire.names import Names, topic_specs
 
 from .dice import dice
 from .handlers import OUTPUTS, DrawnExecutors, emits_count
+from .onlooker import Onlooker
 from .plan import POOLS, Plan
 
 GENERATION = 1
@@ -85,6 +89,11 @@ class World:
         """Every committed record of ``leases``, also those that the log cleaner has removed since."""
         self.stood: list[tuple[str, Instant, Instant]] = []
         """Who stood still, from when to when, by the brokers' clock."""
+        self.forged: set[tuple[int, int]] = set()
+        """Partition and offset of the records on run-events that no role wrote."""
+        self.swallowed_count = 0
+        """Work records that were passed over behind their workers' backs."""
+        self.onlooker = Onlooker(self.outside, NAMES)
         self._owners: dict[int, str] = {}
 
     def transactional_id(self, slot: str) -> str:
@@ -122,6 +131,35 @@ class World:
             for record in records:
                 place = TopicPartition(record.topic, record.partition)
                 self.leases.setdefault(place, {})[record.offset] = record
+
+    def forge(self, run_id: str, attempt: int, worker: str, kind: EventKind) -> None:
+        """A claim by somebody who did not get the attempt, and its outcome under the token of that claim."""
+        now, job_id = self.clock.now(), job_of_run(run_id)
+        claim = RunEvent(EventKind.STARTED, job_id, run_id, now, attempt, worker, detail=Started("sim.torn", 0, 0))
+        appender = self.outside.appender()
+        place = appender.append(event_message(NAMES, claim))
+        assert place.offset is not None
+        token = ordinal(GENERATION, place.offset)
+        outcome = RunEvent(kind, job_id, run_id, now, attempt, worker, token=token, detail=Ended(now, "Forged"))
+        for ticket in (place, appender.append(event_message(NAMES, outcome))):
+            assert ticket.offset is not None
+            self.forged.add((ticket.partition, ticket.offset))
+        appender.close()
+
+    def swallow(self) -> int:
+        """Move the workers' positions to the ends of their topics; how many records that passes over."""
+        passed = 0
+        for pool in POOLS:
+            for tier in Tier:
+                group = self.cluster.group(NAMES.worker_group(tier, pool))
+                for number in range(self.plan.partitions):
+                    place = TopicPartition(NAMES.runs(tier, pool), number)
+                    position, end = group.committed(place), self.cluster.partition(place).high
+                    if position is not None and position.offset < end and not group.is_pending(place):
+                        group.commit({place: Committed(end)})
+                        passed += end - position.offset
+        self.swallowed_count += passed
+        return passed
 
     def skew(self, slot: str, skew_us: int) -> None:
         """Step the wall clock of one slot."""
