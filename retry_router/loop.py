@@ -31,13 +31,14 @@ from waterclock.wire.names import Names
 
 from .deaths import Deaths
 from .endings import expire, lost_event
-from .letters import letter, read_work
+from .letters import letter
 from .open_attempts import OpenAttempts
 from .open_runs import KEPT_BEHIND, KeptRuns
 from .reconciler import Reconciler
 from .shard import GivenUp, Shard, Wanted
 from .trail import Note
 from .verdicts import Verdicts
+from .work_records import WorkRecords
 
 ROLE = "retry-router"
 
@@ -77,8 +78,9 @@ class RetryRouter:
         self._consumer = log.consumer(names.group(ROLE), [names.run_events], instance=instance)
         self._rounds = Rounds(log, names.transactional_id(ROLE, instance))
         self._deaths = Deaths(log, names.leases)
-        self._verdicts = Verdicts(log, names)
-        self._reconciler = Reconciler(log, clock, names, every_s=reconcile_every_s)
+        self._work = WorkRecords(log)
+        self._verdicts = Verdicts(log, names, self._work)
+        self._reconciler = Reconciler(log, clock, names, self._work, every_s=reconcile_every_s)
         self._shards: dict[int, Shard] = {}
         self._to_take: set[TopicPartition] = set()
         self._is_troubled = False
@@ -122,6 +124,7 @@ class RetryRouter:
         """Give up the producer, and the membership as a static member does: the slot's next process takes over."""
         self._rounds.close()
         self._deaths.close()
+        self._work.close()
         self._consumer.close()
 
     # Owning -------------------------------------------------------------------------------------------------------
@@ -253,7 +256,7 @@ class RetryRouter:
         if not given_up:
             return []
         places = [each.work_place for each in given_up]
-        work = read_work(self._log, [place for place in places if place])
+        work = self._work.read([place for place in places if place])
         now = self._clock.now()
         return [
             dead_letter_message(self._names, letter(each, work.get(place) if place else None, now))

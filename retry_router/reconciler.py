@@ -36,10 +36,11 @@ from waterclock.wire.names import RUNGS, Names
 
 from .endings import end_waiting
 from .inspected import Suspect
-from .letters import WORK_GONE, read_work
+from .letters import WORK_GONE
 from .rung import group_of
 from .shard import Shard
 from .trail import Note, trail_of
+from .work_records import WorkRecords
 
 _OVERDUE_US = 60 * US_PER_S
 _HOP_MARGIN_US = US_PER_S
@@ -54,8 +55,9 @@ _log = structlog.get_logger()
 class Reconciler:
     """Looks at the shards of one router, every ``every_s``. What has waited for less than that is left alone."""
 
-    def __init__(self, log: Log, clock: Clock, names: Names, *, every_s: float = 30.0) -> None:
+    def __init__(self, log: Log, clock: Clock, names: Names, records: WorkRecords, *, every_s: float = 30.0) -> None:
         self._log = log
+        self._records = records
         self._clock = clock
         self._names = names
         self._every_s = every_s
@@ -148,9 +150,8 @@ class Reconciler:
         """The tiers to which the work of these runs went, by the offset of their PENDING."""
         topic, partition = shard.partition
         found = {}
-        for place, source in read_work(
-            self._log, [Started(topic, partition, run.first_offset) for run in runs]
-        ).items():
+        places = [Started(topic, partition, run.first_offset) for run in runs]
+        for place, source in self._records.read(places).items():
             try:
                 detail = decode_event(source.value or b"").detail
             except RequestError:

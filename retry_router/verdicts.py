@@ -12,33 +12,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
-import structlog
-
 from waterclock.log.port import Headers, Log, Outgoing
-from waterclock.model.errors import UndecodableRecord
 from waterclock.model.events import EventKind, Retrying, RunEvent, SourceRecord, WorkRecord
 from waterclock.model.ids import Instant, event_id, job_of_run, partition_of
 from waterclock.model.job import Command, CommandKind
 from waterclock.model.known_state import state_to_text
-from waterclock.wire.codec import decode_work
 from waterclock.wire.messages import command_message, event_message, work_message
 from waterclock.wire.names import Names
 
 from .decide import Again, Never, decide
 from .hops import LADDER_US_MAX, onward
-from .letters import WORK_GONE, read_work
+from .letters import WORK_GONE
 from .shard import Undecided
+from .work_records import WorkRecords, work_in
 
 _ACTOR = "retry-router"
-
-_log = structlog.get_logger()
 
 
 class Verdicts:
     """Decides runs whose last attempt ended badly."""
 
-    def __init__(self, log: Log, names: Names) -> None:
+    def __init__(self, log: Log, names: Names, work: WorkRecords) -> None:
         self._log = log
+        self._records = work
         self._names = names
 
     def messages(self, undecided: Sequence[Undecided], now: Instant, known_to: Mapping[int, int]) -> list[Outgoing]:
@@ -50,7 +46,7 @@ class Verdicts:
         if not undecided:
             return []
         places = [each.trail.work for each in undecided]
-        sources = read_work(self._log, [place for place in places if place is not None])
+        sources = self._records.read([place for place in places if place is not None])
         found: list[Outgoing] = []
         for each, place in zip(undecided, places, strict=True):
             found += self._verdict(each, None if place is None else sources.get(place), now, known_to)
@@ -111,16 +107,6 @@ class Verdicts:
             work=work_message(self._names, work).value,
         )
         return command_message(self._names, command)
-
-
-def work_in(source: SourceRecord, run_id: str) -> WorkRecord | None:
-    """The work in a record that was read back; None where it is no work, or another run's (a topic made anew)."""
-    try:
-        work = decode_work(source.value or b"")
-    except UndecodableRecord as error:
-        _log.warning("work record unreadable", topic=source.topic, offset=source.offset, reason=error.message)
-        return None
-    return work if work.run_id == run_id else None
 
 
 def _carried(fresh: Headers, before: Headers) -> Headers:
