@@ -41,7 +41,7 @@ def build(settings: Settings) -> Cores:
         default_lease_s=settings.worker.lease_ttl_s,
         hands=ThreadPoolExecutor(FENCINGS_MAX, "fence"),
     )
-    ladder = Ladder(open_log(settings, ROLE), clock, names, instance)
+    ladder = Ladder(open_log(settings, ROLE, patient=True), clock, names, instance)
     cores: dict[str, Ready] = {"router": router, "keeper": keeper, "ladder": ladder}
     return Cores(cores, configure_logging(ROLE, instance, level=settings.log_level))
 
