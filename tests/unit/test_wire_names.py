@@ -77,6 +77,8 @@ def test_topics_are_made_as_the_protocol_needs_them() -> None:
         "heartbeats": 1,
         "dlq": 30,
         "rejects": 30,
+        "run-logs": 7,
+        **{f"delay.{rung}": 7 for rung in ("1s", "5s", "30s", "2m", "10m", "1h")},
     }
 
 
