@@ -117,6 +117,32 @@ def test_a_record_of_a_run_cancelled_before_its_claim_never_leaves(world: World)
     assert world.succeeded() == [], "it is dropped without a record"
 
 
+def test_a_record_waits_until_the_log_has_said_whether_its_claim_counts(world: World) -> None:
+    """Given a cancel that control tells and run-events cannot show yet, when the handler has ended, then we wait."""
+    worker, executors = world.worker()
+    world.settle(worker)
+    somebody = world.outside.producer("somebody")
+    somebody.init(1.0)
+    somebody.begin()
+    for number in range(PARTITIONS):
+        event = RunEvent(EventKind.REVISED, "acme:other", "", START)
+        somebody.append(event_message(world.names, event)._replace(partition=number))
+    producer = open_on_control(world, "dispatcher")
+    (run_id,) = world.fire(1)
+    job_id = job_of_run(run_id)
+    producer.append(control_message(world.names, Control(ControlKind.CANCEL_REQUESTED, job_id, run_id, 0)))
+    producer.append(event_message(world.names, RunEvent(EventKind.CANCEL_REQUESTED, job_id, run_id, START)))
+    world.settle(worker, 3)
+    end_emitting(world, executors)
+    producer.commit(1.0)
+    world.turn(worker, count=20)
+    assert world.dump(MAIL) == []
+    somebody.abort(1.0)
+    world.turn(worker, count=20)
+    assert (world.dump(MAIL), world.succeeded()) == ([], [])
+    assert statuses(world) == {run_id: "CANCELLED"}
+
+
 def test_the_barrier_stands_at_the_high_watermark_and_not_at_the_last_stable_offset(world: World) -> None:
     worker, executors, run_ids = claimed(world, 2)
     producer = open_on_control(world)
