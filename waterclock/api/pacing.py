@@ -16,8 +16,8 @@ from waterclock.model.job import Command
 from .orders import give_all
 from .services import Services
 
-WITHIN_S = 20.0
-"""A request goes on for so long, and one slice more."""
+WITHIN_S = 8.0
+"""A request goes on for so long, and one slice more: clients wait for an answer for 10 s."""
 
 SLICES_PER_S = 4
 

@@ -92,19 +92,31 @@ class LetterView(TypedDict, total=False):
     redriven_as: str | None
 
 
-class LetterChoice(TypedDict, total=False):
-    """Which letters: by filter, or by name. ``since``: RFC 3339, or an age such as ``36h``."""
+class LetterFilter(TypedDict, total=False):
+    """Which letters. ``since``: RFC 3339, or an age such as ``36h``; ``state``: open, redriven, discarded or all."""
 
     job: str
     error_class: str
     fingerprint: str
     since: str
     state: str
+
+
+class LetterChoice(LetterFilter, total=False):
+    """Which letters to act on: by filter, or by name; and how."""
+
     run_ids: list[str]
     dry_run: bool
     cap: int
     rate_per_s: float
     note: str
+
+
+class RedriveChoice(LetterChoice, total=False):
+    """The same; ``payload``, any JSON value, stands in for that of each. ``force``: see docs/dead-letters.md."""
+
+    payload: Any
+    force: bool
 
 
 class RunChoice(TypedDict, total=False):
@@ -204,12 +216,12 @@ class HttpClient:
         """Ask all open runs to end that ``choice`` means; with ``dry_run`` only count them. ``left``: ask again."""
         return dict(self._change("POST", "/runs/cancel", choice, idempotency_key).body)
 
-    def dead_letters(self, **choice: Unpack[LetterChoice]) -> Iterator[LetterView]:
+    def dead_letters(self, **choice: Unpack[LetterFilter]) -> Iterator[LetterView]:
         """Runs that were given up, newest first; open ones of the last day where ``choice`` says nothing else."""
         asked = {key: str(value) for key, value in choice.items()}
         return cast("Iterator[LetterView]", self._pages("/dlq", "letters", asked))
 
-    def redrive(self, *, idempotency_key: str = "", **choice: Unpack[LetterChoice]) -> dict[str, Any]:
+    def redrive(self, *, idempotency_key: str = "", **choice: Unpack[RedriveChoice]) -> dict[str, Any]:
         """Run dead letters once more: ``done`` names the new runs, ``refused`` what was not done, and why."""
         return dict(self._change("POST", "/dlq/redrive", choice, idempotency_key).body)
 
