@@ -26,7 +26,7 @@ class Suspect(NamedTuple):
 class Inspected:
     """The notes on one shard. All of it is lost with the shard, and found again."""
 
-    __slots__ = ("barrier", "position_before", "ripe", "suspects", "undecided")
+    __slots__ = ("barrier", "position_before", "ripe", "suspects", "undecided", "unknown_workers")
 
     def __init__(self) -> None:
         self.position_before: int | None = None
@@ -36,3 +36,4 @@ class Inspected:
         """Suspects whose work was taken, to be judged once the shard stands at ``barrier``."""
         self.barrier = 0
         self.undecided: dict[str, RunState] = {}
+        self.unknown_workers: frozenset[str] = frozenset()

@@ -7,6 +7,10 @@ back before any user code runs; the verdict again, which the reducer ignores if 
 needed changes nothing. Dead letters that are missing do not show here: the letter leaves in the round that reads the
 verdict, and nothing cheap can tell afterwards.
 
+A third thing it only asks for: open attempts of a worker of which ``leases`` holds no record would never be judged. A
+beat is written in that worker's name, once a look: the keeper whose partition the name hashes to then knows it, hears
+nothing more, and fences it. (If it lives, it beats itself, and nothing happens.)
+
 What must hold: ``inspected.py``. A retry is looked for on the delay topics first, by its due time: while one of them
 may still hold it, its tier says nothing. How it fails: work that retention has removed ends the run (RUN_EXPIRED,
 ``work-record-gone``); a backend that is away, and the next look comes half a minute later. A few runs are looked into
@@ -24,14 +28,14 @@ from waterclock.clock import Clock
 from waterclock.log.port import Committed, Isolation, Log, Record, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.errors import BackendDown, LostResource, NotFound, RequestError
-from waterclock.model.events import Pending, RunStatus, Started, WorkRecord
+from waterclock.model.events import Heartbeat, Pending, RunStatus, Started, WorkRecord
 from waterclock.model.fold import OpenRun
 from waterclock.model.ids import US_PER_S
 from waterclock.model.known_state import state_to_text
 from waterclock.model.reduce import RunState
 from waterclock.transact import Round
 from waterclock.wire.codec import decode_event, decode_work
-from waterclock.wire.messages import work_message
+from waterclock.wire.messages import heartbeat_message, work_message
 from waterclock.wire.names import RUNGS, Names
 
 from .endings import end_waiting
@@ -45,6 +49,7 @@ from .work_records import WorkRecords
 _OVERDUE_US = 60 * US_PER_S
 _HOP_MARGIN_US = US_PER_S
 _SUSPECTS_MAX = 20
+_FLUSH_S = 5.0
 _LOOKED_AT_MAX = 5_000
 _SEARCHED_MAX = 50_000
 _MARGIN_US = 10 * US_PER_S
@@ -82,6 +87,7 @@ class Reconciler:
         for shard in shards:
             self._ripen(shard, positions)
             self._ask_again(shard)
+            self._ask_about_unknown_workers(shard)
             waiting = list(self._waiting(shard))
             if waiting:
                 self._suspect(shard, waiting, positions)
@@ -115,6 +121,24 @@ class Reconciler:
             else:
                 now[run_id] = run.state
         shard.inspected.undecided = now
+
+    def _ask_about_unknown_workers(self, shard: Shard) -> None:
+        """Those of whom nothing stands on ``leases`` at two looks in a row."""
+        before, unknown = shard.inspected.unknown_workers, shard.attempts.unknown_workers()
+        shard.inspected.unknown_workers = frozenset(unknown)
+        asked = [(worker, run_id) for worker, run_id in unknown.items() if worker in before]
+        if not asked:
+            return
+        appender = self._log.appender()
+        try:
+            for worker, run_id in asked:
+                _log.error("worker is not known on leases", worker=worker, run_id=run_id)
+                incarnation = shard.fold.open[run_id].state.incarnation
+                beat = Heartbeat(worker, incarnation, self._clock.now(), "", 0, 0, slots=0, pool="")
+                appender.append(heartbeat_message(self._names, beat))
+            appender.flush(_FLUSH_S)
+        finally:
+            appender.close()
 
     def _waiting(self, shard: Shard) -> Iterator[tuple[str, OpenRun[Note]]]:
         """Runs that waited before the last look already, the oldest first."""

@@ -157,3 +157,17 @@ def test_a_reconciler_that_cannot_ask_waits() -> None:
     group.settle("somebody", commit=True)
     wait(world, router, 60)
     assert repairs(world) > 0
+
+
+def test_a_worker_that_nobody_knows_is_found_fenced_and_its_attempt_lost() -> None:
+    """Given an open attempt of a worker of which neither leases nor heartbeats tell."""
+    world = World()
+    lives = [world.hello("w-other"), world.hello("w-other")]
+    run_id, _ = world.claimed(worker="w-forgotten", incarnation=lives[0] + 1)
+    router, keeper = world.router(), world.keeper()
+    for _ in range(500):
+        router.step()
+        keeper.step()
+        world.clock.advance(200_000)
+    assert world.fenced().count("w-forgotten") == 1
+    assert [event.run_id for event in world.events(EventKind.ATTEMPT_LOST)] == [run_id]
