@@ -156,6 +156,7 @@ class RetryRouter:
         kept.restore(self._log, fold)
         _log.info("partition taken over", partition=place.partition, kept_runs=len(fold.open), **start._asdict())
         shard = Shard(place, start, fold, OpenAttempts(self._deaths), kept)
+        shard.expires_from = self._log.high_watermark(place)
         shard.repairs = 0 if committed is None else parse_repairs(committed.metadata)
         return shard
 
@@ -206,7 +207,7 @@ class RetryRouter:
         for shard in shards:
             draft.extend(self._lost(shard))
         if not is_behind:  # else what looks like waiting may have ended long ago, further on in the log
-            for shard in shards:
+            for shard in (each for each in shards if each.next_offset >= each.expires_from):
                 expire(draft, self._names, shard, self._clock.now(), self._round_records)
             self._reconciler.look(draft, shards)
         draft.extend(self._decided(shards))

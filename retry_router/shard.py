@@ -71,7 +71,16 @@ class Wanted:
 class Shard(Followed[Note]):
     """A partition and its fold, with a note for each open run (``trail.py``)."""
 
-    __slots__ = ("_settles_backlog", "_undecided", "attempts", "deadlines", "inspected", "kept", "repairs")
+    __slots__ = (
+        "_settles_backlog",
+        "_undecided",
+        "attempts",
+        "deadlines",
+        "expires_from",
+        "inspected",
+        "kept",
+        "repairs",
+    )
 
     def __init__(
         self,
@@ -88,6 +97,8 @@ class Shard(Followed[Note]):
         self.inspected = Inspected()
         self.repairs = 0
         """How many the reconciler has made in this partition, ever: it rides with the position."""
+        self.expires_from = start.act_from
+        """Nothing is expired before the log was read to here: a predecessor may have done so, further on."""
         self._settles_backlog = start.is_first
         self._undecided: dict[str, None] = {}
         for run_id, run in fold.open.items():  # what the state topic kept
