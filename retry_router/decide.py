@@ -54,7 +54,7 @@ def decide(work: WorkRecord, state: RunState, trail: Trail, now: Instant) -> Aga
     """The verdict on a run whose last attempt ended badly. ``work``: that attempt's. ``now``: when it is decided."""
     policy = policy_from_json(work.policy)
     error_class = class_of(state, trail)
-    if work.at_most_once:
+    if work.at_most_once and trail.error_class != DRAINED:  # handed back, it was never begun
         return Never(OUTCOME_UNKNOWN if state.outcome is Outcome.LOST else error_class)
     if state.outcome is Outcome.CANCELLED:
         return Never(error_class)  # somebody stopped it, and on purpose

@@ -155,6 +155,10 @@ def test_what_is_called_at_most_once_is_never_tried_again(
     assert (verdict.reason == OUTCOME_UNKNOWN) == (outcome is Outcome.LOST)
 
 
+def test_what_is_called_at_most_once_and_was_handed_back_before_it_began_is_handed_out_again() -> None:
+    assert decide(work_of(FailurePolicy(), at_most_once=True), ended(1), failed(DRAINED, 0), NOW) == Again(NOW, 0)
+
+
 @given(st.sampled_from(sorted(NEVER_AGAIN)))
 def test_what_no_retry_will_cure_is_given_up_unless_a_rule_says_otherwise(error_class: str) -> None:
     plain = decide(work_of(FailurePolicy()), ended(1), failed(error_class, 1), NOW)

@@ -224,6 +224,9 @@ def test_a_dead_letter_keeps_the_work_and_tells_why() -> None:
     assert (message.topic, message.key) == ("waterclock.dlq", JOB.encode())
     assert header(message, "waterclock-error") == "exhausted: ValueError: no"
     assert header(message, "waterclock-origin") == "waterclock.runs.high/2/41"
+    letter = codec.decode_dead_letter(message.value or b"")
+    assert header(message, "waterclock-cause") == f"ValueError/{letter.fingerprint}"
+    assert header(message, "waterclock-last-failure") >= header(message, "waterclock-first-failure")
     assert codec.decode_dead_letter(message.value or b"").work == SOURCE
 
 
