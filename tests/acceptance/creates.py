@@ -142,6 +142,7 @@ def _kafka(stack: RealStack, evidence: Evidence, seen: Observer, size: Size, ask
         send(name)
     asked += _applied(evidence, seen, "by Kafka, all at once", names, began_s, KAFKA_PER_S if judged else 0)
     evidence.figure("CPU ms a job, by Kafka, all at once", cpu.per_job(len(names)))
+    _settle(stack)
     sent: dict[str, float] = {}
     names = list(_names("kafka-steady", KAFKA_PER_S * size.steady_s))
     for due_s, name in _paced(names, KAFKA_PER_S):
@@ -171,6 +172,7 @@ def _api(
             bar = API_PER_S if judged else 0
             asked.extend(await asyncio.to_thread(_applied, evidence, seen, "by API, all at once", names, began_s, bar))
             evidence.figure("CPU ms a job, by API, all at once", cpu.per_job(len(names)))
+            await asyncio.to_thread(_settle, stack)
             sent: dict[str, float] = {}
             calls = []
             for due_s, name in _schedule("api-steady", API_PER_S, size.steady_s):
@@ -225,6 +227,12 @@ async def create(idle: asyncio.Queue[Connection], name: str) -> tuple[int, float
 
 
 # -- figures
+
+
+def _settle(stack: RealStack) -> None:
+    """History catches up first: what a flood has left behind is not the steady state."""
+    group, topics = stack.names.group("recorder"), (stack.names.commands, stack.names.run_events)
+    wait_for(lambda: not dumps.unread(stack.bootstrap, group, topics), "the recorder at rest", every_s=0.5)
 
 
 def _warm_up(seen: Observer, jobs: list[str], producer: Producer) -> None:
