@@ -6,11 +6,12 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 
 from tests.acceptance import dumps
 from tests.acceptance.real_stack import RoleProcess, wait_for
@@ -22,8 +23,13 @@ from waterclock.wire.names import Names, topic_specs
 pytestmark = pytest.mark.servers
 
 NAMES = Names()
-RECORDS = 6_000
-KILLS = 12
+SHARDS = 4
+KILLS = 9
+ABORTED = 100
+KEPT = 900
+UNDER_WAY = 60
+"""So many of a wave's records have gone on when the kill comes: the intakes are in the middle of their rounds."""
+
 SEED = 7
 
 
@@ -31,7 +37,7 @@ SEED = 7
 def bootstrap(tmp_path: Path) -> Iterator[str]:
     server = start_kafka(tmp_path / "kafka")
     try:
-        ensure_topics(server.address, topic_specs(NAMES, 4))
+        ensure_topics(server.address, topic_specs(NAMES, SHARDS))
         yield server.address
     finally:
         server.stop()
@@ -40,7 +46,31 @@ def bootstrap(tmp_path: Path) -> Iterator[str]:
 def _send(producer: Producer, dice: Random, number: int) -> None:
     """Every third is bad; some come in transactions that are aborted, which must leave no trace."""
     job = {"name": f"job-{number}" if number % 3 else "BAD", "handler": "demo.ping", "every": "1h"}
-    producer.produce(NAMES.job_events, json.dumps(job).encode(), partition=dice.randrange(4))
+    producer.produce(NAMES.job_events, json.dumps(job).encode(), partition=dice.randrange(SHARDS))
+
+
+class Forwarded:
+    """How far the topics that an intake writes have grown."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._reader = dumps.reader(bootstrap, committed=False)
+        self._places = [TopicPartition(topic, at) for topic in (NAMES.commands, NAMES.rejects) for at in range(SHARDS)]
+
+    def by_now(self) -> int:
+        return sum(self._reader.get_watermark_offsets(place, timeout=5)[1] for place in self._places)
+
+    def reaches(self, count: int) -> bool:
+        return self.by_now() >= count
+
+
+def _send_a_wave(producer: Producer, dice: Random) -> int:
+    """So many records become readable at one instant; some were aborted before them."""
+    for count in (ABORTED, KEPT):
+        producer.begin_transaction()
+        for number in range(count):
+            _send(producer, dice, number)
+        producer.abort_transaction(10) if count == ABORTED else producer.commit_transaction(10)
+    return KEPT
 
 
 def _fates(bootstrap: str) -> Counter[tuple[int, int]]:
@@ -65,23 +95,21 @@ def test_a_record_goes_on_once_however_often_the_intake_is_killed(bootstrap: str
     ]
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "sender", "linger.ms": 1})
     producer.init_transactions(10)
+    forwarded = Forwarded(bootstrap)
     sent = 0
     try:
         for intake in intakes:
             intake.start()
         for intake in intakes:
             intake.wait_ready()
-        for batch in range(RECORDS // 100):
-            producer.begin_transaction()
-            for number in range(100):
-                _send(producer, dice, batch * 100 + number)
-            is_aborted = batch % 10 == 9
-            producer.abort_transaction(10) if is_aborted else producer.commit_transaction(10)
-            sent += 0 if is_aborted else 100
-            if batch % (RECORDS // 100 // KILLS) == 3:
-                victim = dice.choice(intakes)
-                time.sleep(dice.uniform(0.0, 0.04))  # somewhere inside of its work
+        for victims in ([intakes[:1], intakes[1:], intakes] * KILLS)[:KILLS]:
+            under_way = forwarded.by_now() + UNDER_WAY
+            sent += _send_a_wave(producer, dice)
+            wait_for(partial(forwarded.reaches, under_way), "the intakes inside of the wave", every_s=0.001)
+            time.sleep(dice.uniform(0.0, 0.01))  # somewhere inside of a round
+            for victim in victims:
                 victim.kill()
+            for victim in victims:
                 victim.start()
         wait_for(
             lambda: dumps.unread(bootstrap, NAMES.group("intake"), [NAMES.job_events]) == 0,

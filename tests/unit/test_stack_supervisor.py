@@ -271,6 +271,18 @@ def test_restarts_are_quick_at_first_and_never_further_apart_than_ten_seconds():
     assert sum(pauses[: CRASH_LOOP_DEATHS - 1]) < 1.0
 
 
+def test_a_child_gives_way_also_to_other_sessions(tmp_path):
+    autogroup = Path("/proc/self/autogroup")
+    told = (
+        "import os, pathlib as p; a = p.Path('/proc/self/autogroup'); print(os.nice(0), a.exists() and a.read_text())"
+    )
+    child = Child("meek", [sys.executable, "-c", told], tmp_path / "log", niceness=7)
+    asyncio.run(until(lambda: child.exit_code() is not None))
+    niceness, *of_the_session = child.last_lines().split()
+    assert int(niceness) == os.nice(0) + 7
+    assert of_the_session[-2:] == ["nice", "7"] if autogroup.exists() else of_the_session == ["False"]
+
+
 def test_a_program_that_is_not_there_is_told(tmp_path):
     child = Child("nothing", [str(tmp_path / "nothing")], tmp_path / "log")
     asyncio.run(until(lambda: child.exit_code() is not None))

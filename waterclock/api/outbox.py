@@ -25,6 +25,9 @@ from .problems import busy
 _BATCH = 500
 _IDLE_S = 0.25
 _COMPANY_S = 0.004
+LINGER_S = 0.05
+"""For the appender: what is appended in a row leaves in one request. The flush that follows ends the wait."""
+
 _FLUSH_S = 10.0
 
 

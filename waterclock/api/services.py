@@ -27,7 +27,7 @@ from .answers import Answers
 from .crew import Crew
 from .keyring import Keyring
 from .measures import Measures
-from .outbox import Outbox
+from .outbox import LINGER_S, Outbox
 from .problems import Problem, busy
 from .rates import Rates
 from .tail import Seen, Tail
@@ -71,7 +71,7 @@ class Services:
         self.measures = Measures()
         self.answers = Answers()
         self.watchers = Watchers(limits.streams_max)
-        self.outbox = Outbox(log.appender(), limits.queue_max)
+        self.outbox = Outbox(log.appender(linger_s=LINGER_S), limits.queue_max)
         self.rates = Rates(clock, limits.rate_per_s, limits.burst)
         self.keyring = Keyring(store, clock, self.call, tenant=settings.tenant, require_key=limits.require_key)
         self.crew = Crew(clock, self._who_serves)

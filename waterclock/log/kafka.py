@@ -68,8 +68,8 @@ class KafkaLog:
     def producer(self, transactional_id: str) -> KafkaProducer:
         return KafkaProducer(self._properties.transactional(transactional_id), transactional_id)
 
-    def appender(self) -> KafkaAppender:
-        return KafkaAppender(self._properties.appending(), f"{self._client_id} appender")
+    def appender(self, *, linger_s: float = 0.0) -> KafkaAppender:
+        return KafkaAppender(self._properties.appending(linger_s), f"{self._client_id} appender")
 
     def consumer(
         self, group: str, topics: Sequence[str], *, instance: str | None = None, headers: bool = False

@@ -78,9 +78,14 @@ class Properties:
             "transaction.timeout.ms": self._transaction_timeout_ms,
         }
 
-    def appending(self) -> Conf:
+    def appending(self, linger_s: float = 0.0) -> Conf:
         """A plain idempotent producer."""
-        return {**self._producing(), "enable.idempotence": True, "message.timeout.ms": APPENDER_TIMEOUT_S * 1_000}
+        return {
+            **self._producing(),
+            "enable.idempotence": True,
+            "message.timeout.ms": APPENDER_TIMEOUT_S * 1_000,
+            "linger.ms": linger_s * 1_000,
+        }
 
     def member(self, group: str, instance: str | None) -> Conf:
         """A member of a consumer group: classic protocol, range, so that co-partitioned topics stay together."""

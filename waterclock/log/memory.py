@@ -55,7 +55,7 @@ class MemoryLog:
     def producer(self, transactional_id: str) -> MemoryProducer:
         return MemoryProducer(self.cluster, self._client, transactional_id, self._transaction_timeout_s)
 
-    def appender(self) -> MemoryAppender:
+    def appender(self, *, linger_s: float = 0.0) -> MemoryAppender:  # noqa: ARG002 - nothing waits here
         return MemoryAppender(self.cluster, self._client)
 
     def consumer(

@@ -259,7 +259,9 @@ class Log(Protocol):
 
     def producer(self, transactional_id: str) -> Producer: ...
 
-    def appender(self) -> Appender: ...
+    def appender(self, *, linger_s: float = 0.0) -> Appender:
+        """``linger_s``: how long a record may wait for others, so that they go out together; a flush ends the wait."""
+        ...
 
     def consumer(
         self, group: str, topics: Sequence[str], *, instance: str | None = None, headers: bool = False

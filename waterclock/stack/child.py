@@ -20,13 +20,24 @@ _TAIL_BYTES = 64 * 1024
 
 
 class Child:
-    """A started program. Its standard output and error go to ``log_path``, after what is there."""
+    """A started program. Its standard output and error go to ``log_path``, after what is there.
 
-    def __init__(self, name: str, argv: Sequence[str], log_path: Path, env: Mapping[str, str] | None = None) -> None:
+    ``niceness``: how far it gives way where the processors are not enough.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        log_path: Path,
+        env: Mapping[str, str] | None = None,
+        *,
+        niceness: int = 0,
+    ) -> None:
         self.name = name
         self.log_path = log_path
         log_path.parent.mkdir(parents=True, exist_ok=True)
-        leashed = [sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), *argv]
+        leashed = [sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), f"--niceness={niceness}", *argv]
         try:
             with log_path.open("ab") as log:
                 self._log_start = log.tell()

@@ -24,8 +24,8 @@ from .port import Attempt, EndedAttempt
 Serve = Callable[[Attempt], Awaitable[EndedAttempt]]
 
 _WATCH_EVERY_S = 0.25
-_CLEAN_UP_S = 0.3
-"""How long cancelled tasks have at the end; what awaits longer in its clean-up is given up."""
+_CLEAN_UP_SHARE = 0.8
+"""Of the grace of a stop: so long have cancelled tasks; what awaits longer in its clean-up is given up."""
 
 
 class LoopThread:
@@ -51,6 +51,8 @@ class LoopThread:
         self._tasks: dict[Attempt, asyncio.Task[None]] = {}
         self._loop = uvloop.new_event_loop()
         self._thread: threading.Thread | None = None
+        self._clean_up_s = 0.0
+        self._has_cleaned_up = True
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
         """Start these; returns at once."""
@@ -82,11 +84,13 @@ class LoopThread:
         if self._loop.is_closed():
             return
         if self._thread is not None:
+            self._clean_up_s = grace_s * _CLEAN_UP_SHARE
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(grace_s)
             if self._thread.is_alive():
                 return  # something blocks the loop: the daemon thread dies with the process
-        self._loop.close()
+        if self._has_cleaned_up:  # else there are handles that a close would trip over
+            self._loop.close()
 
     # -- on the loop ----------------------------------------------------------------------------------------------
 
@@ -94,9 +98,12 @@ class LoopThread:
         asyncio.set_event_loop(self._loop)
         self._watch()
         self._loop.run_forever()
-        tasks = self._cancel_tasks()
-        if tasks:
-            self._loop.run_until_complete(asyncio.wait(tasks, timeout=_CLEAN_UP_S))
+        self._cancel_tasks()
+        # All there are: those that were forgotten may still be at their clean-up, with a process that is not gone yet.
+        if tasks := asyncio.all_tasks(self._loop):
+            self._loop.run_until_complete(asyncio.wait(tasks, timeout=self._clean_up_s))
+            self._loop.run_until_complete(asyncio.sleep(0))  # what they closed is gone one turn later
+        self._has_cleaned_up = not asyncio.all_tasks(self._loop)
         if self._closing is not None:
             self._loop.run_until_complete(self._closing())
 
@@ -124,9 +131,8 @@ class LoopThread:
             self._cancel_tasks()
         self._loop.call_later(_WATCH_EVERY_S, self._watch)
 
-    def _cancel_tasks(self) -> list[asyncio.Task[None]]:
+    def _cancel_tasks(self) -> None:
         tasks = list(self._tasks.values())
         self._tasks.clear()
         for task in tasks:
             task.cancel()
-        return tasks
