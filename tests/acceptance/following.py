@@ -31,27 +31,31 @@ class Following:
         ends = dumps.high_watermarks(self._bootstrap, self._topic)
         until = time.monotonic() + within_s
         while True:
-            batch = self._consumer.consume(_BATCH, _QUIET_S)
-            read = []
-            for message in batch:
-                if message.error() is not None:
-                    raise RuntimeError(f"{self._topic}[{message.partition()}]: {message.error()}")
-                read.append(
-                    {
-                        "partition": message.partition(),
-                        "offset": message.offset(),
-                        "timestamp_us": message.timestamp()[1] * _US_PER_MS,
-                        "key": message.key(),
-                        "value": message.value(),
-                    }
-                )
-            self.events += read
-            self.chronicle.read(read)
+            batch = self.glance(_QUIET_S)
             places = self._consumer.position([TopicPartition(self._topic, at) for at in ends])
             if not batch and all(max(place.offset, 0) >= ends[place.partition] for place in places):
                 return self.chronicle
             if time.monotonic() > until:
                 raise TimeoutError(f"{self._topic}: read up to {places}, not {ends}: is a transaction open?")
+
+    def glance(self, wait_s: float = 0.0) -> int:
+        """What has come meanwhile, and no more: a killed worker's transaction may hide the rest for seconds."""
+        read = []
+        for message in self._consumer.consume(_BATCH, wait_s):
+            if message.error() is not None:
+                raise RuntimeError(f"{self._topic}[{message.partition()}]: {message.error()}")
+            read.append(
+                {
+                    "partition": message.partition(),
+                    "offset": message.offset(),
+                    "timestamp_us": message.timestamp()[1] * _US_PER_MS,
+                    "key": message.key(),
+                    "value": message.value(),
+                }
+            )
+        self.events += read
+        self.chronicle.read(read)
+        return len(read)
 
     def close(self) -> None:
         self._consumer.close()

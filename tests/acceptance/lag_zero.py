@@ -141,6 +141,7 @@ def _wanted(stack: RealStack) -> dict[tuple[str, str, int], str]:
         (names.group("dispatcher"), names.commands),
         (names.group("retry-router"), names.run_events),
         (names.group("recorder"), names.run_events),
+        (names.group("recorder_logs"), names.run_logs),
         (names.group("recorder"), names.commands),
         (names.group("intake"), names.job_events),
         *((names.worker_group(tier), names.runs(tier)) for tier in Tier),
