@@ -72,5 +72,5 @@ def over_at_of(state: RunState, note: Note | None) -> Instant:
     over_at = note.due_at + note.run_timeout_us if note.run_timeout_us else _NEVER
     waits = state.status is not RunStatus.RUNNING and not state.held
     if waits and note.queue_timeout_us:
-        over_at = min(over_at, note.waiting_since + note.queue_timeout_us)
+        over_at = min(over_at, note.claimable_at + note.queue_timeout_us)
     return over_at

@@ -151,7 +151,7 @@ class Reconciler:
             state = run.state
             if run_id in notes.suspects or state.held:
                 continue
-            is_retry = state.status is RunStatus.RETRYING and trail_of(run.note).waiting_since <= overdue_at
+            is_retry = state.status is RunStatus.RETRYING and trail_of(run.note).claimable_at <= overdue_at
             if is_retry or state.status is RunStatus.PENDING:
                 left -= 1
                 yield run_id, run
@@ -163,7 +163,7 @@ class Reconciler:
             trail = trail_of(run.note)
             topic = born.get(run.first_offset)
             if run.state.status is RunStatus.RETRYING:
-                on_ladder = self._may_be_on_ladder(shard.partition.partition, trail.waiting_since, positions)
+                on_ladder = self._may_be_on_ladder(shard.partition.partition, trail.claimable_at, positions)
                 topic = None if on_ladder or trail.work is None else trail.work.topic
             if topic is not None:
                 tier = TopicPartition(topic, shard.partition.partition)

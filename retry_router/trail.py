@@ -23,7 +23,7 @@ class Trail(NamedTuple):
     ``work``: the work record of its last claim, None before the first. ``counted``: attempts that have ended and
     count (handed back ones don't). The error is the last one; ``retry_after_us`` what its target asked for.
     ``due_at``: from when on its age counts, 0 where that is not known (a run without limits: its work record says it).
-    ``waiting_since``: from when on a worker could have claimed the attempt that waits. Limits of 0: none.
+    ``claimable_at``: from when on a worker could have claimed the attempt that waits. Limits of 0: none.
     """
 
     work: Started | None = None
@@ -34,7 +34,7 @@ class Trail(NamedTuple):
     last_failure_at: Instant = 0
     counted: int = 0
     due_at: Instant = 0
-    waiting_since: Instant = 0
+    claimable_at: Instant = 0
     queue_timeout_us: int = 0
     run_timeout_us: int = 0
 
@@ -62,7 +62,7 @@ def follow(before: Note | None, event: RunEvent) -> Note | None:
         return before._replace(work=started) if isinstance(before, Trail) else started
     if event.kind is EventKind.RETRYING:
         due_at = detail.due_at if isinstance(detail, Retrying) else event.at
-        return trail_of(before)._replace(waiting_since=max(due_at, event.at))
+        return trail_of(before)._replace(claimable_at=max(due_at, event.at))
     return before
 
 
@@ -89,7 +89,7 @@ def _made(pending: Pending, event: RunEvent) -> Trail | None:
     due_at = event.at if pending.origin is Origin.REDRIVE else pending.fire_at
     return Trail(
         due_at=due_at,
-        waiting_since=event.at,
+        claimable_at=event.at,
         queue_timeout_us=pending.queue_timeout_us,
         run_timeout_us=pending.run_timeout_us,
     )

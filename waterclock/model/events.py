@@ -390,6 +390,6 @@ class OpenRunState(NamedTuple):
     last_failure_at: Instant = 0
     counted: int = 0
     due_at: Instant = 0
-    waiting_since: Instant = 0
+    claimable_at: Instant = 0
     queue_timeout_us: int = 0
     run_timeout_us: int = 0

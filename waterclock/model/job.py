@@ -145,7 +145,8 @@ class Command(NamedTuple):
     ``spec`` is set on CREATE and UPDATE; ``payload`` may replace the job's on TRIGGER. A command of the same job with
     the same ``idempotency_key`` (where there is none, with the same ``command_id``) is ignored for 24 hours.
     ``answer``: say on run-events what became of it (an ANSWERED); a repeat is always answered. ``run_id``: of a CANCEL
-    the run, of a REDRIVE or DISCARD the one that was given up. ``work``: a framed work record; ``due_at``: when a DEFER wants it.
+    the run, of a REDRIVE or DISCARD the one that was given up. ``work``: a framed work record; ``due_at``: when a DEFER
+    wants it.
     """
 
     kind: CommandKind
