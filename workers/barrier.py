@@ -8,7 +8,8 @@ moment after that claim was committed.
 What must hold: an attempt has passed once ``control`` was read, committed records, to the *high watermark* of the run's
 partition, taken after the round that claimed it had landed. Never to the last stable offset: somebody's open
 transaction would hide the cancel behind it. A mark counts for every attempt that was claimed before it was taken, so a
-round needs at most one for a partition, and only where records wait: who emits nothing costs nothing.
+round needs at most one for a partition, and only where records wait: who emits nothing costs nothing. A question costs
+about 1 ms, so a turn asks at most ``MARKS_MAX`` of them, for those that have waited longest.
 
 How it fails: BackendDown where the log does not answer. An open transaction on ``control`` keeps emitted records back,
 at most until it times out; everything else goes on.
@@ -23,6 +24,8 @@ from waterclock.log.port import TopicPartition
 
 from .control import ControlTail
 from .executors.port import Attempt
+
+MARKS_MAX = 8
 
 
 class _Mark(NamedTuple):
@@ -48,15 +51,18 @@ class ControlBarrier:
             attempt.claim_number = self._claims
 
     def look(self, waiting: Iterable[Attempt]) -> None:
-        """Take the marks that these need, and see which were reached. Raises BackendDown."""
+        """Take the marks that these, oldest first, need, and see which were reached. Raises BackendDown."""
         wanted: dict[TopicPartition, int] = {}
         for attempt in waiting:
             partition = self._control.partition_of(attempt)
             wanted[partition] = max(wanted.get(partition, 0), attempt.claim_number)
+        asked = 0
         for partition, claim_number in wanted.items():
             # A mark that is not reached yet is not taken anew, or it would run ahead of the reader for ever.
             self._reach(partition)
-            if partition not in self._open and self._passed.get(partition, 0) < claim_number:
+            passed = self._passed.get(partition, 0) >= claim_number
+            if not passed and partition not in self._open and asked < MARKS_MAX:
+                asked += 1
                 self._open[partition] = _Mark(self._claims, self._control.end_of(partition))
                 self._reach(partition)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import pytest
-from waterclock.workers import control
+from waterclock.workers import barrier, control
 from waterclock.workers.executors.emitting import Emissions, Outlet
 from waterclock.workers.executors.port import Attempt, EndedAttempt
 from waterclock.workers.loop import Worker
@@ -317,3 +317,24 @@ def test_a_cancel_during_doubt_is_heeded_once_the_doubt_is_settled(world: World)
         executors.end(executors.running[0], Outcome.FAILED)
         world.settle(worker)
     assert statuses(world) == {run_id: "CANCELLED"}
+
+
+def test_a_turn_asks_for_a_bounded_number_of_ends_and_every_partition_comes_to_its_turn(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(barrier, "MARKS_MAX", 1)
+    worker, executors, run_ids = claimed(world, 6)
+    end_emitting(world, executors)
+    asked: list[int] = []
+
+    def count_asked(client: str, operation: str) -> None:
+        if operation == "high_watermark" and client != "outside":
+            asked[-1] += 1
+
+    world.cluster.faults.on_call = count_asked
+    for _ in range(PARTITIONS + 1):
+        asked.append(0)
+        world.turn(worker)
+    world.cluster.faults.on_call = None
+    assert max(asked) <= 1
+    assert world.succeeded() == sorted(run_ids)
