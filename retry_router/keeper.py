@@ -11,7 +11,8 @@ What must hold before a worker is judged, each time (guarantees 2.3):
   among it.
 
 None of it is needed for correctness, which rests on fencing first; it keeps innocents from being fenced. How it fails:
-a backend that is away, a lost partition: nobody is judged, and the watch begins anew. Commits nothing.
+a backend that is away, a lost partition: nobody is judged, and the watch begins anew. Its positions are committed for
+those who look at lag; nobody starts from them.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from waterclock.log.port import Log, Polled, Record, TopicPartition
 from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError, WaterclockError
 from waterclock.model.events import Heartbeat
 from waterclock.model.ids import US_PER_S, partition_of
+from waterclock.transact import Rounds
 from waterclock.wire.codec import decode_heartbeat
 from waterclock.wire.names import Names
 
@@ -43,6 +45,7 @@ _POLL_S = 0.2
 _LOOK_EVERY_S = 0.5
 _AGAIN_S = 2.0
 _TROUBLE_WAIT_S = 0.5
+_OFFSETS_EVERY_S = 5.0
 _READ_BACK_US = 60 * US_PER_S
 """How far back beats are read at first, to learn the leases of those who live."""
 
@@ -69,6 +72,7 @@ class Keeper:
         self._default_lease_s = default_lease_s
         self._hands = hands or OwnHands()
         self._consumer = log.consumer(names.group(KEEPER), [names.heartbeats], instance=instance)
+        self._rounds = Rounds(log, names.transactional_id(KEEPER, instance))
         self._partitions = log.partitions(names.heartbeats)
         self._deaths = Deaths(log, names.leases)
         self._watched: dict[int, Watched] = {}
@@ -78,6 +82,7 @@ class Keeper:
         self._is_troubled = False
         self._has_joined = False
         self._look_at_s = float("-inf")
+        self._offsets_due_s = float("-inf")
         self.fenced_count = 0
 
     @property
@@ -89,13 +94,14 @@ class Keeper:
         """One cycle. Raises Fenced where another process has this instance's name."""
         try:
             if self._is_troubled:
-                self._notice(self._consumer.poll(0, _TROUBLE_WAIT_S))
+                self._notice(self._rounds.poll(self._consumer, 0, _TROUBLE_WAIT_S))
                 self._is_troubled = False
             self._take_over()
-            polled = self._consumer.poll(_POLL_RECORDS, _POLL_S)
+            polled = self._rounds.poll(self._consumer, _POLL_RECORDS, _POLL_S)
             self._notice(polled)
             self._hear(polled)
             self._tend()
+            self._commit_positions()
             return bool(polled.assigned) or len(polled.records) == _POLL_RECORDS
         except Fenced:
             raise
@@ -111,8 +117,20 @@ class Keeper:
 
     def close(self) -> None:
         """Give up the clients; a static member keeps its partitions for its successor."""
+        self._rounds.close()
         self._deaths.close()
         self._consumer.close()
+
+    def _commit_positions(self) -> None:
+        """Every few seconds, so that the group's lag reads what it is. Raises LostResource, BackendDown."""
+        now_s = self._clock.monotonic_s()
+        if now_s < self._offsets_due_s:
+            return
+        self._offsets_due_s = now_s + _OFFSETS_EVERY_S
+        draft = self._rounds.draft()
+        for place in sorted(self._consumer.owned() - self._to_take):
+            draft.advance(self._consumer, place, self._watched[place.partition].next_offset)
+        self._rounds.commit(draft)
 
     # Reading ------------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,9 @@ from typing import NamedTuple
 
 from waterclock.wire.names import ROLES_WITH_STATE, RUNGS, Names
 
+_ROUTER_CORES = ("retry_router", "retry_ladder", "lease_keeper", "worker")
+"""Whose transactional ids the router's process initialises: its three cores', and a worker's to fence it."""
+
 READER_GROUP = "waterclock.reader"
 """Readers without membership name this group and never join it, under any prefix: the client wants a name."""
 
@@ -102,8 +105,7 @@ def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict
                 *own["retry-router"],
             ],
             groups=[names.group("retry_router"), f"{names.group('retry-ladder')}.", names.group("lease-keeper")],
-            # Whoever keeps the leases must be able to fence a worker, by its own id.
-            transactional_ids=[names.transactional_id(role, "") for role in ("retry_router", "retry_ladder", "worker")],
+            transactional_ids=[names.transactional_id(role, "") for role in _ROUTER_CORES],
             looks_at=[f"{names.prefix}.workers."],
         ),
         "recorder": _Needs(
