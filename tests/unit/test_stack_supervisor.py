@@ -273,14 +273,17 @@ def test_restarts_are_quick_at_first_and_never_further_apart_than_ten_seconds():
 
 def test_a_child_gives_way_also_to_other_sessions(tmp_path):
     autogroup = Path("/proc/self/autogroup")
-    told = (
-        "import os, pathlib as p; a = p.Path('/proc/self/autogroup'); print(os.nice(0), a.exists() and a.read_text())"
-    )
-    child = Child("meek", [sys.executable, "-c", told], tmp_path / "log", niceness=7)
+    told = "import os, pathlib, sys; sys.stdin.read(); a = pathlib.Path('/proc/self/autogroup'); "
+    told += "g = pathlib.Path(sys.argv[1]); print('here', flush=True)\nwhile not g.exists(): pass\n"
+    told += "print(os.nice(0), a.read_text() if a.exists() else '')"
+    child = Child("meek", [sys.executable, "-c", told, str(tmp_path / "go")], tmp_path / "log")
+    asyncio.run(until(lambda: "here" in child.last_lines()))
+    child.give_way(7)
+    (tmp_path / "go").touch()
     asyncio.run(until(lambda: child.exit_code() is not None))
-    niceness, *of_the_session = child.last_lines().split()
-    assert int(niceness) == os.nice(0) + 7
-    assert of_the_session[-2:] == ["nice", "7"] if autogroup.exists() else of_the_session == ["False"]
+    niceness, *of_the_session = child.last_lines().split("here")[-1].split()
+    assert int(niceness) == 7
+    assert of_the_session[-2:] == (["nice", "7"] if autogroup.exists() else [])
 
 
 def test_a_program_that_is_not_there_is_told(tmp_path):

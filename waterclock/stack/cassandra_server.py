@@ -72,11 +72,11 @@ def launch_cassandra(
     settings = _settings(picked.port, storage_port, kit.heaps) | dict(overrides)
     (conf / "cassandra.yaml").write_text(json.dumps(settings, indent=1) + "\n")
     (conf / "logback.xml").write_text(_LOGBACK)
+    child = Child("cassandra", _command(kit, lib, data_dir, unsafe_system=unsafe_system), log_path)
+    answers = listening if overrides else release_version
     # Nothing that fires waits for it: due rows are loaded a minute ahead, history is written behind. Kafka it must not
     # hold up: with equal shares the p99 of due to started was 178 ms, with this 137 (two busy cores, interleaved).
-    child = Child("cassandra", _command(kit, lib, data_dir, unsafe_system=unsafe_system), log_path, niceness=_NICENESS)
-    answers = listening if overrides else release_version
-    return Server(CASSANDRA, child, picked, lambda: answers(picked.port))
+    return Server(CASSANDRA, child, picked, lambda: answers(picked.port), niceness=_NICENESS)
 
 
 def _settings(port: int, storage_port: int, heaps: Heaps) -> dict[str, object]:

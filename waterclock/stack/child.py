@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from .trouble import StackTrouble
@@ -20,24 +21,13 @@ _TAIL_BYTES = 64 * 1024
 
 
 class Child:
-    """A started program. Its standard output and error go to ``log_path``, after what is there.
+    """A started program. Its standard output and error go to ``log_path``, after what is there."""
 
-    ``niceness``: how far it gives way where the processors are not enough.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        argv: Sequence[str],
-        log_path: Path,
-        env: Mapping[str, str] | None = None,
-        *,
-        niceness: int = 0,
-    ) -> None:
+    def __init__(self, name: str, argv: Sequence[str], log_path: Path, env: Mapping[str, str] | None = None) -> None:
         self.name = name
         self.log_path = log_path
         log_path.parent.mkdir(parents=True, exist_ok=True)
-        leashed = [sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), f"--niceness={niceness}", *argv]
+        leashed = [sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), *argv]
         try:
             with log_path.open("ab") as log:
                 self._log_start = log.tell()
@@ -80,6 +70,18 @@ class Child:
         except subprocess.TimeoutExpired:
             self.kill()
         return self._process.wait()
+
+    def give_way(self, niceness: int) -> None:
+        """Let others have the processors first, from now on; where that cannot be had, nothing happens.
+
+        The niceness of its threads is not enough: Linux shares the processors out among sessions first (autogroups),
+        and theirs counts only within their own, so that of the session is set as well.
+        """
+        with suppress(OSError):
+            for thread in Path(f"/proc/{self.pid}/task").iterdir():
+                os.setpriority(os.PRIO_PROCESS, int(thread.name), niceness)
+        with suppress(OSError):
+            Path(f"/proc/{self.pid}/autogroup").write_text(str(niceness))
 
     def last_lines(self, count: int = 20) -> str:
         """The end of what it wrote since it was started, at most ``count`` lines."""

@@ -20,16 +20,26 @@ STOP_GRACE_S = 10.0
 
 
 class Server:
-    """A started server. ``answers`` asks it a question of its protocol: what it said, or None (not yet)."""
+    """A started server. ``answers`` asks it a question of its protocol: what it said, or None (not yet).
+
+    ``niceness``: how far it gives way to others once it is ready; a start is not to be slow.
+    """
 
     def __init__(
-        self, distribution: Distribution, child: Child, picked: PickedPort, answers: Callable[[], str | None]
+        self,
+        distribution: Distribution,
+        child: Child,
+        picked: PickedPort,
+        answers: Callable[[], str | None],
+        *,
+        niceness: int = 0,
     ) -> None:
         self.name = distribution.name
         self.version = distribution.version
         self.picked = picked
         self._child = child
         self._answers = answers
+        self._niceness = niceness
 
     @property
     def port(self) -> int:
@@ -58,7 +68,12 @@ class Server:
         exit_code = self._child.exit_code()
         if exit_code is not None:
             raise died(self.name, exit_code, self.log_path, self._child.last_lines())
-        return self._answers() is not None and self._is_ours()
+        if self._answers() is None or not self._is_ours():
+            return False
+        if self._niceness:
+            self._child.give_way(self._niceness)
+            self._niceness = 0
+        return True
 
     def _is_ours(self) -> bool:
         """Whether our process answered: in another folder a stack may have taken the same port a moment before.
