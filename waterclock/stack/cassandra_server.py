@@ -22,7 +22,7 @@ from .server import Server
 
 DEFAULT_PORT = 9042
 _NICENESS = 4
-"""Not 10: a machine that was busy with other things starved it then, and its node took too long to agree on a table."""
+"""Not 10: a machine that was busy with other things starved it, and its node took too long to agree on a table."""
 
 _STORAGE_PORT = 7000
 
@@ -77,7 +77,7 @@ def launch_cassandra(
     child = Child("cassandra", _command(kit, lib, data_dir, unsafe_system=unsafe_system), log_path)
     answers = listening if overrides else release_version
     # Nothing that fires waits for it: due rows are loaded a minute ahead, history is written behind. Kafka it must not
-    # hold up: p99 of due to started was 178 ms with equal shares and 137 with niceness 10 (two busy cores, interleaved).
+    # hold up: p99 of due to started was 178 ms with equal shares and 137 with niceness 10 (two busy cores).
     return Server(CASSANDRA, child, picked, lambda: answers(picked.port), niceness=_NICENESS)
 
 
