@@ -11,26 +11,33 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from waterclock.log.memory import CommitFate, Killed
-from waterclock.log.port import Committed, TopicPartition
-from waterclock.model.errors import BackendDown, LostResource
-from waterclock.model.events import EventKind
+from waterclock.model.errors import BackendDown
 from waterclock.store.memory import WriteFault
 
 from .dice import dice
-from .plan import DISPATCHERS
+from .disasters import Disasters
 from .schedule import Schedule
 from .story import Story
 from .troubles import AFTER_FLUSH, Trouble
-from .world import NAMES, Life, World
+from .world import Life, World
 
 _MAY_GET_NO_ANSWER = frozenset(
-    {"init", "poll", "committed", "plain commit", "partitions", "low_watermark", "high_watermark", "offset_at", "read"}
+    {
+        "init",
+        "poll",
+        "committed",
+        "plain commit",
+        "partitions",
+        "low_watermark",
+        "high_watermark",
+        "offset_at",
+        "read",
+        "group_positions",
+    }
 )
 """Calls whose port says BackendDown."""
 
 _STANDING_STILL_MAX = 2
-_DRAIN_TURN_US = 200_000
-_DRAIN_TURNS_MAX = 80
 _LAND_SHARE = 0.3
 
 
@@ -53,6 +60,7 @@ class Nemesis:
         self._armed: dict[str, list[_Armed]] = {}
         self._on_their_way: dict[str, _Armed] = {}
         self._standing_still: list[Life] = []
+        self._disasters = Disasters(world, schedule, story, restart, self._arm, self._standing_still)
         self._slots = {world.transactional_id(slot): slot for slot in world.plan.skew_us}
         world.cluster.faults.on_call = self._on_call
         world.cluster.faults.on_commit = self._fate
@@ -65,7 +73,7 @@ class Nemesis:
         self._armed.clear()
         self._world.cluster.faults.on_commit = None
         self._world.tables.on_call = None
-        self._end_markers()
+        self._disasters.end_markers()
         coordinator = self._world.cluster.coordinator
         for delayed in list(coordinator.delayed):
             coordinator.deliver(delayed)
@@ -75,131 +83,11 @@ class Nemesis:
     # What begins at its tick ------------------------------------------------------------------------------------------
 
     def _begin(self, trouble: Trouble) -> None:
-        at_once = {
-            "markers": self._hold_markers,
-            "sleep": self._sleep,
-            "absence": self._be_absent,
-            "jump": self._jump,
-            "skew": self._skew,
-            "deploy": self._deploy,
-            "compact": self._compact,
-            "forget": self._forget,
-            "stillborn": self._be_stillborn,
-            "tear": self._tear,
-            "swallow": self._swallow,
-        }.get(trouble.kind)
-        if at_once is not None:
-            at_once(trouble)
-            return
+        if not self._disasters.begin(trouble):
+            self._arm(trouble)
+
+    def _arm(self, trouble: Trouble) -> None:
         self._armed.setdefault(trouble.slot, []).append(_Armed(trouble, trouble.calls))
-
-    def _hold_markers(self, trouble: Trouble) -> None:
-        self._struck("markers", "brokers", "markers land one by one, and late")
-        self._world.cluster.coordinator.hold_markers = True
-        self._schedule.after(trouble.us, self._end_markers)
-
-    def _end_markers(self) -> None:
-        coordinator = self._world.cluster.coordinator
-        coordinator.hold_markers = False
-        for landing in coordinator.landings():
-            coordinator.land(landing)
-
-    def _sleep(self, trouble: Trouble) -> None:
-        self._struck("sleep", "everybody", f"sleeps for {trouble.us // 1_000_000} s")
-        self._world.clock.advance(trouble.us)
-
-    def _be_absent(self, trouble: Trouble) -> None:
-        self._struck("absence", "dispatchers", f"are gone for {trouble.us // 1_000_000} s")
-        for slot in DISPATCHERS:
-            life = self._world.newest[slot]
-            if life.alive:
-                self._world.kill(life)
-                self._restart(life, 5_000_000)
-        self._world.clock.advance(trouble.us)
-
-    def _jump(self, trouble: Trouble) -> None:
-        self._struck("jump", "everybody", f"the wall clock jumps {trouble.us // 1_000_000} s ahead")
-        self._world.clock.jump(trouble.us)
-
-    def _skew(self, trouble: Trouble) -> None:
-        self._struck("skew", trouble.slot, f"its clock is off by {trouble.us / 1_000_000:.3f} s from now on")
-        self._world.skew(trouble.slot, trouble.us)
-
-    def _deploy(self, trouble: Trouble) -> None:
-        """SIGTERM: drain, close, and a new process."""
-        life = self._world.newest[trouble.slot]
-        if not life.alive or life.core is None or life in self._standing_still:
-            return
-        self._struck("deploy", life.client, "is asked to leave, and drains")
-        life.leaving = True
-        self._drain(life, _DRAIN_TURNS_MAX)
-
-    def _drain(self, life: Life, turns: int) -> None:
-        """One turn of a process that leaves; the last one closes it and starts its successor."""
-        if not life.alive or life.core is None:
-            return
-        try:
-            if life.core.drain() and turns:
-                self._schedule.after(_DRAIN_TURN_US, lambda: self._drain(life, turns - 1))
-                return
-            life.core.close()
-        except Killed:
-            return
-        except (BackendDown, LostResource) as end:
-            self._story.tell(self._schedule.tick, life.client, f"the drain ended early: {end}")
-        self._story.tell(self._schedule.tick, life.client, "has left")
-        if life.alive:
-            self._world.kill(life)
-            self._restart(life, 500_000)
-
-    def _compact(self, _trouble: Trouble) -> None:
-        self._struck("compact", "brokers", "the log cleaner comes by")
-        self._world.compact()
-
-    def _forget(self, _trouble: Trouble) -> None:
-        """A foreign tool commits the dispatchers' positions: the metadata with the cursors is gone."""
-        if any(self._world.newest[slot].alive for slot in DISPATCHERS):
-            self._be_absent(Trouble(0, "absence", "", us=0))
-        group = self._world.cluster.group(NAMES.group("dispatcher"))
-        for partition in range(self._world.plan.partitions):
-            place = TopicPartition(NAMES.commands, partition)
-            position = group.committed(place)
-            if position is not None and not group.is_pending(place):
-                self._struck("forget", "a tool", f"erases the cursor of {partition}")
-                group.commit({place: Committed(position.offset, "")})
-
-    def _be_stillborn(self, trouble: Trouble) -> None:
-        life = self._world.newest[trouble.slot]
-        if not life.alive or life in self._standing_still:
-            return
-        self._struck("stillborn", life.client, "is killed, and its successor will stand still")
-        self._world.kill(life)
-        self._restart(life, 200_000)
-        pause = trouble._replace(kind="pause", with_twin=True)
-        self._armed.setdefault(trouble.slot, []).append(_Armed(pause, pause.calls))
-
-    def _tear(self, _trouble: Trouble) -> None:
-        """What a torn round would leave: a second claim of an open attempt, and the outcome of that one."""
-        found = self._world.onlooker.open_attempt(self._dice.randrange(1 << 16))
-        if found is None:
-            return
-        run_id, run = found
-        rivals = [slot for slot in self._world.plan.slots if slot.startswith("worker") and slot != run["worker"]]
-        kind = self._dice.choice([EventKind.ATTEMPT_SUCCEEDED, EventKind.ATTEMPT_FAILED, EventKind.ATTEMPT_LOST])
-        self._struck("tear", "a torn round", f"claims {run_id} a second time, and says {kind}")
-        self._world.forge(run_id, run["attempt"], self._dice.choice(rivals), kind)
-
-    def _swallow(self, trouble: Trouble) -> None:
-        """A foreign tool moves the workers' positions to the end, while none of them looks."""
-        workers = [slot for slot in self._world.plan.slots if slot.startswith("worker")]
-        if any(life.slot in workers for life in self._standing_still):
-            return
-        for slot in workers:
-            life = self._world.newest[slot]
-            if life.alive:
-                self._world.kill(life)
-                self._restart(life, 1_000_000)
-        self._struck("swallow", "a tool", f"passes over {self._world.swallow()} work records")
 
     # What strikes at a port call --------------------------------------------------------------------------------------
 
