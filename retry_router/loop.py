@@ -244,13 +244,15 @@ class RetryRouter:
 
     def _lost(self, shard: Shard) -> Iterator[Outgoing]:
         """ATTEMPT_LOST for the open attempts of the dead, once the partition was read far enough."""
-        runs = shard.fold.open
+        runs, by_worker = shard.fold.open, Counter[str]()
         for run_id in shard.attempts.lost(
             shard.next_offset, lambda: self._log.high_watermark(shard.partition), runs, self._round_records
         ):
             state = runs[run_id].state
-            _log.warning("attempt lost", run_id=run_id, attempt=state.attempt, worker=state.worker)
+            by_worker[state.worker] += 1
             yield event_message(self._names, lost_event(run_id, state, self._clock.now()))
+        if by_worker:
+            _log.warning("attempts lost", partition=shard.partition.partition, by_worker=dict(by_worker))
 
     def _letters(self, given_up: Sequence[GivenUp]) -> list[Outgoing]:
         """The dead letters, with their work records read back first: no round is open over that."""
