@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from waterclock.retry_router.decide import EXPIRED, NEVER_AGAIN, OUTCOME_UNKNOWN, Again, Never, decide
 from waterclock.retry_router.trail import DRAINED, Trail
@@ -53,6 +53,7 @@ def failed(error_class: str, counted: int, retry_after_us: int = 0) -> Trail:
     return Trail(None, error_class, "no", retry_after_us, DUE, NOW, counted)
 
 
+@settings(deadline=None)
 @given(policies, st.lists(st.tuples(st.sampled_from(_CLASSES), st.sampled_from(_BAD)), min_size=101, max_size=101))
 def test_no_run_gets_more_attempts_than_its_policy_allows(
     policy: FailurePolicy, story: list[tuple[str, Outcome]]
@@ -70,6 +71,7 @@ def test_no_run_gets_more_attempts_than_its_policy_allows(
     raise AssertionError("it went on for more than a hundred attempts")
 
 
+@settings(deadline=None)
 @given(policies, st.integers(1, 99), st.sampled_from(_CLASSES), st.integers(0, 10**13))
 def test_a_wait_stays_within_the_policy_and_never_undercuts_retry_after(
     policy: FailurePolicy, counted: int, error_class: str, retry_after_us: int
@@ -91,6 +93,7 @@ def test_a_wait_stays_within_the_policy_and_never_undercuts_retry_after(
     assert max(least_us, asked_us) <= verdict.delay_us <= max(most_us, asked_us)
 
 
+@settings(deadline=None)
 @given(policies, st.integers(1, 99), st.sampled_from(_CLASSES), st.integers(0, 10**12), st.integers(0, 10**12))
 def test_the_same_is_decided_again_and_later_is_never_due_earlier(
     policy: FailurePolicy, counted: int, error_class: str, retry_after_us: int, later_us: int
@@ -104,6 +107,7 @@ def test_the_same_is_decided_again_and_later_is_never_due_earlier(
         assert second == (first.due_at + later_us, first.delay_us)
 
 
+@settings(deadline=None)
 @given(policies, st.integers(1, 60), st.integers(0, 10**12), st.integers(0, 10**12))
 def test_asking_for_more_time_never_brings_less(
     policy: FailurePolicy, counted: int, some_us: int, more_us: int
@@ -115,6 +119,7 @@ def test_asking_for_more_time_never_brings_less(
         assert two.delay_us >= one.delay_us
 
 
+@settings(deadline=None)
 @given(
     policies.filter(lambda policy: policy.backoff is Backoff.EXPONENTIAL and not policy.by_class), st.integers(1, 98)
 )
@@ -126,12 +131,14 @@ def test_without_jitter_waits_never_shrink(policy: FailurePolicy, counted: int) 
     assert one.delay_us <= two.delay_us
 
 
+@settings(deadline=None)
 @given(policies, st.integers(0, 99), st.integers(1, 100))
 def test_handing_back_costs_nothing_and_waits_for_nothing(policy: FailurePolicy, counted: int, drained: int) -> None:
     trail = failed(DRAINED, counted, retry_after_us=10**9)
     assert decide(work_of(policy), ended(counted + drained), trail, NOW) == Again(NOW, 0)
 
 
+@settings(deadline=None)
 @given(policies, st.integers(0, 10**12), st.integers(1, 10**12))
 def test_no_attempt_is_due_after_the_runs_time(policy: FailurePolicy, age_us: int, limit_us: int) -> None:
     parts = {name: getattr(policy, name) for name in ("backoff", "delays_us", "max_delay_us", "jitter", "by_class")}
@@ -146,6 +153,7 @@ def test_no_attempt_is_due_after_the_runs_time(policy: FailurePolicy, age_us: in
         assert verdict == Never(EXPIRED)
 
 
+@settings(deadline=None)
 @given(policies, st.sampled_from(_BAD), st.sampled_from(_CLASSES))
 def test_what_is_called_at_most_once_is_never_tried_again(
     policy: FailurePolicy, outcome: Outcome, error_class: str
@@ -159,6 +167,7 @@ def test_what_is_called_at_most_once_and_was_handed_back_before_it_began_is_hand
     assert decide(work_of(FailurePolicy(), at_most_once=True), ended(1), failed(DRAINED, 0), NOW) == Again(NOW, 0)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(sorted(NEVER_AGAIN)))
 def test_what_no_retry_will_cure_is_given_up_unless_a_rule_says_otherwise(error_class: str) -> None:
     plain = decide(work_of(FailurePolicy()), ended(1), failed(error_class, 1), NOW)
@@ -167,6 +176,7 @@ def test_what_no_retry_will_cure_is_given_up_unless_a_rule_says_otherwise(error_
     assert decide(work_of(ruled), ended(1), failed(error_class, 1), NOW) == Again(NOW, 0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 10**9), min_size=200, max_size=200, unique=True))
 def test_jitter_spreads_the_retries_of_a_herd(numbers: list[int]) -> None:
     """Given many runs that fail alike, their first retries fill the second: no tenth of it stays empty."""

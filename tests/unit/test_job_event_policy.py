@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from tests.unit.intake_world import PING
 from tests.unit.test_policy_document import policies
@@ -29,6 +29,7 @@ def _through_avro(policy: FailurePolicy) -> FailurePolicy:
     return spec_from_document(from_record(decode_job_event(encode_job_event(event))).document).policy
 
 
+@settings(deadline=None)
 @given(policies())
 def test_any_policy_survives_the_way_of_an_avro_event(policy: FailurePolicy) -> None:
     assert _through_avro(policy) == policy

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waterclock.model.document import spec_from_document, spec_from_json, spec_to_document, spec_to_json
@@ -128,17 +128,20 @@ def test_at_most_once_needs_no_retry_and_may_say_so(retry: dict[str, Any]) -> No
         FailurePolicy(max_attempts=0),
         FailurePolicy(max_attempts=10**9),
         FailurePolicy(delays_us=()),
-        FailurePolicy(delays_us=(1,)),
-        FailurePolicy(delays_us=(S, S)),
+        FailurePolicy(delays_us=("1",)),  # type: ignore[arg-type]
+        FailurePolicy(delays_us=(0.5,)),  # type: ignore[arg-type]
         FailurePolicy(delays_us=(-S,)),
         FailurePolicy(backoff=Backoff.LIST, delays_us=(S,) * 21),
         FailurePolicy(never=("a b",)),
-        FailurePolicy(by_class=(ClassRule("A", 2), ClassRule("A", 3))),
+        FailurePolicy(by_class=(ClassRule("A", 101),)),
+        FailurePolicy(by_class=(ClassRule("A", 2, (S,) * 21),)),
+        FailurePolicy(by_class=(ClassRule("A", 2, (-1,)),)),
+        FailurePolicy(by_class=("A",)),  # type: ignore[arg-type]
         FailurePolicy(attempt_timeout_us=7 * DAY),
         FailurePolicy(queue_timeout_us=-S),
     ],
 )
-def test_a_policy_that_no_document_could_have_made_is_refused(policy: FailurePolicy) -> None:
+def test_a_policy_of_a_command_that_is_out_of_bounds_is_refused(policy: FailurePolicy) -> None:
     with pytest.raises(RequestError):
         check_policy(policy)
 
@@ -171,12 +174,14 @@ def _named(word: str, rule: ClassRule) -> ClassRule:
     return ClassRule(word, rule.max_attempts, rule.delays_us)
 
 
+@settings(deadline=None)
 @given(policies())
 def test_any_policy_survives_being_shown(policy: FailurePolicy) -> None:
     assert policy_from_document(orjson.loads(orjson.dumps(policy_to_document(policy)))) == policy
     check_policy(policy)
 
 
+@settings(deadline=None)
 @given(st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["5s", "list"]),
     lambda inner: st.lists(inner, max_size=3)

@@ -70,14 +70,29 @@ def policy_to_document(policy: FailurePolicy) -> dict[str, Any]:
     return document
 
 
-def check_policy(policy: FailurePolicy, *, at_most_once: bool = False) -> None:
-    """Refuse a policy that no document could have made: RequestError. For commands, which come by no document."""
+def check_policy(policy: FailurePolicy) -> None:
+    """Refuse a policy that is out of bounds: RequestError. For commands, which may come by no document."""
+    limits = {f"{word}_timeout_us": most for word, most in _TIMEOUTS.items()}
+    rules = policy.by_class
     try:
-        same = policy_from_document(policy_to_document(policy), at_most_once=at_most_once) == policy
-    except (TypeError, ValueError, AttributeError, ArithmeticError, LookupError):
-        same = False
-    if not same:
-        _refuse("/policy", "The failure policy is out of form", "Send the job as a document, which is checked in full")
+        waits = (*policy.delays_us, policy.max_delay_us, *(us for rule in rules for us in rule.delays_us))
+        fits = (
+            1 <= policy.max_attempts <= ATTEMPTS_MAX
+            and all(0 <= rule.max_attempts <= ATTEMPTS_MAX for rule in rules)
+            and 1 <= len(policy.delays_us) <= LIST_MAX
+            and max(len(policy.never), len(rules), *(len(rule.delays_us) for rule in rules), 0) <= LIST_MAX
+            and all(0 <= us <= DELAY_US_MAX for us in waits)
+            and all(0 <= getattr(policy, name) <= most for name, most in limits.items())
+            and all(isinstance(number, int) for number in (policy.max_attempts, *waits))
+            and all(_CLASS.match(word) for word in (*policy.never, *(rule.error_class for rule in rules)))
+        )
+    except (TypeError, AttributeError):
+        fits = False
+    if not fits:
+        _refuse(
+            "/policy", "The failure policy is out of bounds", "Send the job as a document, which is checked in full"
+        )
+    _check_size(policy)
 
 
 def _retry(value: object) -> dict[str, Any]:
