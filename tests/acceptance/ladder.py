@@ -22,6 +22,9 @@ from waterclock.model.failure_policy import Backoff, FailurePolicy
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Every, JobSpec, Once, Tier
 
+SHORT_FORM = False
+"""A shorter ladder is timed on a real broker by an ordinary test."""
+
 LATE_P99_S = 1.0
 HERD_FACTOR = 2.0
 RUNGS = ("1s", "5s", "30s", "2m")

@@ -26,6 +26,9 @@ from tests.oracle.chronicle import Chronicle
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Every, JobSpec, Tier
 
+SHORT_FORM = False
+"""The short form of ``conservation`` stops workers in both places too."""
+
 LEASE_S = 5.0
 _EVERY_S = 2
 _WITHIN_S = 300.0
