@@ -47,7 +47,7 @@ class StoppableProducer(KafkaProducer):
             self._effects.append(dict(message.headers)["ce_id"].decode())
 
 
-def main() -> None:
+def work() -> None:
     """Run the worker with that producer in the real one's place."""
     from waterclock.log import kafka  # noqa: PLC0415 - its name for the producer is what is replaced
 
@@ -57,4 +57,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    work()
