@@ -56,6 +56,7 @@ class Attempts:
         self._unbegun: set[Attempt] = set()
         self._behind_barrier: set[Attempt] = set()
         self._ended: list[EndedAttempt] = []
+        self._hands_back = False
         self.dropped_count = 0
         """Claims that did not count."""
 
@@ -67,6 +68,11 @@ class Attempts:
         """The round that claimed these has landed: they run, or are read back first."""
         self._slots.hold(claims)
         self._barrier.claimed(claims)
+        if self._hands_back:
+            # Claimed by a round that was in doubt when the shutting down began.
+            for attempt in claims:
+                self._end(stopped(attempt, Why.DRAINED))
+            return
         named = [attempt for attempt in claims if self._control.names(attempt)]
         doubtful = [attempt for attempt in claims if attempt.work.at_most_once or attempt.work.verify_from >= 0]
         if not named and not doubtful:
@@ -117,7 +123,8 @@ class Attempts:
     # -- shutting down --------------------------------------------------------------------------------------------
 
     def hand_back_unbegun(self) -> None:
-        """What was claimed and has not begun is handed back at once."""
+        """What was claimed and has not begun is handed back at once, now and from now on."""
+        self._hands_back = True
         for attempt in (*self._executors.withdraw(), *self._unbegun):
             self._read_back.drop(attempt)
             self._stops.drop(attempt)

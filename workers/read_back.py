@@ -36,6 +36,7 @@ from .executors.port import Attempt
 
 _SLICE_RECORDS = 5_000
 _MARGIN_US = 10 * US_PER_S
+_TRIES = 2
 
 
 class Answer(NamedTuple):
@@ -54,10 +55,17 @@ class _Question:
     to_end: bool
     end: int = 0
     accepted: bool = False
+    was_read: bool = False
+    tries: int = 0
 
     @property
     def offset(self) -> int:
         return offset_of(self.attempt.token)
+
+    @property
+    def is_open(self) -> bool:
+        """Nothing can be said: its STARTED was not read. The second time it is not there."""
+        return not self.was_read and self.tries < _TRIES
 
 
 class _Reading:
@@ -88,11 +96,15 @@ class _Reading:
             return  # not an event of ours: it decides nothing
         question = self.questions.get(record.offset)
         if question is not None:
-            question.accepted = accepted
+            question.accepted, question.was_read = accepted, True
 
     def answers(self) -> list[Answer]:
         """Everything was read."""
-        return [self._answer(question) for question in self.questions.values()]
+        return [self._answer(question) for question in self.questions.values() if not question.is_open]
+
+    def open_questions(self) -> list[_Question]:
+        """Those whose STARTED did not come, although it is committed: to be asked once more."""
+        return [question for question in self.questions.values() if question.is_open]
 
     def _apply(self, event: RunEvent, offset: int) -> bool:
         run_id = event.run_id
@@ -155,6 +167,8 @@ class ReadBack:
         for place, reading in list(self._reading.items()):
             if self._reader.position(place) >= reading.end:
                 found += reading.answers()
+                for question in reading.open_questions():
+                    self._queue.setdefault(question.attempt, question)
                 del self._reading[place]
         # Asked again meanwhile: that answer will know more.
         answers = [answer for answer in found if answer.attempt not in self._queue]
@@ -196,6 +210,7 @@ class ReadBack:
         for place, questions in waiting.items():
             end = self._log.high_watermark(place) if any(question.to_end for question in questions) else 0
             for question in questions:
+                question.tries += 1
                 question.end = max(question.offset + 1, end if question.to_end else 0)
             starts[place] = self._start_of(place, questions)
         self._reader.assign(starts)

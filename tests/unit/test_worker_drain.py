@@ -12,6 +12,7 @@ from waterclock.workers.executors.port import EndedAttempt
 from waterclock.workers.loop import Worker
 from worker_world import START, HandExecutors, World
 
+from waterclock.log.memory import CommitFate
 from waterclock.model.events import Ended, EventKind, Origin, Outcome, Pending, RunEvent, RunStatus, WorkRecord
 from waterclock.model.failure_policy import FailurePolicy, policy_to_json
 from waterclock.model.fold import Fold
@@ -270,3 +271,17 @@ def test_how_long_its_target_wants_to_be_left_alone_stands_in_the_outcome() -> N
     (ended,) = world.events(EventKind.ATTEMPT_FAILED)
     assert isinstance(ended.detail, Ended)
     assert ended.detail.retry_after_us == 30 * US_PER_S
+
+
+def test_what_a_doubtful_round_claimed_is_handed_back_when_the_doubt_is_settled() -> None:
+    world = World()
+    worker, executors = world.worker()
+    world.settle(worker)
+    world.cluster.faults.next_commit("t.worker.worker-1", CommitFate.UNANSWERED)
+    (run_id,) = world.fire(1)
+    worker.step()
+    assert executors.submitted == []
+    drain(world, worker)
+    assert executors.submitted == []
+    (ended,) = world.events(EventKind.ATTEMPT_FAILED)
+    assert (ended.run_id, error_class(ended)) == (run_id, "drained")

@@ -48,10 +48,6 @@ class Attempt:
         """How long its job lets it run, 0 for no limit; its executor may have a shorter one of its own."""
         return policy_from_json(self.work.policy).attempt_timeout_us if self.work.policy else 0
 
-    def was_asked(self) -> bool:
-        """Whether it should stop. For user code, in its own thread."""
-        return self.is_asked_to_stop
-
 
 class EndedAttempt(NamedTuple):
     """How an attempt ended. The texts are bounded and valid UTF-8; ``result`` is JSON, or None where none is kept.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from waterclock.app import Context, Handler
@@ -47,6 +48,7 @@ class PythonExecutors:
         self._outlet = outlet
         self._handlers = handlers
         self._clock = clock
+        self._allowed_until_s = float("inf")
         self._basket = basket or Basket()
         self._threads: Threads[_Call] = Threads(self._call, min(threads_max, THREADS_MAX))
         self._loop = LoopThread("handlers-loop", self._serve, self._basket, clock)
@@ -77,6 +79,7 @@ class PythonExecutors:
         self._basket.wait(enough, timeout_s)
 
     def allow_until(self, monotonic_s: float) -> None:
+        self._allowed_until_s = monotonic_s
         self._loop.allow_until(monotonic_s)
 
     def ask(self, attempts: Sequence[Attempt]) -> None:
@@ -105,9 +108,13 @@ class PythonExecutors:
             attempt.work,
             attempt.token,
             emissions.emit,
-            asked=attempt.was_asked,
+            asked=partial(self._was_asked, attempt),
             deadline_at=attempt.started_at + timeout_us if timeout_us else 0,
         )
+
+    def _was_asked(self, attempt: Attempt) -> bool:
+        """Also where the lease is over and the round thread hangs in a call, so that it can ask nobody."""
+        return attempt.is_asked_to_stop or self._clock.monotonic_s() > self._allowed_until_s
 
     # -- in the threads -------------------------------------------------------------------------------------------
 
