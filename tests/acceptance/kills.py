@@ -84,11 +84,11 @@ class Killer:
 class Life:
     """One worker that is killed and restarted again and again, one step at a time: many of them overlap.
 
-    From being ready to the next kill ``alive_s`` at most. In half of all cases it comes back within a second, else it
+    From being ready to the next kill ``alive_s`` at most. In two of three cases it comes back within a second, else it
     stays away until its lease is over for long. Steps, not threads: a child dies with the thread that started it.
     """
 
-    _BACK_PART = 0.5
+    _BACK_PART = 2 / 3
 
     def __init__(self, role: RoleProcess, dice: Random, lease_s: float, alive_s: float) -> None:
         self.role = role
