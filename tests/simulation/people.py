@@ -53,9 +53,9 @@ def job_orders(rng: random.Random, start_at: Instant, horizon: int, *, in_autumn
     return sorted(orders, key=lambda order: order.at)
 
 
-def run_orders(rng: random.Random, horizon: int) -> list[Order]:
+def run_orders(rng: random.Random, horizon: int, *, races: bool) -> list[Order]:
     """Cancels, some of them several at once, and redrives."""
-    cancels, redrives = rng.choice([0, 2, 6, 14, 50]), rng.choice([0, 0, 1, 3])
+    cancels, redrives = rng.choice([60] if races else [0, 2, 6, 14]), rng.choice([0, 0, 1, 3])
     drawn = [CommandKind.CANCEL] * cancels + [CommandKind.REDRIVE] * redrives
     return [
         Order(rng.randrange(5 * US_PER_S, horizon), kind, "", None, f"r{number}", pick=rng.randrange(1 << 16))

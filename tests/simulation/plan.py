@@ -36,6 +36,9 @@ _AUTUMN = round(datetime(2026, 11, 1, 5, 57, tzinfo=UTC).timestamp()) * US_PER_S
 """Three minutes before New York's clocks go back."""
 _ANY_DAY = 1_795_000_020 * US_PER_S
 
+_RACES_SHARE = 0.25
+"""Seeds in which cancels race with claims and verdicts: dispatchers and workers are quick, and runs wait for slots."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -49,6 +52,7 @@ class Plan:
     slots_per_slice: int
     pace: Pace
     lease_s: float
+    worker_slots: int
     drain_grace_s: float
     cancel_grace_s: float
     skew_us: dict[str, int]
@@ -68,10 +72,11 @@ def draw(seed: int) -> Plan:
     start_at = (_AUTUMN if in_autumn else _ANY_DAY) + rng.randrange(60) * US_PER_S
     horizon = rng.choice([60, 90, 130, 220]) * US_PER_S
     slots = (*ALWAYS, *(slot for slot in SOMETIMES if rng.random() < 0.5))
-    lease_s = rng.choice([3.0, 5.0, 5.0, 15.0])
+    races = dice(seed, "races").random() < _RACES_SHARE
+    lease_s = rng.choice([15.0] if races else [3.0, 5.0, 5.0, 15.0])
     given = job_orders(dice(seed, "people"), start_at, horizon, in_autumn=in_autumn)
     given = [*in_pools(pools, with_policies(dice(seed, "policies"), given), has_side=has_side)]
-    orders = repeated(dice(seed, "repeats"), given, horizon) + run_orders(dice(seed, "runs"), horizon)
+    orders = repeated(dice(seed, "repeats"), given, horizon) + run_orders(dice(seed, "runs"), horizon, races=races)
     return Plan(
         seed=seed,
         start_at=start_at,
@@ -86,14 +91,15 @@ def draw(seed: int) -> Plan:
             idle_commit_s=rng.choice([1.0, 5.0]),
         ),
         lease_s=lease_s,
+        worker_slots=2 if races else rng.choice([2, 8, 8]),
         drain_grace_s=rng.choice([0.5, 3.0, 10.0]),
         cancel_grace_s=rng.choice([0.5, 2.0, 10.0]),
         skew_us={slot: _skew(rng) for slot in slots},
-        step_us={slot: _step(rng, slot, lease_s) for slot in slots},
+        step_us={slot: _step(rng, slot, lease_s, races=races) for slot in slots},
         pool_of={"worker-2": "side"} if has_side else {},
         repeat_within_us=pools.choice([24 * 3_600, 24 * 3_600, 15]) * US_PER_S,
         orders=tuple(sorted(orders, key=lambda order: order.at)),
-        troubles=tuple(troubles(dice(seed, "troubles"), slots, horizon)),
+        troubles=tuple(troubles(dice(seed, "troubles"), slots, horizon, races=races)),
     )
 
 
@@ -101,8 +107,10 @@ def _skew(rng: random.Random) -> int:
     return rng.choice([0, 0, 0, -40_000, 40_000, rng.randrange(-3 * US_PER_S, 3 * US_PER_S)])
 
 
-def _step(rng: random.Random, slot: str, lease_s: float) -> int:
+def _step(rng: random.Random, slot: str, lease_s: float, *, races: bool) -> int:
     """How long a process rests between two steps. Who beats and who listens for beats is as quick as a lease needs."""
+    if races and slot.startswith(("dispatcher", "worker")):
+        return 150_000
     usual_ms = {"dispatcher": (300, 1_000, 2_000), "worker": (150, 300, 700), "lease-keeper": (300, 500)}
     step_us = rng.choice(usual_ms.get(slot.rpartition("-")[0], (700, 1_500, 3_000))) * 1_000
     return min(step_us, round(lease_s * US_PER_S / 10)) if slot.startswith("worker") else step_us

@@ -79,7 +79,11 @@ def play(
 
 def leave(seed: int, story: Story, planted: Callable[[], AbstractContextManager[None]] = nullcontext) -> Dumps:
     """What a play of this seed leaves behind, not judged yet."""
-    plan = draw(seed)
+    return leave_behind(draw(seed), story, planted)
+
+
+def leave_behind(plan: Plan, story: Story, planted: Callable[[], AbstractContextManager[None]] = nullcontext) -> Dumps:
+    """The same for a plan that may follow from no seed."""
     with planted(), _quiet(), _constants(plan):
         return _Play(plan, story).run()
 

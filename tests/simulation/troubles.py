@@ -79,9 +79,10 @@ class Trouble(NamedTuple):
     with_twin: bool = False
 
 
-def troubles(rng: random.Random, slots: Sequence[str], horizon: int) -> list[Trouble]:
-    """The troubles of a world with these slots, in order."""
-    kinds = {kind: weight for kind, weight in TROUBLES.items() if rng.random() < 0.5}
+def troubles(rng: random.Random, slots: Sequence[str], horizon: int, *, races: bool) -> list[Trouble]:
+    """The troubles of a world with these slots, in order. ``races``: mostly standstills within rounds."""
+    kinds = {kind: weight for kind, weight in TROUBLES.items() if rng.random() < (0.2 if races else 0.5)}
+    kinds |= {"hold": 12} if races else {}
     if not kinds:
         return []
     drawn = rng.choices(list(kinds), list(kinds.values()), k=rng.randint(4, 22))

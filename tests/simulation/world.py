@@ -202,7 +202,7 @@ class World:
             NAMES,
             executors,
             worker=life.slot,
-            slots=8,
+            slots=self.plan.worker_slots,
             generation=GENERATION,
             process=life.client,
             pool=self.plan.pool_of.get(life.slot, "default"),
