@@ -96,7 +96,8 @@ def work_goes_out_once(dumps: Dumps, counts: Counts) -> list[str]:
         run_id, attempt = key
         if handed[key] > 1 + dumps.swallowed_count or (handed[key] and key not in promised | crossed):
             complaints.append(f"I2 {run_id}: {handed[key]} work records of attempt {attempt}")
-        ended_early = chronicle.runs[run_id]["status"] in ("CANCELLED", "FAILED") if run_id in chronicle.runs else False
+        # A retry of a run that was cancelled or has expired may still be on its way at rest.
+        ended_early = attempt > 1 and chronicle.runs[run_id]["status"] in ("CANCELLED", "FAILED")
         if not handed[key] and not ended_early:
             complaints.append(f"I2 {run_id}: no work record of attempt {attempt}")
     return complaints
