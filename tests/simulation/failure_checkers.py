@@ -97,7 +97,8 @@ def work_goes_out_once(dumps: Dumps, counts: Counts) -> list[str]:
         if handed[key] > 1 + dumps.swallowed_count or (handed[key] and key not in promised | crossed):
             complaints.append(f"I2 {run_id}: {handed[key]} work records of attempt {attempt}")
         # A retry of a run that was cancelled or has expired may still be on its way at rest.
-        ended_early = attempt > 1 and chronicle.runs[run_id]["status"] in ("CANCELLED", "FAILED")
+        is_over = chronicle.runs[run_id]["status"] in ("CANCELLED", "FAILED")
+        ended_early = attempt > 1 and is_over and key not in chronicle.claims
         if not handed[key] and not ended_early:
             complaints.append(f"I2 {run_id}: no work record of attempt {attempt}")
     return complaints
