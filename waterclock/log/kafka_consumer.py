@@ -20,6 +20,7 @@ from confluent_kafka import TopicPartition as Place
 
 from waterclock.model.errors import BackendDown, LostResource
 
+from .kafka_assign import assign_at
 from .kafka_closing import close_in_background
 from .kafka_errors import BACKEND, commit_error, error_of, poll_trouble, query_error
 from .kafka_feed import Feed
@@ -99,7 +100,7 @@ class KafkaConsumer:
         self._held.clear()
         places = places_of(self._starts)
         try:
-            self._driver.assign(places)
+            assign_at(self._driver, places)
             self._is_stalled = False
             # A partition can come back as it was left, paused or not (librdkafka #1849, #5113): say which.
             (self._driver.pause if self._is_paused else self._driver.resume)(places)

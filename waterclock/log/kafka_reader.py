@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as Place
 
+from .kafka_assign import assign_at
 from .kafka_closing import close_in_background
 from .kafka_errors import error_of, query_error
 from .kafka_feed import Feed
@@ -34,7 +35,7 @@ class KafkaReader:
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         self._starts = dict(positions)
         try:
-            self._driver.assign(places_of(positions))
+            assign_at(self._driver, places_of(positions))
         except KafkaException as raised:
             raise query_error(error_of(raised), f"{self._name}: assign") from raised
 

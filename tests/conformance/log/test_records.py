@@ -210,3 +210,18 @@ def test_a_round_with_a_record_for_an_unknown_topic_never_commits(world: LogWorl
     producer.close()
     ready_producer(world, log, name)
     assert everything(log, Isolation.COMMITTED, TopicPartition(topic, 0)) == []
+
+
+def test_a_reader_that_goes_back_stands_there_at_once(world: LogWorld) -> None:
+    """While records keep coming: the client clears in the background where it stood before."""
+    topic, log = world.new_topic(), world.new_log()
+    place, appender = TopicPartition(topic, 0), world.keep(log.appender())
+    reader = world.keep(log.reader(Isolation.COMMITTED))
+    reader.assign({place: 0})
+    for turn in range(150):
+        appender.append(message(topic, f"value {turn}"))
+        appender.flush(WAIT_S)
+        read_to(world, reader, place, turn + 1)
+        appender.append(message(topic, "one more is on its way")) if turn % 2 else None
+        reader.assign({place: 0})
+        assert reader.position(place) == 0
