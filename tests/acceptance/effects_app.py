@@ -21,7 +21,7 @@ _AFTER_S = 0.05
 
 @app.handler("effects.async")
 async def asynchronous(context: Context) -> str:
-    await asyncio.sleep(_BEFORE_S)
+    await asyncio.sleep(_BEFORE_S)  # both waits: so that kills land on either side of the effect
     _write(context)
     await asyncio.sleep(_AFTER_S)
     return "done"
