@@ -258,7 +258,7 @@ def steady(figures: Figures, *, jobs: int = 10_002, warm_up_s: int = 30, seconds
             figures.add(f"steady.cores.{name}", cpu_s / seconds, "cores")
         figures.add("steady.cores.all", sum(spent.values()) / seconds, "cores")
         warm_from = start_at + warm_up_s * US
-        time.sleep(2)
+        time.sleep(2)  # the last runs of the window start; one that has not by then raises in delays()
         return delays(pipeline, seen, figures, "steady", warm_from=warm_from, until=warm_from + seconds * US)
 
 

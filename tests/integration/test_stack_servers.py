@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from waterclock.stack.cql_probe import release_version
 from waterclock.stack.jars import KAFKA
@@ -64,15 +63,6 @@ def test_kafka_keeps_its_cluster_on_another_port(tmp_path):
     finally:
         second.stop()
     assert second.exit_code() is not None
-
-
-def test_clients_are_sent_to_the_advertised_port(tmp_path):
-    server = start_kafka(tmp_path, port=39392, advertised_port=39399)
-    try:
-        brokers = AdminClient({"bootstrap.servers": server.address, "log_level": 0}).list_topics(timeout=5).brokers
-        assert [broker.port for broker in brokers.values()] == [39399]
-    finally:
-        server.kill()
 
 
 def test_a_server_dies_with_the_process_that_started_it(tmp_path):

@@ -34,10 +34,10 @@ process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller_port}
 listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{advertised_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
-inter.broker.listener.name={inter_broker}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 log.dirs={data}
 auto.create.topics.enable=false
 offsets.topic.replication.factor=1
@@ -73,14 +73,12 @@ class Doors(NamedTuple):
 OPEN = Doors()
 
 
-def launch_kafka(
-    data_dir: Path, kit: Kit, *, port: int, advertised_port: int | None, log_path: Path, doors: Doors = OPEN
-) -> Server:
+def launch_kafka(data_dir: Path, kit: Kit, *, port: int, log_path: Path, doors: Doors = OPEN) -> Server:
     """Format the storage once, then start the broker; returns before it is ready. Raises StackTrouble."""
     claim_folder(data_dir, KAFKA)
     lib = jars_of(KAFKA, kit.jars)
     picked = pick_port(port)
-    properties = _write_properties(data_dir, picked, advertised_port, doors)
+    properties = _write_properties(data_dir, picked, doors)
     _format(kit, lib, data_dir, properties, doors)
     child = Child("kafka", _command(kit, lib, properties), log_path)
     return Server(KAFKA, child, picked, lambda: cluster_id(picked.port, client=doors.client))
@@ -99,25 +97,10 @@ def cluster_id(port: int, timeout_s: float = 2.0, *, client: Mapping[str, str] =
     return str(found.cluster_id) if found.brokers and found.controller_id >= 0 else None
 
 
-def _write_properties(data_dir: Path, picked: PickedPort, advertised_port: int | None, doors: Doors) -> Path:
-    """``advertised_port``: what clients are sent to (a proxy in front); the broker's own traffic never goes there."""
+def _write_properties(data_dir: Path, picked: PickedPort, doors: Doors) -> Path:
     properties = data_dir / "server.properties"
-    controller = pick_port(picked.port + 1, taken=(picked.port, advertised_port or 0)).port
-    text = _PROPERTIES.format(
-        port=picked.port,
-        controller_port=controller,
-        advertised_port=advertised_port or picked.port,
-        inter_broker="PLAINTEXT",
-        data=data_dir / "logs",
-    )
-    if advertised_port is not None and advertised_port != picked.port:
-        internal = pick_port(picked.port + 2, taken=(picked.port, controller, advertised_port)).port
-        text = text.replace("inter.broker.listener.name=PLAINTEXT", "inter.broker.listener.name=INTERNAL")
-        text = text.replace(",CONTROLLER://", f",INTERNAL://127.0.0.1:{internal},CONTROLLER://")
-        text = text.replace(
-            f"PLAINTEXT://127.0.0.1:{advertised_port}\n",
-            f"PLAINTEXT://127.0.0.1:{advertised_port},INTERNAL://127.0.0.1:{internal}\n",
-        )
+    controller = pick_port(picked.port + 1, taken=(picked.port,)).port
+    text = _PROPERTIES.format(port=picked.port, controller_port=controller, data=data_dir / "logs")
     # Of a property that is there twice the last one counts.
     text += doors.properties.replace("{port}", str(picked.port)).replace("{controller_port}", str(controller))
     properties.write_text(text)

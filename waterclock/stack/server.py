@@ -64,7 +64,10 @@ class Server:
         return self._child.exit_code()
 
     def is_ready(self) -> bool:
-        """One question, answered or not; takes at most a second or two. Raises StackTrouble if the process is dead."""
+        """One question, answered or not; takes at most a second or two. Raises StackTrouble if the process is dead.
+
+        The first yes is also the moment from which the process gives way (``niceness``).
+        """
         exit_code = self._child.exit_code()
         if exit_code is not None:
             raise died(self.name, exit_code, self.log_path, self._child.last_lines())

@@ -29,22 +29,19 @@ def launch_kafka(
     data_dir: Path,
     *,
     port: int | None = None,
-    advertised_port: int | None = None,
     kit: Kit | None = None,
     log_path: Path | None = None,
     doors: kafka_server.Doors = kafka_server.OPEN,
 ) -> Server:
     """A Kafka on its way. ``port``: wanted (9092); another one where it is taken, see ``Server.picked``.
 
-    ``advertised_port``: where clients are sent instead, for a proxy in front; ``doors``: a broker that is not open to
-    all. Raises StackTrouble.
+    ``doors``: a broker that is not open to all. Raises StackTrouble.
     """
     data_dir = data_dir.resolve()
     return kafka_server.launch_kafka(
         data_dir,
         kit or find_kit(),
         port=port or kafka_server.DEFAULT_PORT,
-        advertised_port=advertised_port,
         log_path=log_path or data_dir / "kafka.log",
         doors=doors,
     )
@@ -74,9 +71,9 @@ def launch_cassandra(
     )
 
 
-def start_kafka(data_dir: Path, *, port: int | None = None, advertised_port: int | None = None) -> Server:
+def start_kafka(data_dir: Path, *, port: int | None = None) -> Server:
     """A Kafka that answers metadata requests. Raises StackTrouble."""
-    server = launch_kafka(data_dir, port=port, advertised_port=advertised_port)
+    server = launch_kafka(data_dir, port=port)
     server.wait_ready()
     return server
 
