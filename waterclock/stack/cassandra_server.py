@@ -77,7 +77,7 @@ def launch_cassandra(
     child = Child("cassandra", _command(kit, lib, data_dir, unsafe_system=unsafe_system), log_path)
     answers = listening if overrides else release_version
     # Nothing that fires waits for it: due rows are loaded a minute ahead, history is written behind. Kafka it must not
-    # hold up: p99 of due to started was 178 ms with equal shares and 137 with niceness 10 (two busy cores).
+    # hold up: p99 of due to started was 316 ms with equal shares and 141 so (two busy cores, interleaved).
     return Server(CASSANDRA, child, picked, lambda: answers(picked.port), niceness=_NICENESS)
 
 
