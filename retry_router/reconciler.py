@@ -143,13 +143,16 @@ class Reconciler:
     def _waiting(self, shard: Shard) -> Iterator[tuple[str, OpenRun[Note]]]:
         """Runs that waited before the last look already, the oldest first."""
         before, notes = shard.inspected.position_before, shard.inspected
-        left = _SUSPECTS_MAX - len(notes.suspects) - len(notes.ripe)
+        # With the ripe ones: noted anew before its repair, a run would be found unclaimed at the old end, and repaired
+        # twice.
+        known = {*notes.suspects, *(suspect.run_id for suspect in notes.ripe)}
+        left = _SUSPECTS_MAX - len(known)
         overdue_at = self._clock.now() - _OVERDUE_US
         for run_id, run in _oldest(shard):
             if left <= 0 or before is None or run.first_offset >= before:
                 return
             state = run.state
-            if run_id in notes.suspects or state.held:
+            if run_id in known or state.held:
                 continue
             is_retry = state.status is RunStatus.RETRYING and trail_of(run.note).claimable_at <= overdue_at
             if is_retry or state.status is RunStatus.PENDING:
