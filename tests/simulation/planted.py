@@ -170,6 +170,7 @@ RARE = frozenset(
         "hello outside the transaction",
         "control barrier at the last stable offset",
         "no control barrier",
+        "lost before fencing",
     }
 )
 """Those that take hundreds of seeds: ``make show NAME=simulation`` looks for them, ``make test`` does not."""
