@@ -10,12 +10,12 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import NamedTuple
 
-from waterclock.model.events import Outcome, WorkRecord
+from waterclock.model.events import DRAINED, Outcome, WorkRecord
 from waterclock.model.failure_policy import Backoff, ClassRule, FailurePolicy, policy_from_json
 from waterclock.model.ids import Instant
 from waterclock.model.reduce import RunState
 
-from .trail import DRAINED, Trail
+from .trail import Trail
 
 NEVER_AGAIN = frozenset({"gone", "egress-refused", "executor-refused", "program-refused", "body-refused"})
 """Error classes that another attempt would not cure, unless the policy has a rule for them (``by_class``)."""

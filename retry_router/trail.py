@@ -10,12 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from waterclock.model.events import Ended, EventKind, Origin, Pending, Retrying, RunEvent, Started
+from waterclock.model.events import DRAINED, Ended, EventKind, Origin, Pending, Retrying, RunEvent, Started
 from waterclock.model.ids import Instant
-
-DRAINED = "drained"
-"""The error class of an attempt that was handed back: it has an outcome, and costs none of the run's attempts."""
-
 
 class Trail(NamedTuple):
     """The story of a run so far.

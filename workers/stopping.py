@@ -18,14 +18,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from waterclock.clock import Clock
-from waterclock.model.events import Outcome
+from waterclock.model.events import DRAINED, Outcome
 from waterclock.model.ids import US_PER_S
 
 from .executors import ending
 from .executors.port import Attempt, EndedAttempt, Executors
-
-DRAINED = "drained"
-"""The error class of what was handed back."""
 
 OUTCOME_UNKNOWN = "outcome-unknown"
 

@@ -1,7 +1,6 @@
 """What became of every run: a second reducer of run-events, by the table of the design. Imports nothing of ours.
 
-Input: ``events`` as a list of dumped records ``{"partition", "offset", "timestamp_us", "key", "value"}`` of a
-read_committed dump. Output: the runs as dicts by run id, and complaints, made while the log is read, record by record.
+``events``: the dumped records ``{"partition", "offset", "timestamp_us", "key", "value"}`` of a read_committed dump.
 """
 
 import collections

@@ -138,6 +138,15 @@ def test_an_attempt_error_brings_its_own_class(bench: Bench) -> None:
     assert bench.run(handler).error_class == "acme.Refused"
 
 
+def test_user_code_cannot_claim_that_it_was_handed_back(bench: Bench) -> None:
+    """What is handed back costs no attempt: a handler that could say so would be called for ever."""
+
+    def drained(_: Context) -> None:
+        raise AttemptError("again, please", error_class="drained")
+
+    assert bench.run(drained).error_class == "handler.drained"
+
+
 @pytest.mark.parametrize("is_async", [False, True])
 def test_even_sys_exit_ends_one_attempt_and_nothing_else(bench: Bench, is_async: bool) -> None:
     def sync(ctx: Context) -> None:

@@ -63,6 +63,10 @@ class Outcome(IntEnum):
     CANCELLED = 5
 
 
+DRAINED = "drained"
+"""The error class of an attempt that was handed back: it has an outcome, and costs none of the run's attempts."""
+
+
 class Origin(StrEnum):
     """What made a run: its schedule, somebody's trigger, or a redrive. UNKNOWN is Avro's default."""
 

@@ -15,7 +15,7 @@ import orjson
 
 from waterclock.log.port import Outgoing
 from waterclock.model.errors import AttemptError
-from waterclock.model.events import Outcome
+from waterclock.model.events import DRAINED, Outcome
 from waterclock.model.ids import US_PER_S
 
 from .port import Attempt, EndedAttempt
@@ -53,6 +53,8 @@ def failed(attempt: Attempt, error: BaseException) -> EndedAttempt:
     trace = ""
     if isinstance(error, AttemptError):
         error_class, trace = error.error_class, error.trace
+    if error_class == DRAINED:
+        error_class = "handler.drained"  # ours: only what this worker hands back costs no attempt
     return EndedAttempt(
         attempt,
         Outcome.FAILED,
