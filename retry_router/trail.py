@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 from waterclock.model.events import DRAINED, Ended, EventKind, Origin, Pending, Retrying, RunEvent, Started
 from waterclock.model.ids import Instant
 
+
 class Trail(NamedTuple):
     """The story of a run so far.
 
