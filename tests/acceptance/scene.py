@@ -41,6 +41,7 @@ class Scene:
         self.sink = Sink(stack.folder)
         self.workers: list[str] = []
         self.specs: dict[str, JobSpec] = {}
+        self._deleted: set[str] = set()
         ensure_topics(stack.bootstrap, [TopicSpec(OUTPUTS, stack.partitions, {})])
         self.following = Following(stack.bootstrap, stack.names.run_events)
         self.orders = Orders(stack)
@@ -83,10 +84,15 @@ class Scene:
         )
 
     def delete(self, job_ids: list[str] | None = None) -> None:
-        """End the load: no fire of these jobs (None: of any) is decided any more."""
-        for job_id in list(self.specs) if job_ids is None else job_ids:
+        """End the load: no fire of these jobs (None: of any that is left) is decided any more."""
+        for job_id in self._live() if job_ids is None else job_ids:
             self.orders.send(CommandKind.DELETE, job_id)
+            self._deleted.add(job_id)
         self.apply()
+
+    def _live(self) -> list[str]:
+        """Not deleted yet: a second delete would be refused, and rejects are to stay empty."""
+        return [job_id for job_id in self.specs if job_id not in self._deleted]
 
     def come_to_rest(self, within_s: float = _REST_WITHIN_S) -> Chronicle:
         """Delete all jobs, wait until every run has ended and everybody has read it, then stop all roles.
