@@ -137,6 +137,39 @@ def test_a_dry_run_changes_nothing_and_counts_by_cause(world: FailingWorld) -> N
     assert {letter["run_id"] for letter in letters(world, job="dry")} == set(made)
 
 
+def test_a_redrive_beyond_its_cap_goes_on_by_its_cursor(world: FailingWorld) -> None:
+    world.create(name="long")
+    made = {world.given_up("long") for _ in range(5)}
+    body: dict[str, Any] = {"job": "long", "state": "all", "cap": 2}
+    seen: list[str] = []
+    told: dict[str, Any] = {"next_cursor": ""}
+    while told["next_cursor"] is not None:
+        told = redriven(world, **body, cursor=told["next_cursor"])
+        seen += [done["run_id"] for done in told["done"]]
+    assert told["is_whole"]
+    assert sorted(seen) == sorted(made)
+
+
+def test_what_a_redrive_did_not_reach_in_time_lies_behind_its_cursor(
+    world: FailingWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create(name="hasty")
+    made = {world.given_up("hasty") for _ in range(5)}
+    monkeypatch.setattr("waterclock.api.pacing.WITHIN_S", 0.5)
+    first = redriven(world, job="hasty", state="all", rate_per_s=4)
+    monkeypatch.undo()
+    rest = redriven(world, job="hasty", state="all", cursor=first["next_cursor"])
+
+    assert 0 < first["left"] == 5 - len(first["done"]) == len(rest["done"])
+    assert {done["run_id"] for done in [*first["done"], *rest["done"]]} == made
+
+
+@pytest.mark.parametrize("cursor", ["!", "MTIzfG5vIHJ1bg", "MTIzfHh5eg"])
+def test_a_foreign_cursor_is_refused(world: FailingWorld, cursor: str) -> None:
+    problem(world.client.get(f"{API}/dlq", params={"cursor": cursor}), 400, "bad-request")
+    problem(world.client.post(f"{API}/dlq/redrive", json={"job": "x", "cursor": cursor}), 400, "bad-request")
+
+
 def test_a_discarded_letter_is_no_longer_open_and_says_who_did_it(world: FailingWorld) -> None:
     world.create(name="away")
     run_id = world.given_up("away")

@@ -123,6 +123,32 @@ def test_a_redrive_that_is_refused_says_why_and_ends_with_1(world: FailingWorld,
     assert "was redriven 10 times" in err
 
 
+def test_the_rest_of_a_list_and_of_a_redrive_lies_behind_the_run_that_is_named(
+    world: FailingWorld, waterclock: Run
+) -> None:
+    world.create(name="long")
+    made = {world.given_up("long") for _ in range(3)}
+    _, first, err = waterclock("dlq", "list", "--job", "long", "--limit", "2")
+    assert f"--after '{first[-1]['run']}'" in err
+    _, rest, err = waterclock("dlq", "list", "--job", "long", "--limit", "2", "--after", first[-1]["run"])
+    assert {line["run"] for line in [*first, *rest]} == made
+    assert "--after" not in err
+    code, (card,), _ = waterclock("dlq", "redrive", "--job", "long", "--after", first[-1]["run"], "--yes")
+    assert (code, card["matched"], card["done"]) == (0, 1, 1)
+
+
+def test_an_unfinished_search_is_not_told_as_nothing(
+    world: FailingWorld, waterclock: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create(name="behind")
+    world.given_up("behind")
+    monkeypatch.setattr(dlq, "PATIENT_MAX", 1)
+    _, lines, err = waterclock("dlq", "list", "--job", "nothing-of-it")
+    assert lines == []
+    assert "no dead letters" not in err
+    assert "--after" in err
+
+
 def test_nobody_redrives_everything_by_leaving_the_filter_out(waterclock: Run) -> None:
     assert waterclock("dlq", "redrive", "--yes")[0] == 2
     assert waterclock("dlq", "discard", "--yes")[0] == 2

@@ -15,10 +15,10 @@ from starlette.responses import Response
 
 from waterclock.dead_letters.acting import Asked, discard_of, redrive_of, work_of
 from waterclock.dead_letters.choosing import Choice, Letter, LetterState, groups_of, state_of
-from waterclock.dead_letters.finding import Found, Mark, find, read_letters
+from waterclock.dead_letters.finding import Found, Mark, find, mark_of, read_letters
 from waterclock.model.errors import RequestError
 from waterclock.model.events import Answered, DeadLetter
-from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.ids import Instant
 from waterclock.model.job import Command
 from waterclock.model.time_text import parse_duration, parse_rfc3339
 from waterclock.store.port import FailureRow, LetterRow
@@ -26,7 +26,7 @@ from waterclock.store.port import FailureRow, LetterRow
 from . import letter_views, shapes, views, wanting
 from .access import Held, Reader, Writer, own_job_id
 from .bodies import read_object
-from .cursors import read_cursor, write_cursor
+from .cursors import read_cursor, unknown_cursor, write_cursor
 from .keyring import Caller
 from .orders import is_refused
 from .pacing import send_paced
@@ -37,9 +37,9 @@ from .services import Services
 from .shapes import Answers
 
 PAGE_MAX = 500
-_DAY_US = 86_400 * US_PER_S
 _FILTER = ("job", "error_class", "fingerprint", "since", "state", "run_ids")
-_ACTION = (*_FILTER, "dry_run", "cap", "rate_per_s", "note")
+_ACTION = (*_FILTER, "dry_run", "cap", "rate_per_s", "note", "cursor")
+_CURSOR_MAX = 500
 
 routes = APIRouter(tags=["dead letters"])
 
@@ -63,20 +63,22 @@ async def list_letters(
     state: _State = "open",
     group: Annotated[bool, Query(description="Causes instead of letters")] = False,  # noqa: FBT002 - by name, in a URL
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = 50,
-    cursor: Annotated[str | None, Query(max_length=400, description="`next_cursor` of the page before")] = None,
+    cursor: Annotated[str, Query(max_length=_CURSOR_MAX, description="`next_cursor` of the page before")] = "",
 ) -> Response:
-    """With `group=true` the causes (error class and fingerprint), the largest first; not `is_whole`: there are more."""
+    """With `group=true` the causes (error class and fingerprint), the largest first.
+
+    Not `is_whole`: there may be more behind `next_cursor`, also where this page has none.
+    """
     given = {"job": job, "error_class": error_class, "fingerprint": fingerprint, "since": since, "state": state}
     choice = _choice(services, caller, given)
-    after = Mark(*read_cursor(cursor)) if cursor is not None else None
-    found = await services.call(find, services.store, caller.tenant, choice, wanting.CAP_MAX if group else limit, after)
-    told: dict[str, Any] = {"letters": [], "groups": [], "is_whole": found.is_whole, "next_cursor": None}
+    limit = wanting.CAP_MAX if group else limit
+    found = await services.call(find, services.store, caller.tenant, choice, limit, _mark(cursor))
+    told: dict[str, Any] = {"letters": [], "groups": [], "is_whole": found.is_whole}
     if group:
         told["groups"] = [letter_views.group_view(each) for each in groups_of(found.letters)]
     else:
         told["letters"] = [letter_views.letter_view(each) for each in found.letters]
-        told["next_cursor"] = write_cursor(*found.next_at) if found.next_at else None
-    return views.reply(200, told)
+    return views.reply(200, told | {"next_cursor": _cursor(found.next_at)})
 
 
 @routes.post(
@@ -183,7 +185,10 @@ async def _carry_out(
         "refused": refused,
         "left": 0 if dry_run else len(commands) - len(answers),
         "is_whole": found.is_whole,
+        "next_cursor": _cursor(found.next_at),
     }
+    if told["left"]:
+        told["next_cursor"] = _cursor(_reached(found, commands[: len(answers)])) or document.get("cursor")
     return views.reply(200, told)
 
 
@@ -196,21 +201,42 @@ async def _meant(services: Services, caller: Caller, document: Mapping[str, Any]
             pointer="",
             hint="Give job, error_class, fingerprint, since or run_ids; dry_run shows what they mean",
         )
-    return await services.call(find, services.store, caller.tenant, choice, wanting.cap(document))
+    after = _mark(wanting.text(document, "cursor", _CURSOR_MAX))
+    return await services.call(find, services.store, caller.tenant, choice, wanting.cap(document), after)
+
+
+def _reached(found: Found, sent: list[Command]) -> Mark | None:
+    """Behind the last letter that something was done about; None: nothing was."""
+    last = sent[-1].run_id if sent else ""
+    return next((mark_of(letter) for letter in found.letters if letter.run_id == last), None)
+
+
+def _mark(cursor: str) -> Mark | None:
+    if not cursor:
+        return None
+    mark = Mark(*read_cursor(cursor))
+    try:
+        series = mark.place[1].series
+    except RequestError:
+        raise unknown_cursor() from None
+    if series >= 2**63:
+        raise unknown_cursor()
+    return mark
+
+
+def _cursor(mark: Mark | None) -> str | None:
+    return write_cursor(*mark) if mark is not None else None
 
 
 def _choice(services: Services, caller: Caller, document: Mapping[str, Any]) -> Choice:
     job = wanting.text(document, "job")
     run_ids = frozenset(str(own_run(each, caller.tenant)) for each in wanting.texts(document, "run_ids"))
     now = services.clock.now()
-    since = _since(wanting.text(document, "since"), now)
-    if since is None and run_ids:
-        since = now - 31 * _DAY_US
     return Choice(
         job_id=own_job_id(caller, job) if job else "",
         error_class=wanting.text(document, "error_class"),
         fingerprint=wanting.text(document, "fingerprint"),
-        since=since,
+        since=_since(wanting.text(document, "since"), now),
         state=state_of(wanting.text(document, "state") or LetterState.OPEN),
         run_ids=run_ids,
     )

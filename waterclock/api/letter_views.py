@@ -64,8 +64,8 @@ class LetterPage(BaseModel):
 
     letters: list[DeadLetter_]
     groups: list[LetterGroup]
-    is_whole: bool
-    next_cursor: str | None
+    is_whole: bool = Field(description="Nothing was left out")
+    next_cursor: str | None = Field(description="Where to go on, also behind a page without letters")
 
 
 class Done(BaseModel):
@@ -91,8 +91,9 @@ class Redriven(BaseModel):
     groups: list[LetterGroup]
     done: list[Done]
     refused: list[RefusedLetter]
-    left: int = Field(description="Not reached in time: ask again")
-    is_whole: bool = Field(description="Nothing was left out by a bound; else ask again for more")
+    left: int = Field(description="Not reached in time: go on with `next_cursor`")
+    is_whole: bool = Field(description="Nothing was left out by a bound; else go on with `next_cursor`")
+    next_cursor: str | None = Field(description="The same body with it as `cursor` goes on behind what was done")
 
 
 class DiscardBody(BaseModel):
@@ -109,6 +110,7 @@ class DiscardBody(BaseModel):
     cap: int = Field(wanting.CAP, ge=1, le=wanting.CAP_MAX)
     rate_per_s: float = Field(wanting.RATE_PER_S, ge=0.1, le=wanting.RATE_MAX)
     note: str = Field("", max_length=wanting.NOTE_MAX)
+    cursor: str = Field("", description="`next_cursor` of the answer before")
 
 
 class RedriveBody(DiscardBody):

@@ -103,13 +103,14 @@ class LetterFilter(TypedDict, total=False):
 
 
 class LetterChoice(LetterFilter, total=False):
-    """Which letters to act on: by filter, or by name; and how."""
+    """Which letters to act on: by filter, or by name; and how. ``cursor``: ``next_cursor`` of the answer before."""
 
     run_ids: list[str]
     dry_run: bool
     cap: int
     rate_per_s: float
     note: str
+    cursor: str
 
 
 class RedriveChoice(LetterChoice, total=False):

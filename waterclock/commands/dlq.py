@@ -12,10 +12,10 @@ import typer
 from waterclock.clock import SystemClock
 from waterclock.dead_letters.acting import discard_of, redrive_of, work_of
 from waterclock.dead_letters.choosing import Choice, Group, Letter, LetterState, groups_of, state_of
-from waterclock.dead_letters.finding import Found, find, read_letters
+from waterclock.dead_letters.finding import PATIENT_MAX, Found, find, mark_of_run, read_letters
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.events import CommandVerdict, DeadLetter
-from waterclock.model.ids import US_PER_S, Instant, parse_run_id
+from waterclock.model.ids import Instant, parse_run_id
 from waterclock.model.job import Command
 from waterclock.model.time_text import parse_duration, parse_rfc3339
 from waterclock.settings import Settings
@@ -28,7 +28,6 @@ from .passing import Passed, asked_here, confirm, pass_on, tell_refused, tell_si
 app = typer.Typer(add_completion=False, help="Look at dead letters, redrive or discard them.", no_args_is_help=True)
 
 _GROUPED_MAX = 10_000
-_MONTH_US = 31 * 86_400 * US_PER_S
 
 _Job = Annotated[str | None, typer.Option(help="Only this job's")]
 _Class = Annotated[str | None, typer.Option("--class", help="Only this error class")]
@@ -40,6 +39,7 @@ _Cap = Annotated[int, typer.Option(min=1, max=_GROUPED_MAX, help="At most so man
 _Rate = Annotated[float, typer.Option(min=0.1, max=1_000, help="So many a second")]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Count by cause, and change nothing")]
 _Yes = Annotated[bool, typer.Option("--yes", help="Do not ask")]
+_After = Annotated[str, typer.Option(metavar="RUN", help="Go on behind this one, as the command before said")]
 _Note = Annotated[str, typer.Option(help="Why, for those who read the audit later")]
 
 
@@ -52,23 +52,24 @@ def list_letters(
     state: _State = "open",
     group: Annotated[bool, typer.Option("--group", help="Causes instead of letters, the largest first")] = False,
     limit: Annotated[int, typer.Option(min=1, max=_GROUPED_MAX)] = 20,
+    after: _After = "",
     output: OutputOption = None,
 ) -> None:
     """List dead letters, newest first; with --group by cause."""
     settings = here()
     choice = _choice(settings, [], job, error_class, fingerprint, since, state)
     with open_store(settings) as store:
-        found = find(store, settings.tenant, choice, _GROUPED_MAX if group else limit)
+        found = _found(settings, store, choice, _GROUPED_MAX if group else limit, after)
     if group:
         columns: tuple[str, ...] = ("letters", "jobs", "error_class", "fingerprint", "last_at", "error")
         show_rows([_group_line(each) for each in groups_of(found.letters)], columns, output)
     else:
         columns = ("run", "state", "attempts", "ended_at", "error_class", "error", "redriven_as")
         show_rows([_line(each) for each in found.letters], columns, output)
-    if not found.letters:
+    if not found.is_whole:
+        _tell_more(found)
+    elif not found.letters:
         say("no dead letters: nothing that is meant was given up")
-    elif not found.is_whole:
-        say("there are more: --limit, --job, --class and --since narrow it down")
 
 
 @app.command()
@@ -76,7 +77,7 @@ def show(run: Annotated[str, typer.Argument(metavar="RUN", help="A run id")], ou
     """Show one dead letter: why it was given up, and what it was to do."""
     settings = here()
     with open_store(settings) as store, open_log(settings) as log:
-        letter = _letter(settings, store, run)
+        letter = _letter(store, run)
         whole = read_letters(log, names_of(settings), [letter]).get(letter.run_id)
     show_one(_line(letter) | _work_lines(whole), output)
     if letter.state is LetterState.OPEN:
@@ -95,6 +96,7 @@ def redrive(
     force: Annotated[bool, typer.Option("--force", help="Also what was redriven today, or often before")] = False,
     cap: _Cap = 1_000,
     rate: _Rate = 100.0,
+    after: _After = "",
     note: _Note = "",
     dry_run: _DryRun = False,
     yes: _Yes = False,
@@ -105,7 +107,7 @@ def redrive(
     wanted = None if payload is None else orjson.dumps(_json(payload))
     choice = _choice(settings, runs or [], job, error_class, fingerprint, since, state)
     with open_store(settings) as store, open_log(settings) as log:
-        found = _meant(settings, store, choice, cap)
+        found = _meant(settings, store, choice, cap, after)
         kept = read_letters(log, names_of(settings), found.letters) if found.letters else {}
 
         def made(letter: Letter) -> Command:
@@ -127,6 +129,7 @@ def discard(
     state: _State = "open",
     cap: _Cap = 1_000,
     rate: _Rate = 100.0,
+    after: _After = "",
     note: _Note = "",
     dry_run: _DryRun = False,
     yes: _Yes = False,
@@ -136,7 +139,7 @@ def discard(
     settings = here()
     choice = _choice(settings, runs or [], job, error_class, fingerprint, since, state)
     with open_store(settings) as store:
-        found = _meant(settings, store, choice, cap)
+        found = _meant(settings, store, choice, cap, after)
 
     def made(letter: Letter) -> Command:
         return discard_of(letter.run_id, asked_here(note))
@@ -176,7 +179,7 @@ def _act(
         show_one(card | {"done": done, "refused": len(refused), "runs": _new_runs(passed, commands)}, output)
         tell_silent(silent)
     if not found.is_whole:
-        say("there are more: the same command again goes on with them")
+        _tell_more(found)
     tell_refused(refused)
 
 
@@ -194,12 +197,21 @@ def _new_runs(passed: Passed, commands: Sequence[Command]) -> list[str]:
     return [answer.run_id for answer in found if answer is not None and answer.run_id]
 
 
-def _meant(settings: Settings, store: Reading, choice: Choice, cap: int) -> Found:
+def _found(settings: Settings, store: Reading, choice: Choice, limit: int, after: str) -> Found:
+    return find(store, settings.tenant, choice, limit, mark_of_run(store, after) if after else None, PATIENT_MAX)
+
+
+def _tell_more(found: Found) -> None:
+    if found.next_at is not None:
+        say(f"there may be more: the same command with --after '{found.next_at.run_id}' goes on behind these")
+
+
+def _meant(settings: Settings, store: Reading, choice: Choice, cap: int, after: str) -> Found:
     if not choice.narrows:
         raise typer.BadParameter("name RUNs, or give --job, --class, --fingerprint or --since")
-    found = find(store, settings.tenant, choice, cap)
+    found = _found(settings, store, choice, max(cap, len(choice.run_ids)), after)
     missing = choice.run_ids - {letter.run_id for letter in found.letters}
-    if missing:
+    if missing and not after:
         one = min(missing)
         raise NotFound(
             f"There is no {choice.state} dead letter of {one}",
@@ -208,10 +220,8 @@ def _meant(settings: Settings, store: Reading, choice: Choice, cap: int) -> Foun
     return found
 
 
-def _letter(settings: Settings, store: Reading, run: str) -> Letter:
-    place = parse_run_id(run)
-    choice = Choice(state=LetterState.ALL, run_ids=frozenset([str(place)]), since=SystemClock().now() - _MONTH_US)
-    found = find(store, place.job_id.partition(":")[0] or settings.tenant, choice, 1)
+def _letter(store: Reading, run: str) -> Letter:
+    found = find(store, "", Choice(state=LetterState.ALL, run_ids=frozenset([str(parse_run_id(run))])), 1)
     if not found.letters:
         raise NotFound(
             f"There is no dead letter of {run}", hint=f"`waterclock run show '{run}'` tells how the run ended"
@@ -228,12 +238,11 @@ def _choice(
     since: str | None,
     state: str,
 ) -> Choice:
-    now = SystemClock().now()
     return Choice(
         job_id=job_id_of(settings, job) if job else "",
         error_class=error_class or "",
         fingerprint=fingerprint or "",
-        since=_since(since, now) if since else (now - _MONTH_US if runs else None),
+        since=_since(since, SystemClock().now()) if since else None,
         state=state_of(state),
         run_ids=frozenset(str(parse_run_id(run)) for run in runs),
     )

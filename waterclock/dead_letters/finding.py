@@ -1,8 +1,8 @@
-"""Finding dead letters: by filter in history, newest first; and their bytes in the topic.
+"""Finding dead letters: by name or by filter in history, newest first; and their bytes in the topic.
 
-What must hold: a bound on what is looked through, and who reaches it is told (``is_whole``). How it fails: BackendDown;
-a letter whose record retention has removed has no bytes any more. History lags by about a second, so a letter of this
-moment may not be there yet.
+What must hold: a bound on what is looked through, and who reaches it is told (``is_whole``) and can go on behind it
+(``next_at``). How it fails: BackendDown; a letter whose record retention has removed has no bytes any more. History
+lags by about a second, so a letter of this moment may not be there yet.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from waterclock.log.port import Isolation, Log, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.errors import UndecodableRecord
-from waterclock.model.events import DeadLetter
-from waterclock.model.ids import US_PER_S, Instant, partition_of
+from waterclock.model.errors import NotFound, UndecodableRecord
+from waterclock.model.events import DeadLetter, RunStatus
+from waterclock.model.ids import US_PER_S, Instant, RunId, parse_run_id, partition_of
 from waterclock.store.port import FailureRow, Reading
 from waterclock.wire.codec import decode_dead_letter
 from waterclock.wire.names import Names
@@ -22,7 +22,10 @@ from waterclock.wire.names import Names
 from .choosing import Choice, Letter
 
 LOOKED_THROUGH_MAX = 20_000
-"""Failures that one search looks through."""
+"""Failures that one search of a request looks through: some seconds."""
+
+PATIENT_MAX = 1_000_000
+"""The same, of somebody who can wait for minutes."""
 
 _PAGE = 1_000
 _SEARCHED_MAX = 200_000
@@ -37,6 +40,11 @@ class Mark(NamedTuple):
     ended_at: Instant
     run_id: str
 
+    @property
+    def place(self) -> tuple[Instant, RunId]:
+        """The same, as the store has it. Raises RequestError where the text is no run id."""
+        return self.ended_at, parse_run_id(self.run_id)
+
 
 class Found(NamedTuple):
     """Letters, newest first. ``next_at``: where to go on, None at the end; ``is_whole``: nothing was left out."""
@@ -46,40 +54,71 @@ class Found(NamedTuple):
     is_whole: bool
 
 
-def find(store: Reading, tenant: str, choice: Choice, limit: int, after: Mark | None = None) -> Found:
+def find(
+    store: Reading,
+    tenant: str,
+    choice: Choice,
+    limit: int,
+    after: Mark | None = None,
+    looked_through_max: int = LOOKED_THROUGH_MAX,
+) -> Found:
     """The newest letters that ``choice`` means, behind ``after``, at most ``limit``. Raises BackendDown."""
     found: list[Letter] = []
     looked_through = 0
-    for page in _pages(store, tenant, choice.since, after):
+    for page in _named(store, choice, after) if choice.run_ids else _pages(store, tenant, choice.since, after):
         looked_through += len(page)
         wanted = [row for row in page if choice.wants_failure(row)]
         done = store.letter_rows([(row.job_id, row.fire_at, row.series) for row in wanted]) if wanted else []
         letters = [Letter(row, each) for row, each in zip(wanted, done, strict=True)]
         found += [letter for letter in letters if choice.wants(letter)]
         if len(found) > limit:
-            last = found[limit - 1]
-            return Found(found[:limit], Mark(last.failure.ended_at, last.run_id), is_whole=False)
-        if looked_through >= LOOKED_THROUGH_MAX:
-            row = page[-1]
-            return Found(found, Mark(row.ended_at, Letter(row, None).run_id), is_whole=False)
+            return Found(found[:limit], mark_of(found[limit - 1]), is_whole=False)
+        if looked_through >= looked_through_max:
+            return Found(found, mark_of(Letter(page[-1], None)), is_whole=False)
     return Found(found, None, is_whole=True)
 
 
+def mark_of(letter: Letter) -> Mark:
+    """Behind this letter."""
+    return Mark(letter.failure.ended_at, letter.run_id)
+
+
+def mark_of_run(store: Reading, run_id: str) -> Mark:
+    """Behind the letter of this run. Raises NotFound, RequestError, BackendDown."""
+    run = parse_run_id(run_id)
+    row = store.run(run.job_id, run.fire_at, run.series)
+    if row is None or row.status is not RunStatus.FAILED:
+        raise NotFound(f"There is no dead letter of {run_id}", hint="Give the run that the command before named")
+    return Mark(row.ended_at, str(run))
+
+
 def _pages(store: Reading, tenant: str, since: Instant | None, after: Mark | None) -> Iterator[list[FailureRow]]:
-    """Failures, newest first, page by page; those of one instant in the order of their run ids."""
+    """Failures, newest first, page by page; those of one instant in the order of their runs."""
     while True:  # ends: each page reaches further back
-        until = None if after is None else after.ended_at
-        rows = store.failures(tenant, _PAGE, since, until)
-        full = len(rows) == _PAGE
-        if after is not None:
-            rows = [row for row in rows if (-row.ended_at, Letter(row, None).run_id) > (-after.ended_at, after.run_id)]
-        if not rows:
+        rows = store.failures(tenant, _PAGE, since, None if after is None else after.place)
+        if rows:
+            yield rows
+        if len(rows) < _PAGE:
             return
-        rows.sort(key=lambda row: (-row.ended_at, Letter(row, None).run_id))
-        yield rows
-        if not full:
-            return
-        after = Mark(rows[-1].ended_at, Letter(rows[-1], None).run_id)
+        after = mark_of(Letter(rows[-1], None))
+
+
+def _named(store: Reading, choice: Choice, after: Mark | None) -> Iterator[list[FailureRow]]:
+    """The failures of the runs that ``choice`` names, by their keys: however many others there are."""
+    places: list[tuple[Instant, RunId]] = []
+    for run in map(parse_run_id, choice.run_ids):
+        row = store.run(run.job_id, run.fire_at, run.series)
+        if row is not None and row.status is RunStatus.FAILED:
+            places.append((row.ended_at, run))
+    places.sort(key=_order)
+    behind = [place for place in places if after is None or _order(place) > _order(after.place)]
+    rows = [row for row in store.failure_rows(behind) if row is not None] if behind else []
+    yield [row for row in rows if choice.since is None or row.ended_at > choice.since]
+
+
+def _order(place: tuple[Instant, RunId]) -> tuple[Instant, RunId]:
+    """Newest first, then as the store has them."""
+    return -place[0], place[1]
 
 
 def read_letters(log: Log, names: Names, letters: Sequence[Letter]) -> dict[str, DeadLetter]:

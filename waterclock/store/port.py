@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from waterclock.model.events import Outcome, RunStatus
-from waterclock.model.ids import Instant
+from waterclock.model.ids import Instant, RunId
 from waterclock.model.job import JobSpec, JobStatus, JobVersion, Tier
 from waterclock.model.run_log import LogStream
 
@@ -344,12 +344,16 @@ class Reading(Protocol):
         ...
 
     def failures(
-        self, tenant: str, limit: int, since: Instant | None = None, until: Instant | None = None
+        self, tenant: str, limit: int, since: Instant | None = None, after: tuple[Instant, RunId] | None = None
     ) -> list[FailureRow]:
-        """Failures that ended after ``since`` and at or before ``until``, newest first, back to 31 days at most.
+        """Failures that ended after ``since`` (default: 24 hours ago, 31 days at most), newest first, then by run.
 
-        Without them: those of the last 24 hours.
+        ``after``: the page goes on behind this failure, so that of many of one instant none is left out.
         """
+        ...
+
+    def failure_rows(self, places: Sequence[tuple[Instant, RunId]]) -> list[FailureRow | None]:
+        """The failures at these places, by when they ended and their runs; None: there is none. Many at once."""
         ...
 
     def letter_rows(self, runs: Sequence[tuple[str, Instant, int]]) -> list[LetterRow | None]:

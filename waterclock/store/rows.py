@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from waterclock.model.document import spec_from_json, spec_to_json
 from waterclock.model.events import Outcome, RunStatus
-from waterclock.model.ids import US_PER_S, Instant, slot_of
+from waterclock.model.ids import US_PER_S, Instant, RunId, slot_of
 from waterclock.model.job import Cron, Every, JobSpec, JobStatus, JobVersion, Tier
 from waterclock.model.run_log import LogStream
 
@@ -166,21 +166,13 @@ def attempt_row(job_id: str, values: Values) -> AttemptRow:
 
 def failure_values(row: FailureRow) -> Values:
     """A row of ``failures``."""
-    return (
-        tenant_of(row.job_id),
-        row.ended_at // US_PER_HOUR,
-        pshard_of(row.job_id),
-        row.ended_at,
-        row.job_id,
-        row.fire_at,
-        row.series,
-        row.node,
-        row.reason,
-        row.fingerprint,
-        row.error_class,
-        row.error,
-        row.attempts,
-    )
+    place = failure_key(row.ended_at, RunId(row.job_id, row.fire_at, row.series, row.node))
+    return (*place, row.reason, row.fingerprint, row.error_class, row.error, row.attempts)
+
+
+def failure_key(ended_at: Instant, run: RunId) -> Values:
+    """The whole key of a row of ``failures``."""
+    return (tenant_of(run.job_id), ended_at // US_PER_HOUR, pshard_of(run.job_id), ended_at, *run)
 
 
 def failure_row(values: Values) -> FailureRow:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from waterclock.clock import Clock
-from waterclock.model.ids import SLOT_COUNT, US_PER_MINUTE, US_PER_S, Instant
+from waterclock.model.ids import SLOT_COUNT, US_PER_MINUTE, US_PER_S, Instant, RunId
 from waterclock.model.job import JobStatus, JobVersion
 
 from . import rows
@@ -83,6 +83,8 @@ _RUNS_BEFORE = Select(RUNS, below=1, limited=True, relaxed=True)
 _RUNS_AFTER = Select(RUNS, below=2, limited=True, relaxed=True)
 _ATTEMPTS = Select(ATTEMPTS, equal=2)
 _FAILURES = Select(FAILURES, below=1, limited=True, relaxed=True)
+_FAILURES_OF_INSTANT = Select(FAILURES, equal=1, above=4, limited=True, relaxed=True)
+_FAILURE = Select(FAILURES, equal=5, relaxed=True)
 _LETTER = Select(LETTERS, equal=3, relaxed=True)
 _LINES_FIRST = Select(RUN_LOGS, limited=True, relaxed=True)
 _LINES_NEXT = Select(RUN_LOGS, above=2, limited=True, relaxed=True)
@@ -198,21 +200,37 @@ class TabularStore:
         return [rows.line_row(run_id, attempt, values) for values in found]
 
     def failures(
-        self, tenant: str, limit: int, since: Instant | None = None, until: Instant | None = None
+        self, tenant: str, limit: int, since: Instant | None = None, after: tuple[Instant, RunId] | None = None
     ) -> list[FailureRow]:
         now = self._clock.now()
         since = now - FAILURE_HOURS * rows.US_PER_HOUR if since is None else max(since, now - _LETTERS_KEPT_US)
-        until = now + rows.US_PER_HOUR if until is None else until
+        edge = now + rows.US_PER_HOUR
         found: list[FailureRow] = []
-        for hours in _waves(range(until // rows.US_PER_HOUR, since // rows.US_PER_HOUR - 1, -1)):
-            keys = [(tenant, each, pshard, until + 1, limit) for each in hours for pshard in range(PSHARDS)]
-            for part in self._cells.select("failures", _FAILURES, keys):
-                found += [rows.failure_row(values) for values in part]
+        if after is not None and since < after[0] < edge:  # beyond them a client's cursor would name any hour
+            edge, found = after[0], self._failures_of_instant(tenant, after, limit)
+        elif after is not None:
+            return []
+        for hours in _waves(range(edge // rows.US_PER_HOUR, since // rows.US_PER_HOUR - 1, -1)):
             if len(found) >= limit:
                 break
+            keys = [(tenant, each, pshard, edge, limit) for each in hours for pshard in range(PSHARDS)]
+            for part in self._cells.select("failures", _FAILURES, keys):
+                found += [rows.failure_row(values) for values in part]
         recent = [row for row in found if row.ended_at > since]
         recent.sort(key=lambda row: (-row.ended_at, row.job_id, row.fire_at, row.series, row.node))
         return recent[:limit]
+
+    def _failures_of_instant(self, tenant: str, after: tuple[Instant, RunId], limit: int) -> list[FailureRow]:
+        """Those of one instant stand in the order of their runs."""
+        ended_at, run = after
+        hour = ended_at // rows.US_PER_HOUR
+        keys = [(tenant, hour, pshard, ended_at, *run, limit) for pshard in range(PSHARDS)]
+        parts = self._cells.select("failures", _FAILURES_OF_INSTANT, keys)
+        return [rows.failure_row(values) for part in parts for values in part]
+
+    def failure_rows(self, places: Sequence[tuple[Instant, RunId]]) -> list[FailureRow | None]:
+        found = self._cells.select("failure_rows", _FAILURE, [rows.failure_key(*place) for place in places])
+        return [rows.failure_row(part[0]) if part else None for part in found]
 
     def letter_rows(self, runs: Sequence[tuple[str, Instant, int]]) -> list[LetterRow | None]:
         keys = [(job_id, rows.day_of(fire_at), fire_at, series, "") for job_id, fire_at, series in runs]

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from waterclock.model.events import Outcome, RunStatus
-from waterclock.model.ids import US_PER_S
+from waterclock.model.ids import US_PER_S, Instant, RunId
 from waterclock.model.job import Tier
 from waterclock.store.port import AttemptRow, AuditRow, FailureRow, History, LetterAction, LetterRow
 
@@ -171,6 +171,10 @@ def _failure(world: StoreWorld, name: str, ended_at: int) -> FailureRow:
     return FailureRow(world.job_id(name), world.now, 0, "", ended_at, "attempts", "0f0f", world.now)
 
 
+def _place(row: FailureRow) -> tuple[Instant, RunId]:
+    return row.ended_at, RunId(row.job_id, row.fire_at, row.series, row.node)
+
+
 def test_failures_of_the_last_day_come_newest_first(world: StoreWorld) -> None:
     rows = [_failure(world, f"n{i:02d}", world.now - i * HOUR_US // 2) for i in range(47)]
     old = [_failure(world, "old", world.now - 25 * HOUR_US), _failure(world, "older", world.now - 30 * HOUR_US)]
@@ -191,7 +195,27 @@ def test_failures_are_found_between_two_instants_a_month_back(world: StoreWorld)
 
     assert world.store.failures(world.tenant, 100, since=world.now - 40 * day_us) == rows
     assert world.store.failures(world.tenant, 100, since=rows[5].ended_at) == rows[:5]
-    assert world.store.failures(world.tenant, 3, world.now - 40 * day_us, rows[7].ended_at) == rows[7:10]
+    assert world.store.failures(world.tenant, 3, world.now - 40 * day_us, _place(rows[6])) == rows[7:10]
+
+
+def test_pages_of_failures_of_one_instant_leave_none_out(world: StoreWorld) -> None:
+    rows = [_failure(world, f"n{i:02d}", world.now)._replace(series=i % 3) for i in range(40)]
+    rows += [_failure(world, "n05", world.now - 1)]
+    world.store.record(History(failures=rows[::-1])).wait(WAIT_S)
+
+    seen: list[FailureRow] = []
+    while page := world.store.failures(world.tenant, 7, after=_place(seen[-1]) if seen else None):
+        seen += page
+    assert seen == rows
+
+
+def test_failures_are_read_by_their_places(world: StoreWorld) -> None:
+    rows = [_failure(world, f"n{i}", world.now - i) for i in range(3)]
+    world.store.record(History(failures=rows)).wait(WAIT_S)
+
+    unknown = (world.now, RunId(world.job_id("n9"), world.now))
+    assert world.store.failure_rows([_place(rows[2]), unknown, _place(rows[0])]) == [rows[2], None, rows[0]]
+    assert world.store.failure_rows([]) == []
 
 
 def test_what_was_done_last_about_a_letter_stands(world: StoreWorld) -> None:
