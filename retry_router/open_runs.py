@@ -64,7 +64,7 @@ class KeptRuns:
         for run_id, run in found.items():
             state = state_from_text(run.state)
             if state is not None:
-                fold.restore(run_id, state, run.first_offset, _note(run))
+                fold.restore(run_id, state, run.first_offset, _note(run), run.folded_to)
                 self._kept.add(run_id)
 
     def ended(self, run_id: str) -> None:
@@ -86,16 +86,17 @@ class KeptRuns:
         for run_id in fold.pinned_below(fold.position - self._behind, _PER_ROUND):
             self._kept.add(run_id)
             fold.keep(run_id)
-            yield open_run_message(self._names, self._role, self._partition, _kept(run_id, fold.open[run_id]))
+            kept = _kept(run_id, fold.open[run_id], fold.position)
+            yield open_run_message(self._names, self._role, self._partition, kept)
 
 
-def _kept(run_id: str, run: OpenRun[Note]) -> OpenRunState:
+def _kept(run_id: str, run: OpenRun[Note], folded_to: int) -> OpenRunState:
     trail = trail_of(run.note)
-    return OpenRunState(run_id, run.first_offset, state_to_text(run.state), *trail)
+    return OpenRunState(run_id, run.first_offset, state_to_text(run.state), *trail, folded_to)
 
 
 def _note(run: OpenRunState) -> Note | None:
-    trail = Trail(*run[3:])
+    trail = Trail(*run[3 : 3 + len(Trail._fields)])
     if trail == Trail():
         return None
     return trail.work if trail.work is not None and trail == Trail(trail.work) else trail

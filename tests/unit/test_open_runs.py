@@ -125,3 +125,29 @@ def test_a_round_in_doubt_loses_no_kept_run(fate: CommitFate) -> None:
     world.turn(router)
     assert world.verdicts() == {run_id: 1}
     assert not kept(world)
+
+
+def test_an_expiry_that_came_behind_a_claim_decides_nothing_at_a_take_over_either() -> None:
+    """Given a RUN_EXPIRED that was refused, and a kept run that waits again: whoever reads it a second time."""
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(delays_us=(30 * US_PER_S,), jitter=False))
+    run_id, claim = world.pending()
+    pass_by(world, 30)
+    world.turn(first := world.router(kept_behind=BEHIND))
+    token = world.started(run_id, claim)
+    refused_at = world.event(EventKind.RUN_EXPIRED, run_id, reason="expired")
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    world.turn(first)
+    pass_by(world, BEHIND)
+    world.turn(first)
+    before = first._shards[0].fold.state(run_id)
+    assert before is not None
+    assert not before.final
+    assert run_id in kept(world)
+    world.cluster.kill("retry-router-1")
+    group, place = world.cluster.group(NAMES.group("retry-router")), TopicPartition(NAMES.run_events, 0)
+    committed = group.committed(place)
+    assert committed is not None
+    group.commit({place: committed._replace(metadata=f"fold-from={refused_at}")})
+    world.turn(second := world.router(kept_behind=BEHIND))
+    assert second._shards[0].fold.state(run_id) == before

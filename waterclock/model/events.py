@@ -380,7 +380,8 @@ class OpenRunState(NamedTuple):
     """A record of ``state.retry-router`` under a run id: a run that has been open for long, as the router knows it.
 
     ``first_offset``: of its first event. ``state``: a ``known_state`` text. ``work``: where its last claim found its
-    work record. The rest is the story of its failures, and its limits (``retry_router/trail.py``).
+    work record. The rest is the story of its failures, and its limits (``retry_router/trail.py``). ``folded_to``: the
+    run-events offset below which all of its events are in here; 0 in records of before that was written.
     """
 
     run_id: str
@@ -397,3 +398,4 @@ class OpenRunState(NamedTuple):
     claimable_at: Instant = 0
     queue_timeout_us: int = 0
     run_timeout_us: int = 0
+    folded_to: int = 0

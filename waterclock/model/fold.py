@@ -90,6 +90,9 @@ class Fold(Generic[Note]):
         self._recent = _Memory()
         self._older = _Memory()
         self._turn_at = -1
+        # By restored run the offset below which its state holds everything already; let go once all are passed.
+        self._restored_to: dict[str, int] = {}
+        self._restored_end = 0
 
     def apply(self, event: RunEvent, offset: int) -> Verdict:
         """Apply the event at ``offset``; raises FoldFull at the bound, ValueError when offsets run backwards.
@@ -104,6 +107,8 @@ class Fold(Generic[Note]):
         run = self.open.get(event.run_id)
         if run is None:
             verdict = self._apply_to_closed(event, offset)
+        elif offset < self._restored_end and self._is_folded(event.run_id, offset):
+            verdict = Verdict(run.state, False, Ignored.FOLDED)
         else:
             verdict = reduce(run.state, event, self._high_bits | offset)
             if verdict.accepted:
@@ -124,13 +129,17 @@ class Fold(Generic[Note]):
         oldest = next(iter(self._pins.values()), None)
         return floor if oldest is None else min(oldest, floor)
 
-    def restore(self, run_id: str, state: RunState, first_offset: int, note: Note | None) -> None:
+    def restore(self, run_id: str, state: RunState, first_offset: int, note: Note | None, folded_to: int = 0) -> None:
         """An open run as it was kept elsewhere. Only before the first event is applied, each run once.
 
-        Events that it has seen already may be applied again: the reducer ignores them.
+        ``folded_to``: its events below that offset are in ``state``, and are passed over when they are read again.
+        What was *accepted* the reducer would ignore; what was refused in an earlier state it might accept in this one.
         """
         run = self.open[run_id] = OpenRun(state, first_offset)
         run.note = note
+        if folded_to:
+            self._restored_to[run_id] = folded_to
+            self._restored_end = max(self._restored_end, folded_to)
         if state.held:
             self._held.setdefault(run_id.partition("@")[0], {})[run_id] = parse_run_id(run_id)
 
@@ -147,9 +156,15 @@ class Fold(Generic[Note]):
             found.append(run_id)
         return found
 
+    def _is_folded(self, run_id: str, offset: int) -> bool:
+        """Whether a restored run's state holds this offset already."""
+        return offset < self._restored_to.get(run_id, 0)
+
     def _turn(self, offset: int) -> None:
         self._older, self._recent = self._recent, _Memory()
         self._turn_at = offset + self._window
+        if offset >= self._restored_end:
+            self._restored_to.clear()
 
     def _finished(self, run_id: str) -> RunState | None:
         return self._recent.runs.get(run_id) or self._older.runs.get(run_id)
@@ -211,7 +226,7 @@ class Fold(Generic[Note]):
             return
         self._recent.ranges.setdefault(event.job_id, []).append(_Range(skipped, event.job_id))
         for run_id, parts in list(self._held.get(event.job_id, {}).items()):
-            if covers(event.job_id, skipped, parts):
+            if covers(event.job_id, skipped, parts) and not self._is_folded(run_id, offset):
                 run = self.open[run_id]
                 self._move(run_id, run, reduce(run.state, event, self._high_bits | offset).state, offset)
 
