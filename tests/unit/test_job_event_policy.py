@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.unit.intake_world import PING
 from tests.unit.test_policy_document import policies
@@ -23,8 +24,8 @@ from waterclock.wire.codec import decode_job_event, encode_job_event
 EVENT = JobEvent(CommandKind.CREATE, name="ping", handler="demo.ping", every_us=5 * US_PER_S)
 
 
-def _through_avro(policy: FailurePolicy) -> FailurePolicy:
-    spec = JobSpec("demo.ping", Every(5 * US_PER_S), policy=policy)
+def _through_avro(policy: FailurePolicy, *, at_most_once: bool = False) -> FailurePolicy:
+    spec = JobSpec("demo.ping", Every(5 * US_PER_S), policy=policy, at_most_once=at_most_once)
     event = event_of(Command(CommandKind.CREATE, "acme:ping", "c", "a", 0, spec=spec))
     return spec_from_document(from_record(decode_job_event(encode_job_event(event))).document).policy
 
@@ -33,6 +34,18 @@ def _through_avro(policy: FailurePolicy) -> FailurePolicy:
 @given(policies())
 def test_any_policy_survives_the_way_of_an_avro_event(policy: FailurePolicy) -> None:
     assert _through_avro(policy) == policy
+
+
+@settings(deadline=None)
+@given(policies(), st.sampled_from([1, 4]))
+def test_what_is_called_at_most_once_keeps_its_time_outs_on_that_way(policy: FailurePolicy, attempts: int) -> None:
+    limits = FailurePolicy(
+        queue_timeout_us=policy.queue_timeout_us,
+        attempt_timeout_us=policy.attempt_timeout_us,
+        run_timeout_us=policy.run_timeout_us,
+        max_attempts=attempts,
+    )
+    assert _through_avro(limits, at_most_once=True) == limits
 
 
 def test_an_event_without_a_word_on_it_has_the_default_and_costs_nothing() -> None:

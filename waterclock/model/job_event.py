@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from .executor import executor_to_stored
-from .failure_policy import DEFAULT, Backoff, FailurePolicy
+from .failure_policy import Backoff, FailurePolicy
 from .ids import US_PER_S, Instant
 from .job import Command, CommandKind, Cron, Every, JobSpec, Once, Schedule
+from .policy_document import says_retry
 
 Part: TypeAlias = Mapping[str, Any]
 """A nested record, by field name."""
@@ -87,11 +88,24 @@ def _schedule_parts(schedule: Schedule) -> dict[str, Any]:
 
 
 def _policy_parts(policy: FailurePolicy) -> dict[str, Part]:
-    """``retry`` and ``timeouts``, where they say something; whole seconds, as documents have them."""
-    if policy == DEFAULT:
-        return {}
+    """``retry`` and ``timeouts``, each where it says something else than the default: beside ``at_most_once`` a
+    ``retry`` is refused.
+    """
+    limits = {
+        "queue_s": policy.queue_timeout_us,
+        "attempt_s": policy.attempt_timeout_us,
+        "run_s": policy.run_timeout_us,
+    }
+    parts: dict[str, Part] = {"retry": _retry_part(policy)} if says_retry(policy) else {}
+    if any(limits.values()):
+        parts["timeouts"] = {name: us // US_PER_S for name, us in limits.items()}
+    return parts
+
+
+def _retry_part(policy: FailurePolicy) -> Part:
+    """In full, in whole seconds, as documents have them."""
     is_list = policy.backoff is Backoff.LIST
-    retry = {
+    return {
         "max_attempts": policy.max_attempts,
         "backoff": policy.backoff.name,
         "delay_s": 0 if is_list else policy.delays_us[0] // US_PER_S,
@@ -104,12 +118,6 @@ def _policy_parts(policy: FailurePolicy) -> dict[str, Part]:
             for each in policy.by_class
         ],
     }
-    limits = {
-        "queue_s": policy.queue_timeout_us,
-        "attempt_s": policy.attempt_timeout_us,
-        "run_s": policy.run_timeout_us,
-    }
-    return {"retry": retry, "timeouts": {name: us // US_PER_S for name, us in limits.items()}}
 
 
 def _seconds(times_us: Iterable[int]) -> list[int]:

@@ -63,11 +63,16 @@ def policy_to_document(policy: FailurePolicy) -> dict[str, Any]:
     """The keys ``retry`` and ``timeouts``, each where it says something else than the default, and then in full."""
     document: dict[str, Any] = {}
     timeouts = {"queue": policy.queue_timeout_us, "attempt": policy.attempt_timeout_us, "run": policy.run_timeout_us}
-    if _retry_part(policy) != _retry_part(DEFAULT):
+    if says_retry(policy):
         document["retry"] = _retry_document(policy)
     if any(timeouts.values()):
         document["timeouts"] = {word: format_duration(us) for word, us in timeouts.items() if us}
     return document
+
+
+def says_retry(policy: FailurePolicy) -> bool:
+    """Whether it says something else than the default about trying again."""
+    return _retry_part(policy) != _retry_part(DEFAULT)
 
 
 def check_policy(policy: FailurePolicy) -> None:
