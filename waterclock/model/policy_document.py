@@ -39,7 +39,8 @@ _RULE_KEYS = ("max_attempts", "delays")
 _TIMEOUTS = {"queue": QUEUE_TIMEOUT_US_MAX, "attempt": ATTEMPT_TIMEOUT_US_MAX, "run": RUN_TIMEOUT_US_MAX}
 _BACKOFFS = {backoff.value: backoff for backoff in Backoff}
 _CLASS = re.compile(r"[\x21-\x7e\u00a0-\U0010ffff]{1,200}\Z")
-_CLASS_HINT = "An error class as `run show` gives it, such as ValueError, http-503, timed-out or lost"
+_CLASS_HINT = "An error class as `run show` gives it, such as ValueError, http-500, throttled, timed-out or lost"
+_THROTTLED = frozenset({"http-429", "http-502", "http-503", "http-504"})
 _ZERO = re.compile(r"0+[smhd]\Z", re.ASCII)
 
 
@@ -157,7 +158,7 @@ def _never(value: object) -> tuple[str, ...]:
 
 def _rules(value: object, never: tuple[str, ...]) -> tuple[ClassRule, ...]:
     if not isinstance(value, Mapping) or len(value) > LIST_MAX:
-        hint = 'Such as {"http-429": {"max_attempts": 10, "delays": ["1m"]}}'
+        hint = 'Such as {"throttled": {"max_attempts": 10, "delays": ["1m"]}}'
         _refuse("/retry/by_class", f"by_class is not an object of at most {LIST_MAX} rules", hint)
     return tuple(_rule(word, rule, never) for word, rule in value.items())
 
@@ -178,6 +179,8 @@ def _rule(word: object, value: object, never: tuple[str, ...]) -> ClassRule:
 def _check_class(word: object, pointer: str) -> str:
     if not isinstance(word, str) or not _CLASS.match(word):
         _refuse(pointer, f"{_shown(word)} is not an error class", _CLASS_HINT)
+    if word in _THROTTLED:
+        _refuse(pointer, f"No HTTP call ends as {word}", "Write throttled: that is what 429, 502, 503 and 504 get")
     return word
 
 
