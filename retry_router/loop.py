@@ -218,11 +218,16 @@ class RetryRouter:
         return self._commit(draft)
 
     def _commit(self, draft: Round) -> bool:
-        """Send the round with every position that moved. Raises LostResource, BackendDown."""
-        for shard in self._shards.values():
-            if shard.live:
-                draft.extend(shard.kept.messages(shard.fold))
-        positions = {shard: due for shard in self._shards.values() if (due := shard.to_commit()) is not None}
+        """Send the round with every position that moved; one that says anything carries those of all live shards.
+
+        Only offsets fence a router that has lost its partitions and does not know it (design §5.4), and on a quiet
+        partition none has moved. Raises LostResource, BackendDown.
+        """
+        live = [shard for shard in self._shards.values() if shard.live]
+        for shard in live:
+            draft.extend(shard.kept.messages(shard.fold))
+        says = bool(draft.messages or draft.ahead)
+        positions = {shard: due for shard in live if (due := shard.stand() if says else shard.to_commit()) is not None}
         for shard, due in positions.items():
             draft.advance(self._consumer, shard.partition, due.offset, due.metadata)
         self._offsets_due_s = self._clock.monotonic_s() + self._offsets_every_s

@@ -96,7 +96,7 @@ def _kept(run_id: str, run: OpenRun[Note], folded_to: int) -> OpenRunState:
 
 
 def _note(run: OpenRunState) -> Note | None:
-    trail = Trail(*run[3 : 3 + len(Trail._fields)])
+    trail = Trail(*run[3:-1])
     if trail == Trail():
         return None
     return trail.work if trail.work is not None and trail == Trail(trail.work) else trail

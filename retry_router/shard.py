@@ -159,6 +159,10 @@ class Shard(Followed[Note]):
         told = self.committed
         if super().to_commit() is None and (told is None or parse_repairs(told.metadata) == self.repairs):
             return None
+        return self.stand()
+
+    def stand(self) -> Committed:
+        """Where this partition stands, moved or not. Only while it is live."""
         return Committed(self.next_offset, fold_from_text(self.fold.fold_from(), self.repairs))
 
     def _born(self, event: RunEvent) -> None:

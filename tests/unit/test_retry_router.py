@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import pytest
 
 from waterclock.log.memory import CommitFate, Killed
 from waterclock.log.port import Outgoing, TopicPartition
+from waterclock.model.errors import Fenced
 from waterclock.model.events import EventKind, Origin, Pending, Reject, WorkRecord
+from waterclock.model.failure_policy import FailurePolicy, policy_to_json
 from waterclock.model.fold import parse_fold_from
-from waterclock.model.ids import make_run_id
+from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import Tier
+from waterclock.transact import Round
 from waterclock.wire.codec import decode_any
 
 from .router_world import HOSTILE, JOB, NAMES, OTHER, World
@@ -279,3 +283,30 @@ def test_partitions_that_move_to_another_router_are_answered_once() -> None:
     assert sorted(letter.run_id for letter in world.letters()) == sorted(runs)
     assert one.ready
     assert two.ready
+
+
+def test_a_router_that_lost_a_quiet_partition_unawares_can_say_nothing_about_it() -> None:
+    """Given a round that expires a run, held up until another owns the partition and the run goes on there."""
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(delays_us=(30 * US_PER_S,), jitter=False))
+    run_id, claim = world.pending(queue_timeout_us=60 * US_PER_S)
+    world.turn(stale := world.router("retry-router-1"))
+    world.turn(stale)  # its position is committed, and does not move any more
+    commit, paused = stale._rounds.commit, list[int]()
+
+    def held_up(draft: Round) -> None:
+        if not paused and any(message.topic == NAMES.run_events for message in draft.messages):
+            paused.append(1)
+            token = world.started(run_id, claim)
+            world.turn(other := world.router("retry-router-2"), steps=300)  # the session of the stale one is over
+            world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+            world.turn(other)
+        commit(draft)
+
+    stale._rounds.commit = held_up  # type: ignore[method-assign]
+    stale._offsets_every_s = 1e9
+    with contextlib.suppress(Fenced):
+        world.turn(stale, steps=320)
+    assert paused
+    assert [event.attempt for event in world.events(EventKind.RETRYING)] == [2]
+    assert not world.events(EventKind.RUN_EXPIRED)
