@@ -15,6 +15,7 @@ from waterclock.workers.executors.emitting import Emissions, Outlet
 from waterclock.workers.executors.port import Attempt, EndedAttempt
 
 from waterclock.clock import Clock
+from waterclock.model.errors import LeaseLost
 from waterclock.model.events import Outcome
 from waterclock.model.ids import US_PER_S, murmur2
 
@@ -55,6 +56,8 @@ class DrawnExecutors:
         self._outlet = Outlet(prefix, lambda _: True)
         self._called = called
         self._tasks: list[_Task] = []
+        self._allowed_until_s = float("inf")
+        self._has_lapsed = False
 
     @property
     def busy(self) -> bool:
@@ -73,6 +76,7 @@ class DrawnExecutors:
         self._begin()
 
     def take_ended(self) -> list[EndedAttempt]:
+        self._lapse()
         self._begin()
         now_s = self._clock.monotonic_s()
         ended = [task for task in self._tasks if task.has_begun and task.ends_at_s <= now_s]
@@ -81,9 +85,13 @@ class DrawnExecutors:
 
     def wait(self, enough: int, timeout_s: float) -> None:
         """The schedule moves the clock."""
+        self._lapse()
 
     def allow_until(self, monotonic_s: float) -> None:
-        """Code that outlives its lease is what the promises are made against: nothing is stopped here."""
+        self._lapse()
+        if self._has_lapsed:
+            raise LeaseLost("three quarters of the lease were over, and what listens was cancelled")
+        self._allowed_until_s = monotonic_s
 
     def ask(self, attempts: Sequence[Attempt]) -> None:
         """Half of those who listen give up soon; the others finish what they do."""
@@ -103,10 +111,20 @@ class DrawnExecutors:
         return [task.attempt for task in waiting]
 
     def forget(self) -> None:
-        self._tasks = [task for task in self._tasks if task.has_begun and task.is_deaf]
+        self._allowed_until_s, self._has_lapsed = float("inf"), False
+        self._drop()
 
     def stop(self, grace_s: float) -> None:
         self._tasks = []
+
+    def _lapse(self) -> None:
+        """Past the lease, what can be stopped is, and nobody is told: only ``forget`` makes room for a new lease."""
+        if self._clock.monotonic_s() > self._allowed_until_s:
+            self._has_lapsed = True
+            self._drop()
+
+    def _drop(self) -> None:
+        self._tasks = [task for task in self._tasks if task.has_begun and task.is_deaf]
 
     def _begin(self) -> None:
         now_s = self._clock.monotonic_s()

@@ -16,7 +16,7 @@ from waterclock.workers.executors.python import PythonExecutors
 
 from waterclock.app import App, Context
 from waterclock.clock import SystemClock
-from waterclock.model.errors import AttemptError
+from waterclock.model.errors import AttemptError, LeaseLost
 from waterclock.model.events import Outcome, WorkRecord
 from waterclock.model.job import Tier
 
@@ -282,6 +282,30 @@ def test_past_the_lease_the_loop_cancels_its_handlers_by_itself(bench: Bench) ->
     bench.executors.allow_until(CLOCK.monotonic_s() - 1.0)
     assert cancelled.wait(BOUND_S)
     assert bench.executors.take_ended() == []
+
+
+def test_a_lease_that_is_over_is_not_prolonged_until_all_is_forgotten(bench: Bench) -> None:
+    """Given handlers that the loop has cancelled, when a beat is acknowledged late, then the lease stays lost."""
+    started, cancelled = threading.Event(), threading.Event()
+
+    @bench.app.handler("sleep")
+    async def sleep(ctx: Context) -> None:
+        started.set()
+        try:
+            await asyncio.sleep(BOUND_S)
+        finally:
+            cancelled.set()
+
+    bench.executors.allow_until(CLOCK.monotonic_s() + BOUND_S)
+    bench.executors.submit([_attempt("sleep")])
+    assert started.wait(BOUND_S)
+    bench.executors.allow_until(CLOCK.monotonic_s() - 1.0)
+    assert cancelled.wait(BOUND_S)
+    with pytest.raises(LeaseLost):
+        bench.executors.allow_until(CLOCK.monotonic_s() + BOUND_S)
+    bench.executors.forget()
+    bench.executors.allow_until(CLOCK.monotonic_s() + BOUND_S)
+    assert bench.run(lambda _: 1).result == b"1"
 
 
 def test_what_is_forgotten_is_cancelled_and_does_not_come_back(bench: Bench) -> None:

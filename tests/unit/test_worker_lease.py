@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterator
 import pytest
 from executor_world import Target, bench_of
 from waterclock.workers.loop import Worker
-from worker_world import START, World
+from worker_world import START, HandExecutors, World
 
 from waterclock.app import Context
 from waterclock.clock import SystemClock
 from waterclock.log.memory import MemoryLog
 from waterclock.model.errors import BackendDown
-from waterclock.model.events import EventKind, Origin, Pending, RunEvent, WorkRecord
+from waterclock.model.events import EventKind, LeaseKind, Origin, Pending, RunEvent, WorkRecord
 from waterclock.model.executor import Executor, HttpCall, ShellCommand, executor_to_json
-from waterclock.model.ids import make_run_id
+from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import Tier
 from waterclock.wire.messages import event_message, work_message
 
@@ -195,3 +195,37 @@ def test_a_cancelled_task_ends_by_its_cancellation() -> None:
         world.cancel(run_id)
         world.until(worker, lambda: bool(world.events(EventKind.ATTEMPT_CANCELLED)), "no outcome")
         worker.close()
+
+
+def past_the_deadline_within(world: World, operation: str) -> None:
+    """The next such call of the worker outlasts what is left of its lease."""
+
+    def slow(client: str, called: str) -> None:
+        if client != "outside" and called == operation:
+            world.cluster.faults.on_call = None
+            world.clock.advance(1_000_000)
+
+    world.cluster.faults.on_call = slow
+
+
+def until_shortly_before_the_deadline(world: World, executors: HandExecutors) -> None:
+    left_s = executors.allowed_until_s - world.clock.monotonic_s()
+    world.clock.advance(round((left_s - 0.5) * US_PER_S))
+
+
+def test_a_deadline_that_passes_while_leases_are_read_is_not_moved_by_the_next_beat() -> None:
+    """Given a call that outlasts the deadline, then that is the end: executors have stopped all, and would not say."""
+    world = World()
+    worker, executors = world.worker()
+    world.fire(1)
+    world.settle(worker)
+    assert len(executors.running) == 1
+    until_shortly_before_the_deadline(world, executors)
+    past_the_deadline_within(world, "high_watermark")
+    beats = len(world.beats())
+    worker.step()
+    assert world.cluster.faults.on_call is None, "nothing was slow, so this proves nothing"
+    assert executors.forgotten_count == 1
+    assert len(world.beats()) == beats, "a dead incarnation does not beat"
+    world.turn(worker, count=20)
+    assert [lease.kind for lease in world.leases()] == [LeaseKind.HELLO, LeaseKind.HELLO]

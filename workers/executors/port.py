@@ -84,7 +84,9 @@ class Executors(Protocol):
         ...
 
     def allow_until(self, monotonic_s: float) -> None:
-        """The lease lets attempts run up to this monotonic instant; past it they are stopped, asked or not."""
+        """The lease lets attempts run up to this monotonic instant; past it they are stopped, asked or not, and those
+        that can be stopped never come back. Raises LeaseLost where that has begun: then only ``forget`` helps.
+        """
         ...
 
     def ask(self, attempts: Sequence[Attempt]) -> None:

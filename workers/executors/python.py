@@ -79,8 +79,8 @@ class PythonExecutors:
         self._basket.wait(enough, timeout_s)
 
     def allow_until(self, monotonic_s: float) -> None:
-        self._allowed_until_s = monotonic_s
         self._loop.allow_until(monotonic_s)
+        self._allowed_until_s = monotonic_s
 
     def ask(self, attempts: Sequence[Attempt]) -> None:
         for attempt in attempts:
