@@ -226,6 +226,8 @@ class Worker:
 
     def _own(self) -> None:
         """Everything that must stand before anything is sent, in this order."""
+        if self._incarnation.alive:
+            self._check_lease()
         self._incarnation.stand()
         if not self._incarnation.alive:
             self._attempts.prepare()
@@ -249,11 +251,8 @@ class Worker:
 
     def _tend(self) -> None:
         """Leases are read on, and a beat goes out; or it is known that we must stop."""
+        self._check_lease()
         now_s = self._clock.monotonic_s()
-        if now_s > self._beats.deadline_s:
-            raise LeaseLost("no beat was acknowledged for three quarters of the lease")
-        if self._patience.failing_s > 0.75 * self._lease_ttl_s:
-            raise LeaseLost("no round could be committed for three quarters of the lease")
         if now_s < self._tend_at_s:
             return
         self._tend_at_s = now_s + self._beat_interval_s / 4
@@ -261,6 +260,11 @@ class Worker:
         if self._beats.due and self._watch.is_fresh(self._lease_ttl_s / 4):
             self._beats.beat(self._slots)
             self._executors.allow_until(self._beats.deadline_s)
+
+    def _check_lease(self) -> None:
+        self._beats.check()
+        if self._patience.failing_s > 0.75 * self._lease_ttl_s:
+            raise LeaseLost("no round could be committed for three quarters of the lease")
 
     def _pace(self) -> None:
         """A round costs the broker the same for one record as for hundreds: let some gather, but never for long."""

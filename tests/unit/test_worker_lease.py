@@ -20,7 +20,7 @@ from worker_world import START, HandExecutors, World
 
 from waterclock.app import Context
 from waterclock.clock import SystemClock
-from waterclock.log.memory import MemoryLog
+from waterclock.log.memory import CommitFate, MemoryLog
 from waterclock.model.errors import BackendDown
 from waterclock.model.events import EventKind, LeaseKind, Origin, Pending, RunEvent, WorkRecord
 from waterclock.model.executor import Executor, HttpCall, ShellCommand, executor_to_json
@@ -229,3 +229,36 @@ def test_a_deadline_that_passes_while_leases_are_read_is_not_moved_by_the_next_b
     assert len(world.beats()) == beats, "a dead incarnation does not beat"
     world.turn(worker, count=20)
     assert [lease.kind for lease in world.leases()] == [LeaseKind.HELLO, LeaseKind.HELLO]
+
+
+def test_claims_of_a_doubtful_round_do_not_begin_past_the_deadline() -> None:
+    world = World()
+    worker, executors = world.worker()
+    world.settle(worker)
+    world.cluster.faults.next_commit("t.worker.worker-1", CommitFate.UNANSWERED)
+    run_ids = world.fire(2)
+    worker.step()
+    world.clock.advance(15 * US_PER_S)
+    worker.step()
+    assert world.started() == sorted(run_ids), "it landed, or this proves nothing"
+    assert executors.submitted == []
+    assert executors.forgotten_count == 1
+
+
+def test_the_deadline_is_seen_while_no_producer_can_be_opened() -> None:
+    world = World()
+    worker, executors = world.worker()
+    world.fire(1)
+    world.settle(worker)
+    world.cluster.faults.next_commit("t.worker.worker-1", CommitFate.UNANSWERED)
+    world.fire(1)
+
+    def no_init(_: str, operation: str) -> None:
+        if operation == "init":
+            raise BackendDown("kafka", "no answer")
+
+    world.cluster.faults.on_call = no_init
+    world.turn(worker, count=200, us=50_000)  # 10 s
+    assert executors.forgotten_count == 0
+    world.turn(worker, count=60, us=50_000)  # 13 s
+    assert executors.forgotten_count == 1
