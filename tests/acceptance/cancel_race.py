@@ -1,9 +1,11 @@
 """5,000 cancels around claims and completions, with worker kills: one winner each, as the log says; none stuck.
 
 Half of the cancels are aimed at the claim of their run, half at its completion (how long a handler takes follows from
-its run id); workers are killed and restarted all the while. At rest: every run has one final status; a cancel that was
-accepted before the claim, or answered by the open attempt, made the run CANCELLED, and no record of its handler is
-visible; where the success stands first in the log, the run SUCCEEDED.
+its run id; every fourth job's is over at once, so that its records wait to go out while the cancel is on its way).
+Workers are killed and restarted all the while. At rest: every cancel that was sent stands in the log, and was told to
+control first; every run has one final status; a cancel that was accepted before the claim, or answered by the open
+attempt, made the run CANCELLED, and no record of its handler is visible; where the success stands first in the log,
+the run SUCCEEDED.
 """
 
 from __future__ import annotations
@@ -14,17 +16,23 @@ from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
 
+from tests.acceptance import dumps
 from tests.acceptance.at_rest import judge_rest
 from tests.acceptance.calling_app import duration_s
 from tests.acceptance.kills import Kill, Life
 from tests.acceptance.scene import Scene, scene
+from tests.oracle import orders, rest
 from tests.oracle import owed as judge
-from tests.oracle import rest
+from tests.oracle.chronicle import Chronicle
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import CommandKind, Every, JobSpec, Tier
 
+_JOB = "acme:race-"
 _EVERY_S = 2
 _LONGEST_S = 2.0
+_INSTANT = 4
+"""The handler of every fourth job emits and is over: only the control barrier keeps its records back."""
+
 _GRACE_S = 0.3
 """From asking a handler to forcing it: half of them heed, the others are forced."""
 
@@ -80,29 +88,54 @@ def main(short: bool = False, seed: int | None = None) -> None:
         played.evidence.figure("kills", len(kills), **Counter(kill.instance for kill in kills))
         torn = [(run_id, attempt) for run_id, attempt, _ in chronicle.ignored["STARTED"]]
         outcomes = judge_rest(played, chronicle, torn=torn)
-        complaints, counts = rest.cancels(chronicle, [aim.run_id for aim in aims])
-        played.evidence.figure("cancels", len(aims), **counts)
-        late = Counter(kind for kind, told in chronicle.ignored.items() for _, _, was in told if was == "CANCELLED")
-        played.evidence.figure("events after a final cancel, counted and ignored", sum(late.values()), **late)
-        played.evidence.none_of(complaints, "complaints about cancels")
-        for side in _SIDES:
-            played.evidence.demand(counts[side] > 0, f"no cancel came {side}")
+        _judge_cancels(played, chronicle, aims, must_cross=not short)
         played.evidence.demand(outcomes["LOST"] > 0, "no kill hit a claimed run")
+
+
+def _judge_cancels(played: Scene, chronicle: Chronicle, aims: list[Aim], *, must_cross: bool) -> None:
+    """None was lost on its way, each has one winner, and all sides of the race were seen."""
+    evidence, names, bootstrap = played.evidence, played.stack.names, played.stack.bootstrap
+    commands, control = dumps.dump(bootstrap, names.commands), dumps.dump(bootstrap, names.control)
+    complaints, passed_on = orders.check(commands, played.following.events, control)
+    evidence.figure("cancels passed on", passed_on["CANCEL_REQUESTED"])
+    evidence.none_of(complaints, "complaints about how cancels were passed on")
+    complaints, counts = rest.cancels(chronicle, [aim.run_id for aim in aims])
+    evidence.figure("cancels", len(aims), **counts)
+    evidence.none_of(complaints, "complaints about cancels")
+    for side in _SIDES:
+        evidence.demand(counts[side] > 0, f"no cancel came {side}")
+    late = Counter(kind for kind, told in chronicle.ignored.items() for _, _, was in told if was == "CANCELLED")
+    evidence.figure("events after a final cancel, counted and ignored", sum(late.values()), **late)
+    crossed = [run_id for run_id, _, was in chronicle.ignored["STARTED"] if was == "CANCELLED"]
+    instant = sum(_is_instant(run_id.partition("@")[0]) for run_id in crossed)
+    evidence.figure("claims that crossed a cancel", len(crossed), of_handlers_that_were_over_at_once=instant)
+    if must_cross:
+        evidence.demand(bool(crossed), "no claim crossed a cancel")
 
 
 def _jobs(size: Size, dice: Random) -> dict[str, JobSpec]:
     """Their fires are known beforehand, and so are their runs' ids."""
     begin = (time.time_ns() // 1_000 // US_PER_S + _LEAD_S) * US_PER_S
-    payloads = [f'{{"longest_s": {_LONGEST_S}, "emits": 2, "heeds": {heeds}}}'.encode() for heeds in ("true", "false")]
     return {
-        f"acme:race-{number}": JobSpec(
+        f"{_JOB}{number}": JobSpec(
             "calls.sync" if number % 6 == 0 else "calls.async",
             Every(_EVERY_S * US_PER_S, begin + dice.randrange(_EVERY_S * US_PER_S)),
             Tier(number % 3),
-            payload=payloads[number % 2],
+            payload=_payload(number),
         )
         for number in range(size.jobs)
     }
+
+
+def _payload(number: int) -> bytes:
+    if _is_instant(f"{_JOB}{number}"):
+        return b'{"emits": 2, "calls": false}'
+    heeds = "true" if number % 2 == 0 else "false"
+    return f'{{"longest_s": {_LONGEST_S}, "emits": 2, "heeds": {heeds}}}'.encode()
+
+
+def _is_instant(job_id: str) -> bool:
+    return int(job_id.removeprefix(_JOB)) % _INSTANT == 1
 
 
 def _aims(jobs: dict[str, JobSpec], size: Size, dice: Random) -> list[Aim]:
@@ -115,7 +148,8 @@ def _aims(jobs: dict[str, JobSpec], size: Size, dice: Random) -> list[Aim]:
         if dice.random() < 0.5:
             continue
         run_id = judge.run_id(job_id, fire_at)
-        after_s = dice.uniform(-0.1, 0.2) if dice.random() < 0.5 else duration_s(run_id, 1, _LONGEST_S)
+        longest_s = 0.0 if _is_instant(job_id) else _LONGEST_S
+        after_s = dice.uniform(-0.1, 0.2) if dice.random() < 0.5 else duration_s(run_id, 1, longest_s)
         aims.append(Aim(fire_at / US_PER_S + after_s + dice.uniform(-0.05, 0.15), job_id, run_id))
     return sorted(aims)
 

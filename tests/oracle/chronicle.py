@@ -9,7 +9,7 @@ import collections
 import typing
 
 from .records import decode
-from .runs import FINAL, OUTCOMES, step
+from .runs import FINAL, OUTCOMES, is_open, step
 
 
 class Claim(typing.NamedTuple):
@@ -31,6 +31,15 @@ class End(typing.NamedTuple):
     error_class: str
     emitted: int
     retry_after_us: int = 0
+
+
+class Cancel(typing.NamedTuple):
+    """A CANCEL_REQUESTED, and how its run stood there. ``status``: None where nothing of the run stood before it."""
+
+    offset: int
+    accepted: bool
+    status: str | None
+    attempt_open: bool
 
 
 class Chronicle:
@@ -62,10 +71,11 @@ class Chronicle:
         kind, run_id = event["kind"], event["run_id"]
         before = self.runs.get(run_id)
         after = step(before, event, record["offset"])
+        if kind == "CANCEL_REQUESTED":
+            stood = (before["status"], is_open(before)) if before else (None, False)
+            self.cancels[run_id].append(Cancel(record["offset"], bool(after), *stood))
         if not after:
             self.ignored[kind].append((run_id, event["attempt"], before["status"] if before else None))
-            if kind == "CANCEL_REQUESTED":
-                self.cancels[run_id].append((record["offset"], False))
             return
         self.accepted_count += 1
         if before and before["status"] in FINAL and after["status"] != before["status"]:
@@ -90,8 +100,6 @@ class Chronicle:
             self.retries[key] = (event["retrying"] or {"due_at": 0, "delay_us": 0}) | {"stamp": stamp}
         elif kind in ("RUN_FAILED", "RUN_EXPIRED"):
             self.verdicts[run_id] = (kind, event["reason"])
-        elif kind == "CANCEL_REQUESTED":
-            self.cancels[run_id].append((record["offset"], True))
 
     @property
     def made(self):

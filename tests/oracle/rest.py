@@ -6,6 +6,7 @@ Input: a Chronicle and dumps of what must agree with it, each taken when nothing
 import collections
 
 from .records import decode
+from .runs import FINAL
 
 
 def conservation(chronicle):
@@ -51,22 +52,18 @@ def cancels(chronicle, asked):
     """(complaints, counts) of cancels: who won each, as the log says. ``asked``: run ids that a cancel was sent for."""
     complaints, counts = [], collections.Counter()
     for run_id in asked:
-        run = chronicle.runs.get(run_id)
         said = chronicle.cancels.get(run_id, [])
+        accepted = [cancel for cancel in said if cancel.accepted]
+        if not said:
+            complaints.append(f"{run_id}: a cancel was sent, and none stands in the log")
+            continue
+        if len(accepted) > 1:
+            complaints.append(f"{run_id}: {len(accepted)} cancels were accepted")
+        run = chronicle.runs.get(run_id)
         if run is None:
             counts["of a run that never was"] += 1
             continue
-        accepted = [offset for offset, is_accepted in said if is_accepted]
-        if len(accepted) > 1:
-            complaints.append(f"{run_id}: {len(accepted)} cancels were accepted")
-        if not said:
-            counts["before the run was decided"] += 1
-        elif not accepted:
-            counts["after the end"] += 1
-        elif (run_id, 1) not in chronicle.claims:
-            counts["before the claim"] += 1
-        else:
-            counts[f"of a claimed run, which ended {run['status']}"] += 1
+        counts[_moment(accepted[0] if accepted else said[0], run)] += 1
         if accepted and run["status"] == "FAILED":
             complaints.append(f"{run_id}: cancelled, and FAILED")
         if run["status"] == "CANCELLED" and not accepted:
@@ -74,3 +71,14 @@ def cancels(chronicle, asked):
     unasked = (run_id for run_id, run in chronicle.runs.items() if run["status"] == "CANCELLED")
     complaints += [f"{run_id}: CANCELLED, and nobody asked" for run_id in unasked if run_id not in chronicle.cancels]
     return complaints, counts
+
+
+def _moment(cancel, run):
+    """Where in its run's story a cancel stands, by the order of the log."""
+    if cancel.status is None:
+        return "before the run was decided"
+    if cancel.status in FINAL:
+        return "after the end"
+    if cancel.attempt_open:
+        return f"of a claimed run, which ended {run['status']}"
+    return "before the claim" if cancel.status == "PENDING" else "between two attempts"

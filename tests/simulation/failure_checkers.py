@@ -67,7 +67,8 @@ def cancels_have_one_winner(dumps: Dumps, counts: Counts) -> list[str]:
     complaints, found = orders.check(dumps.commands, dumps.events, dumps.control, dumps.rules)
     counts.update(found)
     chronicle = Chronicle(dumps.events)
-    asked = {str(decode(record["value"])[1]["run_id"]) for record in dumps.control}
+    told = [decode(record["value"])[1] for record in dumps.control]
+    asked = {str(each["run_id"]) for each in told if each["kind"] == "CANCEL_REQUESTED"}
     won, found = rest.cancels(chronicle, sorted(asked))
     counts.update({f"cancel {name}": count for name, count in found.items()})
     return [f"I13 {complaint}" for complaint in complaints + won]

@@ -272,9 +272,48 @@ def test_the_log_says_who_won_a_cancel() -> None:
     log.pending(OTHER)
     log.ended(EventKind.ATTEMPT_SUCCEEDED, log.started(run_id=OTHER), run_id=OTHER)
     log.say(EventKind.CANCEL_REQUESTED, OTHER)
-    complaints, counts = rest.cancels(log.chronicle(), [RUN, OTHER, "acme:invoice@20261121T110000Z"])
+    never = "acme:invoice@20261121T110000Z"
+    log.say(EventKind.CANCEL_REQUESTED, never)
+    complaints, counts = rest.cancels(log.chronicle(), [RUN, OTHER, never])
     assert complaints == []
     assert counts == {"before the claim": 1, "after the end": 1, "of a run that never was": 1}
+
+
+def test_a_cancel_that_nobody_passed_on_is_told() -> None:
+    log = Log()
+    log.pending()
+    log.ended(EventKind.ATTEMPT_SUCCEEDED, log.started())
+    complaints, counts = rest.cancels(log.chronicle(), [RUN])
+    assert complaints == [f"{RUN}: a cancel was sent, and none stands in the log"]
+    assert not counts
+
+
+def test_a_cancel_counts_by_how_its_run_stood_there() -> None:
+    log = Log()
+    log.say(EventKind.CANCEL_REQUESTED)
+    log.pending()
+    log.ended(EventKind.ATTEMPT_SUCCEEDED, log.started())
+    log.pending(OTHER)
+    token = log.started(run_id=OTHER)
+    log.say(EventKind.CANCEL_REQUESTED, OTHER)
+    log.ended(EventKind.ATTEMPT_SUCCEEDED, token, run_id=OTHER)
+    between = lost_and_cancelled(log)
+    complaints, counts = rest.cancels(log.chronicle(), [RUN, OTHER, between])
+    assert complaints == []
+    assert counts == {
+        "before the run was decided": 1,
+        "of a claimed run, which ended SUCCEEDED": 1,
+        "between two attempts": 1,
+    }
+
+
+def lost_and_cancelled(log: Log) -> str:
+    """A run that was cancelled while its second attempt was still to come."""
+    run_id = "acme:invoice@20261121T120000Z"
+    log.pending(run_id)
+    log.ended(EventKind.ATTEMPT_LOST, log.started(run_id=run_id), run_id=run_id, error="lost")
+    log.say(EventKind.CANCEL_REQUESTED, run_id)
+    return run_id
 
 
 def test_a_cancelled_run_that_nobody_cancelled_is_told() -> None:
