@@ -72,7 +72,10 @@ def policy_to_json(policy: FailurePolicy) -> str:
 
 
 def policy_from_json(stored: str) -> FailurePolicy:
-    """The policy of a stored form. Trusted input: nothing is checked; keys of a later release are dropped."""
+    """The policy of a stored form. Trusted input: nothing is checked.
+
+    Keys of a later release are dropped, and so is a backoff of one: a job waits otherwise then, and no router stops.
+    """
     return DEFAULT if not stored else _from_json(stored)
 
 
@@ -88,7 +91,8 @@ def _stored(value: Any, default: Any) -> dict[str, Any]:
 def _from_json(stored: str) -> FailurePolicy:
     parts = _known(FailurePolicy, orjson.loads(stored))
     if "backoff" in parts:
-        parts["backoff"] = Backoff(parts["backoff"])
+        word = parts.pop("backoff")
+        parts |= {"backoff": Backoff(word)} if word in set(Backoff) else {}
     if "by_class" in parts:
         parts["by_class"] = tuple(ClassRule(**_known(ClassRule, rule)) for rule in parts["by_class"])
     return FailurePolicy(**parts)
