@@ -1,8 +1,8 @@
 """Work records, read back from where STARTED found them: many at once, in offset order.
 
 One reader is kept for all reads, and holds nothing between them: making one costs ten milliseconds of processor, each
-time. How it fails: a record that retention has removed, or a topic that is gone, is left out; a broker that does not
-answer raises BackendDown, and the next read begins with a new reader.
+time. How it fails: a record that retention has removed, or a topic that is gone or was made anew, is left out; a broker
+that does not answer raises BackendDown, and the next read begins with a new reader.
 """
 
 from __future__ import annotations
@@ -76,12 +76,15 @@ def work_in(source: SourceRecord, run_id: str) -> WorkRecord | None:
 
 
 def _still_kept(log: Log, place: TopicPartition, offsets: list[int]) -> list[int]:
-    """The offsets that retention has left, in order and each once."""
+    """The offsets that can be there, in order and each once: what retention has left of a topic as long as it is now.
+
+    One that lies beyond the end speaks of a topic that was made anew; to wait for it would stop every round of ours.
+    """
     try:
-        low = log.low_watermark(place)
+        low, end = log.low_watermark(place), log.high_watermark(place)
     except NotFound:
         return []
-    return sorted({offset for offset in offsets if offset >= low})
+    return sorted({offset for offset in offsets if low <= offset < end})
 
 
 def _stretches(offsets: list[int]) -> Iterator[list[int]]:

@@ -265,3 +265,15 @@ def test_a_thousand_failures_of_one_round_find_each_its_own_work() -> None:
     runs = [world.failed(f"acme:job-{number % 30}") for number in range(1_000)]
     world.turn(world.router())
     assert _attempts(world) == {(run_id, 2): 1 for run_id in runs}
+
+
+def test_a_work_place_beyond_the_end_of_its_topic_stops_nobody() -> None:
+    """Given a topic that was made anew: the claim names an offset that is not there yet."""
+    world = World()
+    run_id, _ = world.pending()
+    token = world.started(run_id, Started(TIER, 0, 5_000))
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    other = world.failed()
+    world.turn(world.router())
+    assert world.verdicts() == {run_id: 1, other: 1}
+    assert {letter.run_id: letter.reason for letter in world.letters()}[run_id] == "work-record-gone"
