@@ -110,6 +110,8 @@ class Shard(Followed[Note]):
         """Fold one event. A shard must be made live before its first event at or above ``act_from``."""
         run = self.fold.open.get(event.run_id)
         verdict = self.fold.apply(event, offset)
+        if event.kind is _SKIPPED:  # of a range, which may end other runs that were HELD, whatever its first one was
+            self.kept.all_ended_but(self.fold.open)
         if not verdict.accepted:
             if self.live:
                 wanted.ignored[verdict.reason] += 1
@@ -126,8 +128,6 @@ class Shard(Followed[Note]):
         if run.state.final:
             self.kept.ended(event.run_id)
             self.deadlines.forget(event.run_id)
-        if kind is _SKIPPED:  # of a range, which may have ended other runs that were HELD
-            self.kept.all_ended_but(self.fold.open)
 
     def go_live(self) -> None:
         """The fold has reached the offset from which we act. Say what the backlog of a first start wants."""

@@ -7,13 +7,14 @@ import pytest
 from waterclock.log.memory import CommitFate
 from waterclock.log.port import Isolation, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.events import Ended, EventKind, OpenRunState
+from waterclock.model.events import Ended, EventKind, OpenRunState, Skipped
 from waterclock.model.failure_policy import FailurePolicy, policy_to_json
 from waterclock.model.fold import Fold, parse_fold_from
-from waterclock.model.ids import US_PER_S
+from waterclock.model.ids import US_PER_S, make_run_id
+from waterclock.model.job import Tier
 from waterclock.wire.codec import decode_open_run
 
-from .router_world import NAMES, OTHER, World
+from .router_world import JOB, NAMES, OTHER, World
 
 BEHIND = 20
 
@@ -151,3 +152,18 @@ def test_an_expiry_that_came_behind_a_claim_decides_nothing_at_a_take_over_eithe
     group.commit({place: committed._replace(metadata=f"fold-from={refused_at}")})
     world.turn(second := world.router(kept_behind=BEHIND))
     assert second._shards[0].fold.state(run_id) == before
+
+
+def test_a_skip_over_kept_runs_that_were_held_leaves_their_tombstones() -> None:
+    """Given a SKIPPED of a range whose first fire nobody knows, over another that is held and kept."""
+    world = World()
+    start = world.clock.now()
+    run_id = make_run_id(JOB, start + US_PER_S)
+    world.event(EventKind.HELD, run_id, reason="overlap")
+    pass_by(world, 20)
+    world.turn(router := world.router(kept_behind=BEHIND))
+    assert list(kept(world)) == [run_id]
+    skipped = Skipped(1, start, start + 2 * US_PER_S, 3, Tier.HIGH, start + 2 * US_PER_S)
+    world.event(EventKind.SKIPPED, make_run_id(JOB, start), reason="misfire", detail=skipped)
+    world.turn(router)
+    assert not kept(world)
