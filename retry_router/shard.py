@@ -37,11 +37,15 @@ _SKIPPED = EventKind.SKIPPED
 
 
 class Undecided(NamedTuple):
-    """A run that waits for its verdict: its last attempt ended, not well."""
+    """A run that waits for its verdict: its last attempt ended, not well.
+
+    ``asked_before``: it has been asked for already, and may be on its way (the reconciler).
+    """
 
     run_id: str
     state: RunState
     trail: Trail
+    asked_before: bool = False
 
 
 class GivenUp(NamedTuple):
@@ -100,7 +104,8 @@ class Shard(Followed[Note]):
         self.expires_from = start.act_from
         """Nothing is expired before the log was read to here: a predecessor may have done so, further on."""
         self._settles_backlog = start.is_first
-        self._undecided: dict[str, None] = {}
+        self._undecided: dict[str, bool] = {}
+        # By run: whether its verdict has been asked for before.
         for run_id, run in fold.open.items():  # what the state topic kept
             self.deadlines.note(run_id, run)
             if run.state.attempt_open:
@@ -135,16 +140,16 @@ class Shard(Followed[Note]):
         self.attempts.suspect_all()
         if self._settles_backlog:
             self._settles_backlog = False
-            self._undecided.update((run_id, None) for run_id, run in self.fold.open.items() if run.state.undecided)
+            self._undecided.update((run_id, False) for run_id, run in self.fold.open.items() if run.state.undecided)
 
     def take_undecided(self) -> list[Undecided]:
         """The runs that wait for a verdict, by what was read up to now: not those that were cancelled meanwhile."""
         if not self._undecided:
             return []
-        open_runs = ((run_id, self.fold.open.get(run_id)) for run_id in self._undecided)
+        open_runs = ((run_id, self.fold.open.get(run_id), before) for run_id, before in self._undecided.items())
         found = [
-            Undecided(run_id, run.state, trail_of(run.note))
-            for run_id, run in open_runs
+            Undecided(run_id, run.state, trail_of(run.note), before)
+            for run_id, run, before in open_runs
             if run is not None and run.state.undecided
         ]
         self._undecided.clear()
@@ -152,7 +157,7 @@ class Shard(Followed[Note]):
 
     def ask_again(self, run_id: str) -> None:
         """This run's verdict has not come (the reconciler)."""
-        self._undecided[run_id] = None
+        self._undecided[run_id] = True
 
     def to_commit(self) -> Committed | None:
         """As of any partition that is followed, with the count of repairs; also where nothing but that has changed."""
@@ -180,7 +185,7 @@ class Shard(Followed[Note]):
             self.attempts.ended(event.worker, event.run_id)
             run.note = failed(run.note, event)
             if self.live and run.state.undecided:
-                self._undecided[event.run_id] = None
+                self._undecided[event.run_id] = False
         elif kind in _GIVEN_UP:
             if self.live:
                 wanted.given_up.append(GivenUp(event, run.state.attempt, trail_of(run.note)))

@@ -2,9 +2,10 @@
 
 The job's policy stands in the work record of the attempt that ended, so these are read back first, many at once; then
 each run is decided by the pure ``decide.py``. What must hold: all that a verdict asks for leaves in the round in which
-the verdict leaves, so that there is no RETRYING without work, and no work without RETRYING. How it fails: work that is
-gone from its topic ends the run with that reason; a broker that does not answer raises BackendDown, and nothing is
-decided.
+the verdict leaves, so that there is no RETRYING without work, and no work without RETRYING; work that may be there
+twice is marked for verification: what waits with the dispatcher, and what a repeated verdict asks for. How it fails:
+work that is gone from its topic ends the run with that reason; a broker that does not answer raises BackendDown, and
+nothing is decided.
 """
 
 from __future__ import annotations
@@ -62,7 +63,10 @@ class Verdicts:
         if isinstance(verdict, Never):
             return [self._given_up(run, verdict.reason, now)]
         following = work._replace(attempt=run.state.attempt + 1, verify_from=-1, verify_state="")
-        return [self._retrying(run, verdict, now), self._work(run, following, source, verdict, now, known_to)]
+        if run.asked_before or verdict.delay_us > LADDER_US_MAX:
+            partition = partition_of(work.job_id, self._log.partitions(self._names.run_events))
+            following = following._replace(verify_from=known_to[partition], verify_state=state_to_text(run.state))
+        return [self._retrying(run, verdict, now), self._work(following, source, verdict, now)]
 
     def _given_up(self, run: Undecided, reason: str, now: Instant) -> Outgoing:
         job_id = job_of_run(run.run_id)
@@ -74,20 +78,10 @@ class Verdicts:
         detail = Retrying(again.due_at, again.delay_us)
         return event_message(self._names, RunEvent(EventKind.RETRYING, job_id, run.run_id, now, attempt, detail=detail))
 
-    def _work(
-        self,
-        run: Undecided,
-        work: WorkRecord,
-        source: SourceRecord,
-        again: Again,
-        now: Instant,
-        known_to: Mapping[int, int],
-    ) -> Outgoing:
+    def _work(self, work: WorkRecord, source: SourceRecord, again: Again, now: Instant) -> Outgoing:
         """The next attempt's work: on its tier, on a rung, or with the dispatcher."""
         if again.delay_us > LADDER_US_MAX:
-            partition = partition_of(work.job_id, self._log.partitions(self._names.run_events))
-            marked = work._replace(verify_from=known_to[partition], verify_state=state_to_text(run.state))
-            return self._deferred(marked, again, now)
+            return self._deferred(work, again, now)
         record = self._record(work, source)
         return onward(self._names, record.topic, record, again.due_at, now)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from waterclock.retry_router.loop import RetryRouter
 
-from waterclock.log.port import Committed, TopicPartition
+from waterclock.log.memory import MemoryLog
+from waterclock.log.port import Committed, Outgoing, TopicPartition
 from waterclock.model.events import EventKind, Started, WorkRecord
 from waterclock.model.failure_policy import FailurePolicy, policy_to_json
 from waterclock.model.fold import parse_repairs
@@ -170,3 +171,27 @@ def test_a_worker_that_nobody_knows_is_found_fenced_and_its_attempt_lost() -> No
         world.clock.advance(200_000)
     assert world.fenced().count("w-forgotten") == 1
     assert [event.run_id for event in world.events(EventKind.ATTEMPT_LOST)] == [run_id]
+
+
+def test_a_verdict_that_is_asked_for_again_marks_its_work() -> None:
+    """Given a verdict that stands in the log and cannot be read yet: somebody's open transaction is before it."""
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(delays_us=(0,), jitter=False))
+    run_id, token = world.claimed()
+    world.turn(router := world.router())
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    other = MemoryLog(world.cluster, "other", transaction_timeout_s=1e6).producer("somebody")
+    other.init(1.0)
+    other.begin()
+    other.append(Outgoing(NAMES.run_events, b"acme:nightly", b"x"))
+    wait(world, router, 80)
+    other.abort(1.0)
+    wait(world, router, 5)
+    first, again, *more = work(world)[1:]
+    assert (first.attempt, first.verify_from) == (2, -1)
+    for each in (again, *more):
+        assert (each.run_id, each.attempt) == (run_id, 2)
+        assert each.verify_from > 0
+        state = state_from_text(each.verify_state)
+        assert state is not None
+        assert (state.attempt, state.undecided) == (1, True)
