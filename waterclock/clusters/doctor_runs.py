@@ -1,13 +1,14 @@
 """Runs that should move and do not, and what the reconciler had to repair. Reads topics, writes nothing.
 
 Judged from the log as the retry router last left it: its committed positions, its state topic, and the events since.
-What must hold: nothing is called stuck that is merely young; at most ``EVENTS_MAX`` events of a partition are read, and
-what began before those and is not kept is not seen. How it fails: a backend that does not answer is a warning.
+What must hold: nothing is called stuck that is merely young, has ended, or waits for its time; at most ``EVENTS_MAX``
+events of a partition are read, and what began before those and is not kept is not seen. How it fails: a backend that
+does not answer is a warning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from waterclock.clock import Clock
@@ -21,18 +22,22 @@ from waterclock.model.known_state import state_from_text
 from waterclock.model.leases import Standing, after, is_dead
 from waterclock.model.reduce import RunState
 from waterclock.wire.codec import decode_event, decode_lease, decode_open_run
-from waterclock.wire.names import Names
+from waterclock.wire.names import RUNGS, Names
 
 from .finding import Finding, State, ok, unless
 
 EVENTS_MAX = 200_000
 OLD_US = 60 * US_PER_S
 _NAMED = 3
+_HOP_MARGIN_US = US_PER_S
 _ROUTER = "retry-router"
 
 
 class Seen(NamedTuple):
-    """An open run: where its work can be claimed ("": not known), and since when it is as it is."""
+    """An open run: where its work can be claimed ("": not known), and since when it is as it is.
+
+    ``since`` of one that waits for its next attempt: when that is due.
+    """
 
     run_id: str
     state: RunState
@@ -41,15 +46,15 @@ class Seen(NamedTuple):
     since: Instant
 
 
-def examine(log: Log, names: Names, clock: Clock) -> Iterator[Finding]:
-    """Every finding about runs; nothing where the topics are missing."""
+def examine(log: Log, names: Names, clock: Clock, generation: int) -> Iterator[Finding]:
+    """Every finding about runs; nothing where the topics are missing. ``generation``: that of the topics."""
     try:
         committed = log.group_positions(names.group(_ROUTER))
         yield judge_repairs(sum(parse_repairs(at.metadata) for at in committed.values()))
         seen = [
             run
             for number in range(log.partitions(names.run_events))
-            for run in _open_runs(log, names, number, committed.get(TopicPartition(names.run_events, number)))
+            for run in _open_runs(log, names, TopicPartition(names.run_events, number), committed, generation)
         ]
         old = [run for run in seen if clock.now() - run.since > OLD_US]
         yield judge_waiting([run for run in old if _is_orphan(log, names, run)])
@@ -93,22 +98,35 @@ def _is_orphan(log: Log, names: Names, run: Seen) -> bool:
         return False
     place = TopicPartition(run.tier, run.partition)
     taken_to = log.group_positions(names.worker_group_of(run.tier)).get(place)
-    return taken_to is not None and taken_to.offset >= log.high_watermark(place)
+    is_gone = taken_to is not None and taken_to.offset >= log.high_watermark(place)
+    return is_gone and not (run.state.status is RunStatus.RETRYING and _may_be_on_ladder(log, names, run))
 
 
-def _open_runs(log: Log, names: Names, partition: int, committed: Committed | None) -> Iterator[Seen]:
+def _may_be_on_ladder(log: Log, names: Names, run: Seen) -> bool:
+    """Whether a delay topic holds something, not moved on yet, that was placed there before the attempt was due."""
+    for rung in RUNGS:
+        place = TopicPartition(names.delay(rung), run.partition)
+        placed_to = log.offset_at(place, run.since + _HOP_MARGIN_US)
+        at = log.group_positions(f"{names.group('retry-ladder')}.{rung}").get(place)
+        if placed_to > log.low_watermark(place) and (at is None or at.offset < placed_to):
+            return True
+    return False
+
+
+def _open_runs(
+    log: Log, names: Names, place: TopicPartition, positions: Mapping[TopicPartition, Committed], generation: int
+) -> Iterator[Seen]:
     """What is open in a partition, by what the router kept and by the events since."""
-    place = TopicPartition(names.run_events, partition)
-    end = log.high_watermark(place)
-    fold: Fold[tuple[str, Instant]] = Fold(open_max=EVENTS_MAX)
+    end, committed = log.high_watermark(place), positions.get(place)
+    fold: Fold[tuple[str, Instant]] = Fold(generation=generation, open_max=EVENTS_MAX)
     known_from = None if committed is None else parse_fold_from(committed.metadata)
-    _restore(log, TopicPartition(names.state(_ROUTER), partition), fold)
+    _restore(log, TopicPartition(names.state(_ROUTER), place.partition), fold)
     start = max(log.low_watermark(place), end - EVENTS_MAX, known_from or 0)
     for record in read_range(log, Isolation.COMMITTED, place, start, end):
         _apply(fold, names, record)
     for run_id, run in fold.open.items():
         tier, since = run.note or ("", 0)
-        yield Seen(run_id, run.state, tier, partition, since)
+        yield Seen(run_id, run.state, tier, place.partition, since)
 
 
 def _apply(fold: Fold[tuple[str, Instant]], names: Names, record: Record) -> None:
@@ -144,7 +162,8 @@ def _restore(log: Log, place: TopicPartition, fold: Fold[tuple[str, Instant]]) -
             continue
         state = state_from_text(run.state)
         if state is not None:
-            fold.restore(run.run_id, state, run.first_offset, ("" if run.work is None else run.work.topic, 0))
+            tier = "" if run.work is None else run.work.topic
+            fold.restore(run.run_id, state, run.first_offset, (tier, run.claimable_at))
 
 
 def _standings(log: Log, names: Names) -> dict[str, Standing]:

@@ -52,4 +52,4 @@ def _examined(settings: Settings, principal: str) -> Iterator[Finding]:
     if of_kafka[0].state is State.OK:
         with open_log(settings) as log:
             yield from doctor_clocks.examine(log, names_of(settings), clock)
-            yield from doctor_runs.examine(log, names_of(settings), clock)
+            yield from doctor_runs.examine(log, names_of(settings), clock, settings.generation)
