@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,10 +20,12 @@ _FOLDER = os.environ.get("STOP_FOLDER", "")
 _INSTANCE = os.environ.get("WATERCLOCK_INSTANCE", "")
 
 
-def in_a_handler(run_id: str, attempt: int) -> None:
-    """Stop here if it was ordered; a handler calls this."""
-    if _obeys("handler"):
+def in_a_handler(run_id: str, attempt: int) -> bool:
+    """Stop here if it was ordered; a handler calls this. True: it was, and somebody woke us."""
+    is_ordered = _obeys("handler")
+    if is_ordered:
         _stop("handler", [f"{run_id}/{attempt}"])
+    return is_ordered
 
 
 def before_a_commit(effects: Sequence[str]) -> bool:
@@ -49,4 +52,5 @@ def _stop(where: str, held: Sequence[str]) -> None:
     note = {"where": where, "held": list(held), "at": time.time_ns() // 1_000}
     with (Path(_FOLDER) / f"{_INSTANCE}.stopped.jsonl").open("a") as notes:
         notes.write(json.dumps(note) + "\n")
-    os.kill(os.getpid(), signal.SIGSTOP)
+    # To this thread: it stops here, and all others with it. A signal to the process may stop another thread first.
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)

@@ -1,9 +1,10 @@
 """50 workers stopped beyond their lease, ready to speak when they wake: nothing of theirs becomes visible.
 
-Each is stopped by SIGSTOP in mid-handler, its two records emitted and its call still to be made, or between produce and
-commit, with outcome and records in the log, uncommitted (>= 15 of these). Each sleeps until its lease is over and its
-runs are tried elsewhere, then wakes and goes on. At rest: every attempt that it held was LOST, no word of it stands
-committed, its records are seen by read_uncommitted alone, and the sink's receiver refuses its older fence.
+Each is stopped by SIGSTOP at the end of a handler, two records emitted and a call still to be made, or between produce
+and commit, with outcome and records in the log, uncommitted (>= 15 of these). Each sleeps until its lease is over and
+its runs are tried elsewhere, then wakes and goes on: outcome and records are ready at once, and the call goes out. At
+rest: every attempt that it held was LOST, no word of it stands committed, its records are seen by read_uncommitted
+alone, and the sink's receiver refuses its older fence: of half of them at least, a newer attempt had called before.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import json
 import os
 import signal
 import time
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -22,6 +22,7 @@ from tests.acceptance import dumps
 from tests.acceptance.at_rest import judge_rest
 from tests.acceptance.real_stack import RoleProcess
 from tests.acceptance.scene import OUTPUTS, Scene, scene
+from tests.oracle import calls
 from tests.oracle.chronicle import Chronicle
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Every, JobSpec, Tier
@@ -30,6 +31,12 @@ SHORT_FORM = False
 """The short form of ``conservation`` stops workers in both places too."""
 
 LEASE_S = 5.0
+LATE_PART = 0.5
+"""Of those stopped in a handler, so many at least sleep until a newer attempt has called."""
+
+_SLOTS = "100"
+"""So that those who are awake carry the load: in a backlog no newer attempt comes before the zombie wakes."""
+
 _EVERY_S = 2
 _WITHIN_S = 300.0
 _OUTCOMES = ("ATTEMPT_SUCCEEDED", "ATTEMPT_FAILED", "ATTEMPT_TIMED_OUT", "ATTEMPT_CANCELLED")
@@ -63,7 +70,11 @@ def main(short: bool = False, seed: int | None = None) -> None:
     with scene("zombies", seed, partitions=8) as played:
         folder = played.stack.folder / "stops"
         folder.mkdir()
-        settings = {"WATERCLOCK_WORKER__LEASE_TTL_S": str(LEASE_S), "STOP_FOLDER": str(folder)}
+        settings = {
+            "WATERCLOCK_WORKER__LEASE_TTL_S": str(LEASE_S),
+            "WATERCLOCK_WORKER__SLOTS": _SLOTS,
+            "STOP_FOLDER": str(folder),
+        }
         workers = [f"worker-{number}" for number in range(1, size.workers + 1)]
         played.start(dict.fromkeys(workers, settings), module="tests.acceptance.zombie_worker")
         played.define(_jobs(size, played.dice))
@@ -129,7 +140,7 @@ class _Sleeper:
             if is_stopped(self._role.pid):
                 self._stopped_at_s = now_s
                 # Long enough for the keeper, the verdict, the ladder and the next attempt's call.
-                self._wake_at_s = now_s + LEASE_S + self._dice.uniform(4.0, 8.0)
+                self._wake_at_s = now_s + LEASE_S + self._dice.uniform(5.0, 8.0)
         elif now_s >= self._wake_at_s:
             self.woken.append(time.time_ns() // 1_000)
             os.kill(self._role.pid, signal.SIGCONT)
@@ -210,17 +221,12 @@ def _judge_uncommitted(played: Scene, at_commit: list[Stop]) -> None:
 
 
 def _judge_sink(played: Scene, held: dict[tuple[str, int], Stop]) -> None:
-    """Calls of a zombie after it woke, where a newer attempt had called before: refused, each one."""
-    newest: dict[str, int] = defaultdict(int)
-    late, wrong = 0, []
-    for call in played.sink.lines():
-        key = (call["run_id"], call["attempt"])
-        stop = held.get(key)
-        if stop is not None and call["at"] >= stop.woken_at and newest[call["run_id"]] > call["token"]:
-            late += 1
-            if call["status"] != 409 or call["booked"]:
-                wrong.append(f"{key}: answered {call['status']}, effect {call['booked']}")
-        newest[call["run_id"]] = max(newest[call["run_id"]], call["token"])
-    played.evidence.figure("calls of a zombie after a newer attempt's", late)
-    played.evidence.demand(late > 0, "no zombie called after a newer attempt")
+    """Everybody who was stopped in a handler calls when it wakes: refused, where a newer attempt has called before."""
+    in_handler = {key: stop.woken_at for key, stop in held.items() if stop.where == "handler"}
+    wrong, counts = calls.zombies(played.sink.lines(), in_handler)
+    spoke, late = counts["after waking"], counts["after a newer attempt's"]
+    played.evidence.figure("calls of zombies", spoke, after_a_newer_attempt=late, stopped_in_handler=len(in_handler))
+    played.evidence.demand(spoke == len(in_handler), f"{spoke} of {len(in_handler)} zombies called when they woke")
+    bar = LATE_PART * len(in_handler)
+    played.evidence.demand(0 < late >= bar, f"{late} of {len(in_handler)} zombies called after a newer attempt")
     played.evidence.none_of(wrong, "calls under an older fence that were not refused")

@@ -44,3 +44,21 @@ def check(chronicle, ledger, *, torn=(), every_success_called=True):
             if run["status"] == "SUCCEEDED" and (run_id, run["attempt"]) not in calls
         ]
     return complaints, counts
+
+
+def zombies(ledger, woken):
+    """(complaints, counts): what zombies called after they woke; refused, where a newer attempt had called before.
+
+    ``woken``: {(run, attempt): when its worker was woken}, by the sink's clock.
+    """
+    complaints, counts, newest = [], collections.Counter(), collections.Counter()
+    for call in ledger:
+        key = (call["run_id"], call["attempt"])
+        if key in woken and call["at"] >= woken[key]:
+            counts["after waking"] += 1
+            if newest[call["run_id"]] > call["token"]:
+                counts["after a newer attempt's"] += 1
+                if call["status"] != 409 or call["booked"]:
+                    complaints.append(f"{key}: answered {call['status']}, effect {call['booked']}")
+        newest[call["run_id"]] = max(newest[call["run_id"]], call["token"])
+    return complaints, counts

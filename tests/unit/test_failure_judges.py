@@ -157,6 +157,20 @@ def test_a_claim_that_crossed_a_cancel_may_have_called() -> None:
     assert calls.check(lost_and_retried().chronicle(), ledger, torn=[(RUN, 3)])[0] == []
 
 
+def test_a_zombie_that_calls_after_a_newer_attempt_must_be_refused() -> None:
+    newer, late = call(2, SECOND) | {"at": 5 * S}, call(1, FIRST, booked=False, status=409) | {"at": 7 * S}
+    woken = {(RUN, 1): 6 * S}
+    complaints, counts = calls.zombies([newer, late], woken)
+    assert (complaints, counts) == ([], {"after waking": 1, "after a newer attempt's": 1})
+    for heard in ({"status": 200}, {"booked": True}):
+        assert len(calls.zombies([newer, late | heard], woken)[0]) == 1
+
+
+def test_a_call_before_it_was_stopped_is_not_a_zombies() -> None:
+    before = call(1, FIRST) | {"at": 2 * S}
+    assert calls.zombies([before, call(2, SECOND) | {"at": 5 * S}], {(RUN, 1): 6 * S})[1] == {}
+
+
 # Losses ---------------------------------------------------------------------------------------------------------------
 
 
