@@ -30,9 +30,9 @@ def _attempt(handler: str, number: int = 0, payload: bytes = b"") -> Attempt:
 
 
 class Bench:
-    def __init__(self) -> None:
+    def __init__(self, threads_max: int = 16) -> None:
         self.app = App()
-        self.executors = PythonExecutors(self.app.handlers, CLOCK, threads_max=16)
+        self.executors = PythonExecutors(self.app.handlers, CLOCK, threads_max=threads_max)
 
     def ends(self, count: int) -> list[EndedAttempt]:
         """Wait until so many have ended."""
@@ -324,3 +324,57 @@ def test_what_is_forgotten_is_cancelled_and_does_not_come_back(bench: Bench) -> 
     bench.executors.forget()
     assert cancelled.wait(BOUND_S)
     assert bench.run(lambda _: 1).result == b"1"
+
+
+@pytest.mark.parametrize("why", ["asked", "lease"])
+def test_a_handler_that_waits_for_a_thread_is_not_called_once_it_is_to_stop(why: str) -> None:
+    blocked, go_on, begun = threading.Event(), threading.Event(), []
+    bench = Bench(threads_max=1)
+
+    @bench.app.handler("block")
+    def block(ctx: Context) -> None:
+        blocked.set()
+        go_on.wait(BOUND_S)
+
+    @bench.app.handler("effect")
+    def effect(ctx: Context) -> None:
+        begun.append(ctx.run_id)
+
+    waiting = _attempt("effect", 1)
+    bench.executors.submit([_attempt("block"), waiting])
+    assert blocked.wait(BOUND_S)
+    if why == "asked":
+        bench.executors.ask([waiting])
+        bench.executors.force([waiting])
+    else:
+        bench.executors.allow_until(CLOCK.monotonic_s() - 1.0)
+    go_on.set()
+    ended = {end.attempt: end for end in bench.ends(2)}
+    assert begun == []
+    assert ended[waiting].outcome is Outcome.FAILED
+    assert ended[waiting].error_class == "AttemptStopped"
+    bench.executors.stop(2.0)
+
+
+def test_a_task_that_is_forced_before_its_first_step_comes_back(bench: Bench) -> None:
+    """Given a loop that a handler blocks, when what waits behind it is forced, then it ends, and was never called."""
+    blocked, go_on, begun = threading.Event(), threading.Event(), []
+
+    @bench.app.handler("block")
+    async def block(ctx: Context) -> None:
+        blocked.set()
+        go_on.wait(BOUND_S)
+
+    @bench.app.handler("effect")
+    async def effect(ctx: Context) -> None:
+        begun.append(ctx.run_id)
+
+    waiting = _attempt("effect", 1)
+    bench.executors.submit([_attempt("block")])
+    assert blocked.wait(BOUND_S)
+    bench.executors.submit([waiting])
+    bench.executors.ask([waiting])
+    bench.executors.force([waiting])
+    go_on.set()
+    assert waiting in {end.attempt for end in bench.ends(2)}
+    assert begun == []

@@ -134,7 +134,8 @@ class LoopThread:
     def _cancel_some(self, attempts: Sequence[Attempt]) -> None:
         for attempt in attempts:
             if task := self._tasks.get(attempt):
-                task.cancel()
+                # Behind its first step: a task that is cancelled before it never runs, and could not tell its end.
+                self._loop.call_soon(task.cancel)
 
     def _watch(self) -> None:
         with self._lease:

@@ -1,7 +1,8 @@
 """The executor of Python handlers: async ones on an event loop of its own, sync ones in threads.
 
 What must hold: the round thread is never inside user code and never waits for it; attempts are handed over, and their
-ends taken back, many at a time; whatever a handler does, its attempt ends once.
+ends taken back, many at a time; whatever a handler does, its attempt ends once; no handler is called for an attempt
+that was asked to stop, or whose lease ran out, while it waited for its thread or its turn.
 
 How it fails: a handler that blocks the event loop holds up the other async handlers; a sync handler cannot be stopped,
 only forgotten. Both then show as attempts whose lease ran out.
@@ -16,6 +17,7 @@ from typing import Any, TypeAlias
 
 from waterclock.app import Context, Handler
 from waterclock.clock import Clock
+from waterclock.model.errors import AttemptStopped
 
 from . import ending
 from .basket import Basket
@@ -120,6 +122,9 @@ class PythonExecutors:
 
     def _call(self, call: _Call) -> None:
         handler, attempt = call
+        if self._was_asked(attempt):
+            self._basket.put(_not_called(attempt))
+            return
         emissions = Emissions(self._outlet, attempt.work)
         entered(attempt)
         try:
@@ -138,6 +143,8 @@ class PythonExecutors:
     # -- on the event loop ----------------------------------------------------------------------------------------
 
     async def _serve(self, attempt: Attempt) -> EndedAttempt:
+        if self._was_asked(attempt):
+            return _not_called(attempt)
         handler = self._handlers[attempt.work.handler]
         emissions = Emissions(self._outlet, attempt.work)
         entered(attempt)
@@ -149,3 +156,7 @@ class PythonExecutors:
         finally:
             left(attempt)
         return ending.succeeded(attempt, value, emissions.close())
+
+
+def _not_called(attempt: Attempt) -> EndedAttempt:
+    return ending.failed(attempt, AttemptStopped("it was to stop before its handler began"))
