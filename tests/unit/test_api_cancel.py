@@ -122,6 +122,28 @@ def test_a_bulk_cancel_stops_at_its_cap_and_says_so(world: FailingWorld) -> None
     assert (told["matched"], told["requested"], told["is_whole"]) == (3, 3, False)
 
 
+def test_a_bulk_cancel_beyond_its_cap_goes_on_by_its_cursor(world: FailingWorld) -> None:
+    world.create(name="by-cursor")
+    made = [world.triggered("by-cursor") for _ in range(5)]
+    until(lambda: all(world.status_of(run_id) == "PENDING" for run_id in made))
+    body: dict[str, object] = {"job": "by-cursor", "cap": 2, "dry_run": True}
+    seen: list[str] = []
+    told = {"next_cursor": ""}
+    while told["next_cursor"] is not None:
+        told = world.client.post(f"{API}/runs/cancel", json={**body, "cursor": told["next_cursor"]}).json()
+        seen += told["run_ids"]
+    assert sorted(seen) == sorted(made)
+
+
+@pytest.mark.parametrize("cursor", ["x", "0|other:job||0", "0|default:another||0", "9|default:by|" + "9" * 30 + "|0"])
+def test_a_cursor_reaches_no_other_tenants_runs_and_no_other_jobs(world: FailingWorld, cursor: str) -> None:
+    answer = world.client.post(f"{API}/runs/cancel", json={"job": "by", "cursor": cursor})
+    assert problem(answer, 422, "invalid")["errors"][0]["pointer"] == "/cursor"
+    if "default" not in cursor:
+        answer = world.client.post(f"{API}/runs/cancel", json={"status": ["pending"], "cursor": cursor})
+        problem(answer, 422, "invalid")
+
+
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [

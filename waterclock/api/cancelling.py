@@ -22,7 +22,7 @@ from waterclock.model.events import FINAL, RunStatus
 from waterclock.model.ids import RunId, make_run_id
 from waterclock.model.job import CommandKind
 from waterclock.model.time_text import parse_duration
-from waterclock.store.open_runs import OPEN, OpenRuns, open_runs
+from waterclock.store.open_runs import OPEN, OpenRuns, open_runs, parse_place
 from waterclock.store.port import RunRow
 
 from . import shapes, views, wanting
@@ -39,7 +39,7 @@ from .shapes import Answers
 
 _LOOKS = 8
 _LOOK_AGAIN_S = 0.125
-_KEYS = ("job", "run_ids", "status", "older_than", "dry_run", "cap", "rate_per_s", "note")
+_KEYS = ("job", "run_ids", "status", "older_than", "dry_run", "cap", "rate_per_s", "note", "cursor")
 
 routes = APIRouter(tags=["runs"])
 
@@ -63,6 +63,7 @@ class CancelManyBody(BaseModel):
     cap: int = Field(wanting.CAP, ge=1, le=wanting.CAP_MAX)
     rate_per_s: float = Field(wanting.RATE_PER_S, ge=0.1, le=wanting.RATE_MAX)
     note: str = Field("", max_length=wanting.NOTE_MAX)
+    cursor: str = Field("", description="`next_cursor` of the answer before")
 
 
 class Cancelled(BaseModel):
@@ -81,8 +82,9 @@ class CancelledMany(BaseModel):
     by_status: dict[str, int]
     requested: int = Field(description="Cancels that the log has taken")
     refused: int
-    left: int = Field(description="Matched and not reached in time: ask again")
-    is_whole: bool = Field(description="Nothing was left out by a bound; else ask again for more")
+    left: int = Field(description="Matched and not reached in time: the same body again goes on with them")
+    is_whole: bool = Field(description="Nothing was left out by a bound; else go on with `next_cursor`")
+    next_cursor: str | None = Field(description="The same body with it as `cursor` goes on, also if none was found yet")
     run_ids: list[str]
 
 
@@ -112,6 +114,7 @@ async def cancel_many(request: Request, services: Held, caller: Writer) -> Respo
             "refused": 0,
             "left": 0 if dry_run else len(found.rows),
             "is_whole": found.is_whole,
+            "next_cursor": str(found.next_at) if found.next_at else None,
             "run_ids": [_run_id(row) for row in found.rows],
         }
         if not dry_run:
@@ -119,6 +122,8 @@ async def cancel_many(request: Request, services: Held, caller: Writer) -> Respo
             answers = (await send_paced(services, commands, rate_per_s)).answers
             refused = sum(answer is not None and is_refused(answer) for answer in answers)
             told |= {"requested": len(answers) - refused, "refused": refused, "left": len(commands) - len(answers)}
+            if told["left"]:
+                told["next_cursor"] = wanting.text(document, "cursor") or None
         return views.reply(200, told)
 
     return await once(services, caller, request, document, act)
@@ -185,7 +190,9 @@ async def _matching(services: Services, caller: Caller, document: Mapping[str, A
         return await _named(services, caller, run_ids, statuses)
     job_id = own_job_id(caller, job) if job else ""
     limit = wanting.cap(document)
-    return await services.call(open_runs, services.store, caller.tenant, job_id, statuses, before, limit)
+    cursor = wanting.text(document, "cursor")
+    after = parse_place(cursor) if cursor else None
+    return await services.call(open_runs, services.store, caller.tenant, job_id, statuses, before, limit, after)
 
 
 async def _named(services: Services, caller: Caller, run_ids: list[str], statuses: frozenset[RunStatus]) -> OpenRuns:
@@ -197,7 +204,7 @@ async def _named(services: Services, caller: Caller, run_ids: list[str], statuse
             raise no_such_run(run_id)
         if row.status in statuses:
             found.append(row)
-    return OpenRuns(found, is_whole=True)
+    return OpenRuns(found)
 
 
 def _status(word: str) -> RunStatus:

@@ -17,7 +17,7 @@ from waterclock.model.ids import make_run_id, parse_run_id
 from waterclock.model.job import Command
 from waterclock.model.time_text import parse_duration
 from waterclock.settings import Settings
-from waterclock.store.open_runs import OPEN, OpenRuns, open_runs
+from waterclock.store.open_runs import OPEN, PATIENT_MAX, OpenRuns, open_runs, parse_place
 from waterclock.store.port import Reading, RunRow
 
 from .connect import here, job_id_of, open_log, open_store
@@ -36,6 +36,7 @@ def cancel(
     note: Annotated[str, typer.Option(help="Why, for those who read it later")] = "",
     cap: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many")] = _CAP,
     rate: Annotated[float, typer.Option(min=0.1, max=1_000, help="So many a second")] = _RATE_PER_S,
+    after: Annotated[str, typer.Option(help="Go on there, as the command before said")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and end nothing")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
     output: OutputOption = None,
@@ -44,9 +45,9 @@ def cancel(
     settings = here()
     with open_store(settings) as store, open_log(settings) as log:
         if runs:
-            found = OpenRuns([_named(store, run) for run in runs], is_whole=True)
+            found = OpenRuns([_named(store, run) for run in runs])
         else:
-            found = _meant(settings, store, job, status or [], older_than, cap)
+            found = _meant(settings, store, job, status or [], older_than, cap, after)
         ended = [row for row in found.rows if row.status in FINAL]
         open_ones = [row for row in found.rows if row.status not in FINAL]
         by_status = dict(Counter(row.status.name for row in found.rows))
@@ -60,7 +61,7 @@ def cancel(
             card["requested"] = _send(settings, log, commands, rate)
     show_one(card, output)
     if not found.is_whole:
-        say("there are more: the same command again goes on with them")
+        say(f"there may be more: the same command with --after '{found.next_at}' goes on behind these")
     elif not found.rows:
         say("no open runs are meant: `waterclock run list JOB` shows what there is; history lags by about a second")
 
@@ -90,14 +91,21 @@ def _named(store: Reading, run: str) -> RunRow:
 
 
 def _meant(
-    settings: Settings, store: Reading, job: str | None, words: list[str], older_than: str | None, cap: int
+    settings: Settings,
+    store: Reading,
+    job: str | None,
+    words: list[str],
+    older_than: str | None,
+    cap: int,
+    after: str,
 ) -> OpenRuns:
     if not (job or words or older_than):
         raise typer.BadParameter("name RUNs, or give --job, --status or --older-than")
     statuses = frozenset(_status(word) for word in words) or frozenset(OPEN)
     before = SystemClock().now() - parse_duration(older_than, "/older-than") if older_than else None
     job_id = job_id_of(settings, job) if job else ""
-    return open_runs(store, settings.tenant, job_id, statuses, before, cap)
+    place = parse_place(after) if after else None
+    return open_runs(store, settings.tenant, job_id, statuses, before, cap, place, PATIENT_MAX)
 
 
 def _status(word: str) -> RunStatus:
