@@ -210,13 +210,13 @@ class ReadBack:
         for place, questions in waiting.items():
             end = self._log.high_watermark(place) if any(question.to_end for question in questions) else 0
             for question in questions:
-                question.tries += 1
                 question.end = max(question.offset + 1, end if question.to_end else 0)
             starts[place] = self._start_of(place, questions)
         self._reader.assign(starts)
         for place, questions in waiting.items():
             self._reading[place] = _Reading(questions, self._generation)
             for question in questions:
+                question.tries += 1
                 del self._queue[question.attempt]
 
     def _start_of(self, place: TopicPartition, questions: list[_Question]) -> int:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from waterclock.workers.executors.port import Attempt
+from waterclock.workers.read_back import ReadBack
 
 from tests.unit.worker_world import PARTITIONS, START, HandExecutors, World
+from waterclock.log.memory import MemoryLog
+from waterclock.log.memory_consumer import MemoryReader
+from waterclock.model.errors import BackendDown
 from waterclock.model.events import (
     Ended,
     EventKind,
@@ -141,3 +146,29 @@ def test_questions_of_other_partitions_are_answered_while_one_waits() -> None:
     somebody.abort(1.0)
     world.settle(worker, 5)
     assert [attempt.work.run_id for attempt in executors.submitted] == [run_ids[1], run_ids[0]]
+
+
+def test_a_reading_that_could_not_begin_is_none_of_the_two_that_a_claim_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a log that is away at first, when the first reading misses the claim, then it is read for once more."""
+    world = World()
+    offset, _ = _until_retrying(world)
+    work = WorkRecord(RUN, START, START, 1, JOB, 1, Tier.HIGH, "default", "pay", b"")
+    attempt = Attempt(work, START, token=offset - 1, placed_at=START)
+    read_back = ReadBack(MemoryLog(world.cluster, "worker"), world.names.run_events, 0)
+    read_back.ask([attempt], to_end=True)
+
+    def away(_: str, operation: str) -> None:
+        if operation == "assign":
+            raise BackendDown("kafka", "no answer")
+
+    world.cluster.faults.on_call = away
+    for _ in range(3):
+        with pytest.raises(BackendDown):
+            read_back.look()
+    world.cluster.faults.on_call = None
+    poll = MemoryReader.poll
+    monkeypatch.setattr(MemoryReader, "poll", lambda *given: (poll(*given), ())[1])
+    assert read_back.look() == []
+    monkeypatch.undo()
+    (answer,) = read_back.look()
+    assert answer.accepted
