@@ -10,13 +10,15 @@ from collections.abc import Callable, Collection, Sequence
 
 from tests.acceptance import dumps
 from tests.acceptance.scene import Scene
-from tests.oracle import attempts, calls, outputs, rest
+from tests.oracle import attempts, calls, outputs, repairs, rest
 from tests.oracle import owed as judge
 from tests.oracle.chronicle import Chronicle
+from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Tier
 
 _STATUS = ("PENDING", "RUNNING", "RETRYING", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED")
 _ATTEMPTS = 4
+_SAID_OF_REPAIRS = ("repaired", "worker is not known on leases")
 
 
 def judge_rest(
@@ -25,8 +27,13 @@ def judge_rest(
     *,
     torn: Collection[tuple[str, int]] = (),
     limit_of: Callable[[str], int] | None = None,
+    lease_s: float = 0.0,
 ) -> Counter[str]:
-    """All of it; returns the counts of attempts' outcomes. ``torn``: attempts that may have called without a right."""
+    """All of it; returns the counts of attempts' outcomes. ``torn``: attempts that may have called without a right.
+
+    ``lease_s``: the longest lease of workers that were killed or stopped. For as long the open transaction of one can
+    keep what others said from the router.
+    """
     evidence = scene.evidence
     evidence.figure("runs", len(chronicle.made), **chronicle.statuses())
     outcomes = chronicle.outcomes()
@@ -38,6 +45,7 @@ def judge_rest(
     judge_calls(scene, chronicle, torn)
     judge_outputs(scene)
     judge_conservation(scene, chronicle)
+    judge_repairs(scene, chronicle, lease_s)
     return outcomes
 
 
@@ -74,7 +82,7 @@ def judge_outputs(scene: Scene) -> None:
 
 
 def judge_conservation(scene: Scene, chronicle: Chronicle) -> None:
-    """Created = ended, by status, in the log and in Cassandra; the letters; the work records, each once."""
+    """Created = ended, by status, in the log and in Cassandra; the letters; nothing rejected."""
     evidence, stack = scene.evidence, scene.stack
     names, bootstrap = stack.names, stack.bootstrap
     complaints, counts = rest.conservation(chronicle)
@@ -91,12 +99,27 @@ def judge_conservation(scene: Scene, chronicle: Chronicle) -> None:
     complaints, found = rest.history(chronicle, rows)
     evidence.figure("rows of history", len(rows), **found)
     evidence.none_of(complaints, "runs whose history is not what the log says")
-    work = itertools.chain(*(dumps.dump(bootstrap, names.runs(tier)) for tier in Tier))
-    repairs = rest.repairs(work)
-    evidence.figure("attempts whose work was handed out again", len(repairs))
-    evidence.none_of((f"{run} attempt {attempt}" for run, attempt in repairs), "repairs by the reconciler")
     rejected = dumps.dump(bootstrap, names.rejects)
     evidence.none_of((f"{record['partition']}@{record['offset']}" for record in rejected), "rejected records")
+
+
+def judge_repairs(scene: Scene, chronicle: Chronicle, lease_s: float) -> None:
+    """The reconciler found nothing: by its own count in Kafka's committed offsets, and by what its deeds leave."""
+    evidence, names, bootstrap = scene.evidence, scene.stack.names, scene.stack.bootstrap
+    complaints, counts = repairs.check(
+        chronicle,
+        itertools.chain(*(dumps.dump(bootstrap, names.runs(tier)) for tier in Tier)),
+        dumps.dump(bootstrap, names.heartbeats),
+        dumps.committed_texts(bootstrap, names.group("retry-router"), names.run_events),
+        int(lease_s * US_PER_S),
+    )
+    evidence.figure("repairs by the reconciler", counts["repairs"], **counts)
+    waited = quantiles_s(list(repairs.verdict_waits(chronicle).values()))
+    evidence.figure("seconds from the end of an attempt to its verdict", waited["p99"], **waited)
+    for line in scene.stack.roles["retry-router-1"].log_path.read_text().splitlines():
+        if complaints and any(word in line for word in _SAID_OF_REPAIRS):
+            evidence.figure("the router says", line)
+    evidence.none_of(complaints, "complaints about repairs by the reconciler")
 
 
 def quantiles_s(values_us: Sequence[int]) -> dict[str, float]:

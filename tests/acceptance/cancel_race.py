@@ -87,7 +87,7 @@ def main(short: bool = False, seed: int | None = None) -> None:
         chronicle = played.come_to_rest()
         played.evidence.figure("kills", len(kills), **Counter(kill.instance for kill in kills))
         torn = [(run_id, attempt) for run_id, attempt, _ in chronicle.ignored["STARTED"]]
-        outcomes = judge_rest(played, chronicle, torn=torn)
+        outcomes = judge_rest(played, chronicle, torn=torn, lease_s=_LEASE_S)
         _judge_cancels(played, chronicle, aims, must_cross=not short)
         played.evidence.demand(outcomes["LOST"] > 0, "no kill hit a claimed run")
 

@@ -107,6 +107,17 @@ def rows(port: int, query: str) -> list[Any]:
         cluster.shutdown()
 
 
+def committed_texts(bootstrap: str, group: str, topic: str) -> dict[int, tuple[int, str]]:
+    """{partition: (offset, text)} of the positions that the group has committed there, with what rides along."""
+    admin = AdminClient(client(bootstrap))
+    answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(10)
+    return {
+        place.partition: (place.offset, (place.metadata or "").rstrip("\0"))
+        for place in answer.topic_partitions
+        if place.topic == topic and place.offset >= 0
+    }
+
+
 def unread(bootstrap: str, group: str, topics: Iterable[str]) -> int:
     """How many offsets the group's committed positions stand before the ends; a missing position counts as all."""
     admin = AdminClient(client(bootstrap))

@@ -64,7 +64,7 @@ def main(short: bool = False, seed: int | None = None) -> None:
         cured_at = time.time_ns() // 1_000
         time.sleep(size.calm_s)
         chronicle = played.come_to_rest()
-        judge_rest(played, chronicle)
+        judge_rest(played, chronicle, lease_s=_LEASE_S)
         _judge_poison(played, chronicle, deaths)
         _tell_others(played, chronicle, given_at, cured_at)
 

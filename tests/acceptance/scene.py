@@ -94,10 +94,11 @@ class Scene:
         """Not deleted yet: a second delete would be refused, and rejects are to stay empty."""
         return [job_id for job_id in self.specs if job_id not in self._deleted]
 
-    def come_to_rest(self, within_s: float = _REST_WITHIN_S) -> Chronicle:
+    def come_to_rest(self, within_s: float = _REST_WITHIN_S, *, watch_s: float = 0.0) -> Chronicle:
         """Delete all jobs, wait until every run has ended and everybody has read it, then stop all roles.
 
         What is still open in the end is told by the judges, not here: a check that hangs shows no figures.
+        ``watch_s``: all roles stay up for so much longer; what somebody repairs meanwhile is seen too.
         """
         self.delete()
         began_s = time.monotonic()
@@ -106,6 +107,15 @@ class Scene:
             time.sleep(_LOOK_EVERY_S)
             chronicle = self.following.read_on()
         self.evidence.figure("seconds from the end of the load to the last end", round(time.monotonic() - began_s, 1))
+        self._all_read()
+        if watch_s:
+            time.sleep(watch_s)
+            self._all_read()
+        for role in ("dispatcher-1", *self.workers, "retry-router-1", "recorder-1"):
+            self.stack.roles[role].stop()
+        return self.following.read_on()
+
+    def _all_read(self) -> None:
         names, bootstrap = self.stack.names, self.stack.bootstrap
         for group in ("retry-router", "recorder"):
             wait_for(
@@ -114,9 +124,6 @@ class Scene:
                 _REST_WITHIN_S,
                 every_s=0.3,
             )
-        for role in ("dispatcher-1", *self.workers, "retry-router-1", "recorder-1"):
-            self.stack.roles[role].stop()
-        return self.following.read_on()
 
     def close(self) -> None:
         self.following.close()

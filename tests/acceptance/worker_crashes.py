@@ -64,7 +64,7 @@ def main(short: bool = False, seed: int | None = None) -> None:
         load_s = time.monotonic() - began_s
         chronicle = played.come_to_rest()
         played.evidence.figure("runs made a second", round(len(chronicle.made) / load_s, 1), seconds=round(load_s, 1))
-        judge_rest(played, chronicle)
+        judge_rest(played, chronicle, lease_s=max(leases.values()))
         _judge_losses(played, chronicle, kills, leases, judge_figures=not short)
         if not short:
             rate = len(chronicle.made) / load_s

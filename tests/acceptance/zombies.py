@@ -80,7 +80,7 @@ def main(short: bool = False, seed: int | None = None) -> None:
         played.define(_jobs(size, played.dice))
         stops = stop_and_wake(played, folder, _plan(size, played.dice))
         chronicle = played.come_to_rest()
-        judge_rest(played, chronicle)
+        judge_rest(played, chronicle, lease_s=LEASE_S)
         judge_stops(played, chronicle, stops)
         for where, wanted in (("handler", size.in_handler), ("commit", size.at_commit)):
             found = sum(stop.where == where for stop in stops)

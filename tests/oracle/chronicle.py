@@ -53,6 +53,7 @@ class Chronicle:
         self.ends = {}
         self.retries = {}
         self.verdicts = {}
+        self.judged = {}
         self.cancels = collections.defaultdict(list)
         self.ignored = collections.defaultdict(list)
         self.accepted_count = 0
@@ -98,8 +99,11 @@ class Chronicle:
             self.ends[key] = End(kind, record["offset"], stamp, *what)
         elif kind == "RETRYING":
             self.retries[key] = (event["retrying"] or {"due_at": 0, "delay_us": 0}) | {"stamp": stamp}
+            self.judged[run_id, event["attempt"] - 1] = stamp
         elif kind in ("RUN_FAILED", "RUN_EXPIRED"):
             self.verdicts[run_id] = (kind, event["reason"])
+            if kind == "RUN_FAILED":
+                self.judged[key] = stamp
 
     @property
     def made(self):

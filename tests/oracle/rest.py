@@ -31,15 +31,6 @@ def letters(chronicle, dumped):
     return complaints, collections.Counter(kind for kind, _ in chronicle.verdicts.values())
 
 
-def repairs(dumped):
-    """(run, attempt) whose work was handed out more than once: what a reconciler did, or a tear."""
-    asked = collections.Counter()
-    for record in dumped:
-        work = decode(record["value"])[1]
-        asked[work["run_id"], work["attempt"]] += 1
-    return {key: n for key, n in asked.items() if n > 1}
-
-
 def history(chronicle, rows):
     """(complaints, counts) of ``rows``, {run id: status} of the projection: the fold's own statuses, one for one."""
     wanted = {run_id: run["status"] for run_id, run in chronicle.runs.items()}

@@ -19,10 +19,9 @@ from waterclock.model.events import (
     Retrying,
     RunEvent,
     Started,
-    WorkRecord,
 )
 from waterclock.model.job import Tier
-from waterclock.wire.codec import encode_dead_letter, encode_event, encode_lease, encode_work
+from waterclock.wire.codec import encode_dead_letter, encode_event, encode_lease
 
 S = 1_000_000
 JOB = "acme:invoice"
@@ -269,13 +268,6 @@ def test_history_must_say_what_the_log_says() -> None:
     assert rest.history(chronicle, {RUN: "SUCCEEDED", OTHER: "FAILED"})[0] == []
     assert len(rest.history(chronicle, {RUN: "RUNNING", OTHER: "FAILED"})[0]) == 1
     assert len(rest.history(chronicle, {RUN: "SUCCEEDED"})[0]) == 1
-
-
-def test_work_that_was_handed_out_twice_is_a_repair() -> None:
-    work = WorkRecord(RUN, 0, 0, 1, JOB, 1, Tier.HIGH, "default", "calls.async", b"")
-    asked = [_record(0, encode_work(work)), _record(1, encode_work(work._replace(attempt=2)))]
-    assert rest.repairs(asked) == {}
-    assert rest.repairs([*asked, asked[0]]) == {(RUN, 1): 2}
 
 
 def test_the_log_says_who_won_a_cancel() -> None:
