@@ -45,7 +45,7 @@ _POLL_S = 0.2
 _LOOK_EVERY_S = 0.5
 _AGAIN_S = 2.0
 _TROUBLE_WAIT_S = 0.5
-_OFFSETS_EVERY_S = 5.0
+_OFFSETS_EVERY_S = 1.0
 _READ_BACK_US = 60 * US_PER_S
 """How far back beats are read at first, to learn the leases of those who live."""
 
@@ -122,7 +122,7 @@ class Keeper:
         self._consumer.close()
 
     def _commit_positions(self) -> None:
-        """Every few seconds, so that the group's lag reads what it is. Raises LostResource, BackendDown."""
+        """Soon after beats were heard, so that the group's lag reads what it is. Raises LostResource, BackendDown."""
         now_s = self._clock.monotonic_s()
         if now_s < self._offsets_due_s:
             return
