@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.unit.api_world import bearer, until
+from tests.unit.api_world import NAMES, bearer, until
 from tests.unit.failing_world import API, FailingWorld
 from tests.unit.test_api_jobs import problem
-from waterclock.dead_letters.acting import REDRIVES_MAX
-from waterclock.model.events import EventKind
+from waterclock.dead_letters.acting import REDRIVES_MAX, Asked, redrive_of
+from waterclock.model.events import DeadLetter, EventKind
 from waterclock.model.ids import job_of_run
+from waterclock.store.port import LetterAction, LetterRow
+from waterclock.wire import codec
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +107,24 @@ def test_a_letter_is_not_redriven_twice_by_accident_and_is_by_force(world: Faili
     forced = redriven(world, run_ids=[run_id], state="all", force=True)["done"][0]["redriven_as"]
 
     assert again == first != forced
+
+
+def test_a_forced_redrive_made_again_before_history_shows_it_makes_no_second_run(world: FailingWorld) -> None:
+    world.create(name="forced")
+    run_id = world.given_up("forced")
+    letter, asked = letter_of(world, run_id), Asked("ann", "c-1", world.clock.now())
+    done = LetterRow("default:forced", 0, 0, "", LetterAction.REDRIVEN, "default:forced@x", "", 7)
+    first, again = (redrive_of(letter, asked._replace(command_id=each), done, force=True) for each in ("c-1", "c-2"))
+    later = redrive_of(letter, asked, done._replace(at=8), force=True)
+    assert first.idempotency_key == again.idempotency_key != later.idempotency_key
+    assert (
+        redrive_of(letter, asked, None).idempotency_key != redrive_of(letter, asked, None, force=True).idempotency_key
+    )
+
+
+def letter_of(world: FailingWorld, run_id: str) -> DeadLetter:
+    found = (codec.decode_dead_letter(record.value) for record in world.all_of(NAMES.dlq))
+    return next(letter for letter in found if letter.run_id == run_id)
 
 
 def test_a_payload_can_be_mended_on_the_way(world: FailingWorld) -> None:

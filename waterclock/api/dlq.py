@@ -100,8 +100,8 @@ async def redrive(request: Request, services: Held, caller: Writer) -> Response:
         refused: list[dict[str, Any]] = []
         for letter in found.letters:
             try:
-                whole = _whole(letter, kept)
-                commands.append(redrive_of(whole, _asked(services, caller, document), payload=payload, force=force))
+                whole, asked = _whole(letter, kept), _asked(services, caller, document)
+                commands.append(redrive_of(whole, asked, letter.done, payload=payload, force=force))
             except RequestError as error:
                 refused.append({"run_id": letter.run_id, "why": error.message})
         return await _carry_out(services, document, found, commands, refused)

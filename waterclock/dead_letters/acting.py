@@ -1,8 +1,9 @@
 """What is done about a dead letter, as a command: redriven with its work as it was or edited, or put away. Pure.
 
 What must hold: nobody redrives a letter twice by accident (its command has a key of its own, good for a day), and work
-that fails again and again does not go round for ever (``REDRIVES_MAX``); ``force`` says that both are meant. How it
-fails: RequestError, with what to do.
+that fails again and again does not go round for ever (``REDRIVES_MAX``); ``force`` says that both are meant, and then
+once for each time that something was done about the letter: the same again, before history shows the new run, makes no
+second one. How it fails: RequestError, with what to do.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from waterclock.model.errors import Conflict, RequestError
 from waterclock.model.events import DeadLetter, WorkRecord
 from waterclock.model.ids import Instant, job_of_run
 from waterclock.model.job import Command, CommandKind
+from waterclock.store.port import LetterRow
 from waterclock.wire.codec import decode_work, encode_work
 
 REDRIVES_MAX = 10
@@ -30,8 +32,13 @@ class Asked(NamedTuple):
     note: str = ""
 
 
-def redrive_of(letter: DeadLetter, asked: Asked, *, payload: bytes | None = None, force: bool = False) -> Command:
-    """The command that runs the letter's work once more, with ``payload`` in place of its own. Raises RequestError."""
+def redrive_of(
+    letter: DeadLetter, asked: Asked, done: LetterRow | None, *, payload: bytes | None = None, force: bool = False
+) -> Command:
+    """The command that runs the letter's work once more, with ``payload`` in place of its own. Raises RequestError.
+
+    ``done``: what was done about the letter last, as far as history knows.
+    """
     work = work_of(letter)
     if work.redrives >= REDRIVES_MAX and not force:
         raise Conflict(
@@ -45,7 +52,10 @@ def redrive_of(letter: DeadLetter, asked: Asked, *, payload: bytes | None = None
                 f"The payload has {len(payload)} bytes", pointer="/payload", hint=f"At most {PAYLOAD_MAX}"
             )
         work = work._replace(payload=payload)
-    key = blake2b((asked.command_id if force else letter.run_id).encode(), digest_size=16).hexdigest()
+    once_for = (
+        f"{letter.run_id}\n{done.linked_run if done else ''}\n{done.at if done else 0}" if force else letter.run_id
+    )
+    key = blake2b(once_for.encode(), digest_size=16).hexdigest()
     return Command(
         CommandKind.REDRIVE,
         letter.job_id,
