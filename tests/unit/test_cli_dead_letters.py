@@ -14,6 +14,8 @@ from tests.unit.api_world import until
 from tests.unit.failing_world import API, FailingWorld
 from waterclock import cli
 from waterclock.commands import cancel, dlq
+from waterclock.commands.failing import CommandFailed, told
+from waterclock.commands.output import Format, say, show_one
 from waterclock.settings import Settings
 
 Run = Callable[..., tuple[int, list[dict[str, Any]], str]]
@@ -113,6 +115,43 @@ def test_a_letter_is_discarded_by_name(world: FailingWorld, waterclock: Run) -> 
     code, _, err = waterclock("dlq", "redrive", run)
     assert code == 3
     assert "--state all" in err
+
+
+def test_a_dry_run_says_which_would_be_refused_and_that_nothing_was_done(world: FailingWorld, waterclock: Run) -> None:
+    world.create(name="dry-round")
+    run = world.given_up("dry-round", redrives=10)
+    code, (card,), err = waterclock("dlq", "redrive", run, "--dry-run")
+    assert (code, card["refused"]) == (1, 1)
+    assert "1 would be refused" in err
+    assert "nothing was changed" in err
+    assert "was redriven 10 times" in err
+
+
+def test_refusals_are_told_also_where_others_were_not_answered(
+    world: FailingWorld, waterclock: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("waterclock.commands.passing.ANSWERED_WITHIN_S", 0.3)
+    world.create(name="both")
+    refused, silent = world.given_up("both", redrives=10), world.given_up("both")
+    world.obeys = False
+    try:
+        code, (card,), err = waterclock("dlq", "redrive", refused, silent)
+    finally:
+        world.obeys = True
+    assert (code, card["refused"], card["done"]) == (6, 1, 0)
+    assert "was redriven 10 times" in err
+    assert "1 commands stand in the log" in err
+
+
+def test_the_text_of_an_error_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    show_one({"error": "\x1b[2Jgone \u202egnp\nsecond \x9bline"}, Format.TABLE)
+    say("refused: \x1b[2Jgone")
+    lines, _ = told(CommandFailed("ended FAILED: \x1b]0;title\x07", hint="\x1b[0m"))
+    out, err = capsys.readouterr()
+    shown = out + err + "\n".join(lines)
+    assert [each for each in shown if not (each.isprintable() or each == "\n")] == []
+    assert "\\x1b[2Jgone \\u202egnp" in out
+    assert len(out.splitlines()) == 2
 
 
 def test_a_redrive_that_is_refused_says_why_and_ends_with_1(world: FailingWorld, waterclock: Run) -> None:

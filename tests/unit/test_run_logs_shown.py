@@ -15,7 +15,7 @@ from tests.unit.api_world import ApiWorld, bearer
 from waterclock import cli
 from waterclock.clock import SystemClock
 from waterclock.commands import run_logs
-from waterclock.commands.run_logs import visible
+from waterclock.commands.visible import visible
 from waterclock.model.events import Outcome, RunStatus
 from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import Tier

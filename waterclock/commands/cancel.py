@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from waterclock.clock import SystemClock
 from waterclock.dead_letters.acting import cancel_of
-from waterclock.log.port import Log
 from waterclock.model.errors import NotFound, RequestError
-from waterclock.model.events import FINAL, CommandVerdict, RunStatus
+from waterclock.model.events import FINAL, RunStatus
 from waterclock.model.ids import make_run_id, parse_run_id
-from waterclock.model.job import Command
 from waterclock.model.time_text import parse_duration
 from waterclock.settings import Settings
 from waterclock.store.open_runs import OPEN, PATIENT_MAX, OpenRuns, open_runs, parse_place
@@ -22,7 +19,7 @@ from waterclock.store.port import Reading, RunRow
 
 from .connect import here, job_id_of, open_log, open_store
 from .output import OutputOption, say, show_one
-from .passing import asked_here, confirm, pass_on, tell_refused, tell_silent
+from .passing import asked_here, confirm, pass_on, refusals, tell_failures
 
 _CAP = 1_000
 _RATE_PER_S = 100.0
@@ -54,32 +51,21 @@ def cancel(
         for row in ended:
             say(f"{_run_id(row)} had ended: {row.status.name}")
         card: dict[str, Any] = {"matched": len(found.rows), "by_status": by_status, "dry_run": dry_run, "requested": 0}
+        refused, done, silent = list[str](), 0, 0
         if open_ones and not dry_run:
             if not runs:
                 confirm(f"Cancel {len(open_ones)} runs ({by_status})?", yes=yes)
             commands = [cancel_of(_run_id(row), asked_here(note)) for row in open_ones]
-            card["requested"] = _send(settings, log, commands, rate)
+            passed = pass_on(settings, log, commands, rate)
+            done, _, silent = passed.tally(commands)
+            refused = refusals(passed, commands)
+            card["requested"] = done
     show_one(card, output)
     if not found.is_whole:
         say(f"there may be more: the same command with --after '{found.next_at}' goes on behind these")
     elif not found.rows:
         say("no open runs are meant: `waterclock run list JOB` shows what there is; history lags by about a second")
-
-
-def _send(settings: Settings, log: Log, commands: Sequence[Command], rate: float) -> int:
-    """How many were taken. Raises CommandFailed where some were not."""
-    passed = pass_on(settings, log, commands, rate)
-    done, _, silent = passed.tally(commands)
-    answers = ((command, passed.answers.get(command.command_id)) for command in commands)
-    tell_refused(
-        [
-            f"{command.run_id}: {answer.message}"
-            for command, answer in answers
-            if answer is not None and answer.verdict == CommandVerdict.REFUSED
-        ]
-    )
-    tell_silent(silent)
-    return done
+    tell_failures(refused, silent, done=done)
 
 
 def _named(store: Reading, run: str) -> RunRow:

@@ -14,7 +14,7 @@ from waterclock.dead_letters.acting import discard_of, redrive_of, work_of
 from waterclock.dead_letters.choosing import Choice, Group, Letter, LetterState, groups_of, state_of
 from waterclock.dead_letters.finding import PATIENT_MAX, Found, find, mark_of_run, read_letters
 from waterclock.model.errors import NotFound, RequestError
-from waterclock.model.events import CommandVerdict, DeadLetter
+from waterclock.model.events import DeadLetter
 from waterclock.model.ids import Instant, parse_run_id
 from waterclock.model.job import Command
 from waterclock.model.time_text import parse_duration, parse_rfc3339
@@ -23,7 +23,7 @@ from waterclock.store.port import Reading
 
 from .connect import here, job_id_of, names_of, open_log, open_store
 from .output import OutputOption, instant_text, payload_text, say, show_one, show_rows
-from .passing import Passed, asked_here, confirm, pass_on, tell_refused, tell_silent
+from .passing import Passed, asked_here, confirm, pass_on, refusals, tell_failures
 
 app = typer.Typer(add_completion=False, help="Look at dead letters, redrive or discard them.", no_args_is_help=True)
 
@@ -168,6 +168,7 @@ def _act(
             refused.append(f"{letter.run_id}: {error.message}")
     groups = [_group_line(each) for each in groups_of(found.letters)]
     card: dict[str, Any] = {"matched": len(found.letters), "dry_run": dry_run, "done": 0, "refused": len(refused)}
+    done = silent = 0
     if dry_run or not commands:
         show_one(card | {"groups": [_group_text(each) for each in groups]}, output)
     else:
@@ -175,21 +176,11 @@ def _act(
         with open_log(settings) as log:
             passed = pass_on(settings, log, commands, rate)
         done, _, silent = passed.tally(commands)
-        refused += _refusals(passed, commands)
+        refused += refusals(passed, commands)
         show_one(card | {"done": done, "refused": len(refused), "runs": _new_runs(passed, commands)}, output)
-        tell_silent(silent)
     if not found.is_whole:
         _tell_more(found)
-    tell_refused(refused)
-
-
-def _refusals(passed: Passed, commands: Sequence[Command]) -> list[str]:
-    said = ((command, passed.answers.get(command.command_id)) for command in commands)
-    return [
-        f"{command.run_id}: {answer.message}"
-        for command, answer in said
-        if answer is not None and answer.verdict == CommandVerdict.REFUSED
-    ]
+    tell_failures(refused, silent, done=done, dry_run=dry_run)
 
 
 def _new_runs(passed: Passed, commands: Sequence[Command]) -> list[str]:

@@ -1,7 +1,8 @@
 """What a command computed, as a table, as JSON, or as one JSON document a line.
 
 Tables are for people: without ``-o`` they are printed on a terminal only, and a pipe gets JSON lines. Data goes to
-stdout, chatter to stderr. ``NO_COLOR`` is honoured (by rich).
+stdout, chatter to stderr. In tables and chatter control characters are spelt out: texts of others do not steer the
+terminal. ``NO_COLOR`` is honoured (by rich).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from waterclock.model.time_text import format_rfc3339
+
+from .visible import visible_lines
 
 Row = Mapping[str, Any]
 
@@ -39,7 +42,7 @@ OutputOption = Annotated[
 
 def say(line: str = "") -> None:
     """Chatter, to stderr."""
-    typer.echo(line, err=True)
+    typer.echo(visible_lines(line), err=True)
 
 
 def show_rows(rows: Sequence[Row], columns: Sequence[str], form: Format | None) -> None:
@@ -127,10 +130,10 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return escape(orjson.dumps(value, default=_plain).decode())
+        return escape(visible_lines(orjson.dumps(value, default=_plain).decode()))
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
         return "\n".join(_cell(item) for item in value)
-    return escape(str(_plain(value) if isinstance(value, bytes | Enum) else value))
+    return escape(visible_lines(str(_plain(value) if isinstance(value, bytes | Enum) else value)))
 
 
 def _plain(value: object) -> object:

@@ -36,6 +36,7 @@ _SLICE = 100
 _FLUSH_S = 10.0
 _WAIT_S = 0.05
 _POLL = 500
+_REFUSED_SHOWN = 20
 
 
 class Passed(NamedTuple):
@@ -112,20 +113,34 @@ def confirm(question: str, *, yes: bool) -> None:
         raise CommandFailed("Nothing was changed", hint="--dry-run shows what would be")
 
 
-def tell_silent(silent: int) -> None:
-    """Raises CommandFailed where commands were not answered."""
+def tell_failures(refused: Sequence[str], silent: int = 0, *, done: int = 0, dry_run: bool = False) -> None:
+    """Say on stderr which were refused and why, then raise CommandFailed where any was, or was not answered.
+
+    The last thing that a command does: what it has to show, it has shown.
+    """
+    for line in refused[:_REFUSED_SHOWN]:
+        say(f"refused: {line}")
+    if len(refused) > _REFUSED_SHOWN:
+        say(f"and {len(refused) - _REFUSED_SHOWN} more")
     if silent:
+        others = f" ({done} were done, {len(refused)} refused)" if done or refused else ""
         raise CommandFailed(
-            f"{silent} commands stand in the log and were not answered within {ANSWERED_WITHIN_S:g} s",
+            f"{silent} commands stand in the log and were not answered within {ANSWERED_WITHIN_S:g} s{others}",
             hint="No dispatcher may own their partitions: `waterclock status`, `waterclock lag`. They will be obeyed "
             "once one does",
             exit_code=ExitCode.TIMEOUT,
         )
-
-
-def tell_refused(refused: Sequence[str]) -> None:
-    """Say which were refused and why, on stderr; raises CommandFailed where any was."""
-    for line in refused[:20]:
-        say(f"refused: {line}")
+    if refused and dry_run:
+        raise CommandFailed(f"{len(refused)} would be refused", hint="The lines above say why; nothing was changed")
     if refused:
-        raise CommandFailed(f"{len(refused)} were refused", hint="The lines above say why; the others were done")
+        raise CommandFailed(f"{len(refused)} were refused", hint=f"The lines above say why; {done} were done")
+
+
+def refusals(passed: Passed, commands: Sequence[Command]) -> list[str]:
+    """Which of them were refused, and why."""
+    said = ((command, passed.answers.get(command.command_id)) for command in commands)
+    return [
+        f"{command.run_id}: {answer.message}"
+        for command, answer in said
+        if answer is not None and answer.verdict == CommandVerdict.REFUSED
+    ]

@@ -8,7 +8,6 @@ the run did not succeed, with 6 at the bound.
 from __future__ import annotations
 
 import time
-import unicodedata
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -25,6 +24,7 @@ from waterclock.store.port import LogRow, Reading, RunRow
 from .connect import here, open_store
 from .failing import CommandFailed, ExitCode
 from .output import Format, OutputOption, default_format, say, show_line
+from .visible import visible
 
 _LOOK_AGAIN_S = 0.3
 _PAGE = 2_000
@@ -133,25 +133,6 @@ class _Tail:
         if line.fence != self.row.fence:
             return f" (another claim of it, {line.fence}: it did not count)"
         return f" on {self.row.worker}"
-
-
-def visible(text: str) -> str:
-    """The text with every control character, and what turns the direction of writing, spelt out."""
-    if text.isprintable():
-        return text
-    return "".join(each if each == "\t" or _is_harmless(each) else _spelt(each) for each in text)
-
-
-def _is_harmless(each: str) -> bool:
-    return unicodedata.category(each) not in ("Cc", "Zl", "Zp") and unicodedata.bidirectional(each) not in _TURNING
-
-
-_TURNING = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
-
-
-def _spelt(each: str) -> str:
-    code = ord(each)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def _document(line: LogRow) -> dict[str, Any]:
