@@ -2,7 +2,8 @@
 
 The work records are read back before the round begins (``work_records.py``). What must hold: a letter is written only
 for a verdict that was read back as accepted. How it fails: a record that retention has removed, or a topic that is
-gone, leaves the letter without work, and the letter says so.
+gone, leaves the letter without work, and the letter says so; so does that of a run without a claim whose work a bounded
+search did not come to (``made_work.py``).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ NEVER_CLAIMED = "never-claimed"
 
 def letter(given_up: GivenUp, work: SourceRecord | None, now: Instant) -> DeadLetter:
     """The dead letter of an accepted final failure; that its work record is missing is added to the reason."""
-    event, attempts, trail = given_up
+    event, attempts, trail, *_ = given_up
     reason = event.reason
     if work is not None and work_in(work, event.run_id) is None:
         work = None

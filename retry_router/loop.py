@@ -32,13 +32,14 @@ from waterclock.wire.names import Names
 from .deaths import Deaths
 from .endings import expire, lost_event
 from .letters import letter
+from .made_work import MadeWork, NeverClaimed
 from .open_attempts import OpenAttempts
 from .open_runs import KEPT_BEHIND, KeptRuns
 from .reconciler import Reconciler
 from .shard import GivenUp, Shard, Wanted
 from .trail import Note
 from .verdicts import Verdicts
-from .work_records import WorkRecords
+from .work_records import WorkRecords, source_of
 
 ROLE = "retry-router"
 
@@ -80,7 +81,8 @@ class RetryRouter:
         self._deaths = Deaths(log, names.leases)
         self._work = WorkRecords(log)
         self._verdicts = Verdicts(log, names, self._work)
-        self._reconciler = Reconciler(log, clock, names, self._work, every_s=reconcile_every_s)
+        self._made = MadeWork(log, names, self._work)
+        self._reconciler = Reconciler(log, clock, names, self._work, self._made, every_s=reconcile_every_s)
         self._shards: dict[int, Shard] = {}
         self._to_take: set[TopicPartition] = set()
         self._is_troubled = False
@@ -265,9 +267,17 @@ class RetryRouter:
             return []
         places = [each.work_place for each in given_up]
         work = self._work.read([place for place in places if place])
+        never_claimed = [
+            NeverClaimed(each.event.run_id, each.partition, each.first_offset)
+            for each in given_up
+            if each.work_place is None
+        ]
+        made = {run_id: source_of(record) for run_id, record in self._made.of(never_claimed).items()}
         now = self._clock.now()
         return [
-            dead_letter_message(self._names, letter(each, work.get(place) if place else None, now))
+            dead_letter_message(
+                self._names, letter(each, work.get(place) if place else made.get(each.event.run_id), now)
+            )
             for each, place in zip(given_up, places, strict=True)
         ]
 

@@ -13,46 +13,51 @@ nothing more, and fences it. (If it lives, it beats itself, and nothing happens.
 
 What must hold: ``inspected.py``. A retry is looked for on the delay topics first, by its due time: while one of them
 may still hold it, its tier says nothing. How it fails: work that retention has removed ends the run (RUN_EXPIRED,
-``work-record-gone``); a backend that is away, and the next look comes half a minute later. A few runs are looked into
-at a time: after a disaster with thousands of orphans it takes as many minutes.
+``work-record-gone``); a backend that is away, and the next look comes half a minute later. A look goes past some
+thousands of open runs and looks into a few of each tier; the next one goes on where it stopped. So after a disaster
+with thousands of orphans it takes as many minutes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Collection, Sequence
+from typing import TypeAlias
 
 import structlog
 
 from waterclock.clock import Clock
-from waterclock.log.port import Committed, Isolation, Log, Record, TopicPartition
-from waterclock.log.reading import read_range
-from waterclock.model.errors import BackendDown, LostResource, NotFound, RequestError
-from waterclock.model.events import Heartbeat, Pending, RunStatus, Started, WorkRecord
+from waterclock.log.port import Committed, Log, Record, TopicPartition
+from waterclock.model.errors import BackendDown, LostResource, NotFound
+from waterclock.model.events import Heartbeat, RunStatus
 from waterclock.model.fold import OpenRun
 from waterclock.model.ids import US_PER_S
 from waterclock.model.known_state import state_to_text
-from waterclock.model.reduce import RunState
 from waterclock.transact import Round
-from waterclock.wire.codec import decode_event, decode_work
 from waterclock.wire.messages import heartbeat_message, work_message
 from waterclock.wire.names import RUNGS, Names
 
 from .endings import end_waiting
-from .inspected import Suspect
+from .hops import LADDER_US_MAX
+from .inspected import Inspected, Suspect
 from .letters import WORK_GONE
+from .made_work import SEARCHED_MAX, Birth, MadeWork, work_of
 from .rung import group_of
 from .shard import Shard
 from .trail import Note, trail_of
 from .work_records import WorkRecords
 
 _OVERDUE_US = 60 * US_PER_S
+_DEFERRED_OVERDUE_US = 3_600 * US_PER_S
+"""The same for a retry that waits with the dispatcher: one that is late has a reason, and repairs count as faults."""
 _HOP_MARGIN_US = US_PER_S
-_SUSPECTS_MAX = 20
 _FLUSH_S = 5.0
 _LOOKED_AT_MAX = 5_000
-_SEARCHED_MAX = 50_000
-_MARGIN_US = 10 * US_PER_S
+_SEEK = 1_000
+"""Reading one more PENDING costs as much as reading past so many records; asking where a retry is, too."""
+_COST_MAX = 20 * _SEEK
+"""Of one look at a shard: about a second."""
+
+_OpenRun: TypeAlias = tuple[str, OpenRun[Note]]
 
 _log = structlog.get_logger()
 
@@ -60,9 +65,12 @@ _log = structlog.get_logger()
 class Reconciler:
     """Looks at the shards of one router, every ``every_s``. What has waited for less than that is left alone."""
 
-    def __init__(self, log: Log, clock: Clock, names: Names, records: WorkRecords, *, every_s: float = 30.0) -> None:
+    def __init__(
+        self, log: Log, clock: Clock, names: Names, records: WorkRecords, made: MadeWork, *, every_s: float = 30.0
+    ) -> None:
         self._log = log
         self._records = records
+        self._made = made
         self._clock = clock
         self._names = names
         self._every_s = every_s
@@ -86,11 +94,9 @@ class Reconciler:
         positions = _Positions(self._log)
         for shard in shards:
             self._ripen(shard, positions)
-            self._ask_again(shard)
+            asked = self._ask_again(shard)
             self._ask_about_unknown_workers(shard)
-            waiting = list(self._waiting(shard))
-            if waiting:
-                self._suspect(shard, waiting, positions)
+            self._suspect(shard, self._waiting(shard, asked), positions)
             shard.inspected.position_before = shard.next_offset
 
     def _ripen(self, shard: Shard, positions: _Positions) -> None:
@@ -109,18 +115,14 @@ class Reconciler:
         if notes.ripe:
             notes.barrier = self._log.high_watermark(shard.partition)
 
-    def _ask_again(self, shard: Shard) -> None:
-        """An attempt that ended at the last look and has no verdict yet: ask for it once more."""
-        before, now = shard.inspected.undecided, dict[str, RunState]()
-        for run_id, run in _oldest(shard):
-            if not run.state.undecided:
-                continue
-            if before.get(run_id) == run.state:
-                self._repaired(shard, run_id, "no verdict came")
-                shard.ask_again(run_id)
-            else:
-                now[run_id] = run.state
-        shard.inspected.undecided = now
+    def _ask_again(self, shard: Shard) -> frozenset[str]:
+        """Attempts that had ended at the last look and have no verdict yet: ask for it once more."""
+        runs, before = shard.fold.open, shard.inspected.undecided
+        asked = [run_id for run_id, state in before.items() if run_id in runs and runs[run_id].state == state]
+        for run_id in asked:
+            self._repaired(shard, run_id, "no verdict came")
+            shard.ask_again(run_id)
+        return frozenset(asked)
 
     def _ask_about_unknown_workers(self, shard: Shard) -> None:
         """Those of whom nothing stands on ``leases`` at two looks in a row."""
@@ -140,52 +142,61 @@ class Reconciler:
         finally:
             appender.close()
 
-    def _waiting(self, shard: Shard) -> Iterator[tuple[str, OpenRun[Note]]]:
-        """Runs that waited before the last look already, the oldest first."""
-        before, notes = shard.inspected.position_before, shard.inspected
-        # With the ripe ones: noted anew before its repair, a run would be found unclaimed at the old end, and repaired
-        # twice.
-        known = {*notes.suspects, *(suspect.run_id for suspect in notes.ripe)}
-        left = _SUSPECTS_MAX - len(known)
-        overdue_at = self._clock.now() - _OVERDUE_US
-        for run_id, run in _oldest(shard):
-            if left <= 0 or before is None or run.first_offset >= before:
-                return
-            state = run.state
-            if run_id in known or state.held:
-                continue
-            is_retry = state.status is RunStatus.RETRYING and trail_of(run.note).claimable_at <= overdue_at
-            if is_retry or state.status is RunStatus.PENDING:
-                left -= 1
-                yield run_id, run
+    def _waiting(self, shard: Shard, asked: Collection[str]) -> list[_OpenRun]:
+        """Goes on round the open runs: those that have waited for too long, and a note of who wants a verdict.
 
-    def _suspect(self, shard: Shard, waiting: list[tuple[str, OpenRun[Note]]], positions: _Positions) -> None:
+        Stops where looking into them would cost too much, and goes on from there at the next look.
+        """
+        notes, waiting, cost, last = shard.inspected, list[_OpenRun](), 0, -_SEEK
+        notes.undecided = {}
+        for run_id, run in notes.sweep.onward(shard.fold.open, _LOOKED_AT_MAX):
+            if run.state.undecided and run_id not in asked:
+                notes.undecided[run_id] = run.state
+            elif self._has_waited(shard, run_id, run):
+                waiting.append((run_id, run))
+                is_retry = run.state.status is RunStatus.RETRYING
+                cost += _SEEK if is_retry else min(abs(run.first_offset - last), _SEEK)
+                last = run.first_offset
+                if cost >= _COST_MAX:
+                    break
+        return waiting
+
+    def _has_waited(self, shard: Shard, run_id: str, run: OpenRun[Note]) -> bool:
+        """It waited before the last look already, for longer than it should, and there is room to look into it."""
+        notes, (status, *_), trail = shard.inspected, run.state, trail_of(run.note)
+        if notes.position_before is None or run.first_offset >= notes.position_before:
+            return False
+        if status is RunStatus.PENDING:
+            return not run.state.held and not notes.knows(run_id)
+        if status is not RunStatus.RETRYING or trail.work is None:
+            return False
+        is_deferred = trail.claimable_at - trail.last_failure_at > LADDER_US_MAX
+        overdue_at = self._clock.now() - (_DEFERRED_OVERDUE_US if is_deferred else _OVERDUE_US)
+        return trail.claimable_at <= overdue_at and notes.has_room(trail.work.topic) and not notes.knows(run_id)
+
+    def _suspect(self, shard: Shard, waiting: list[_OpenRun], positions: _Positions) -> None:
         """Note where the work of these can be claimed, and up to where it must have been."""
-        born = self._born(shard, [run for _, run in waiting if run.state.status is RunStatus.PENDING])
+        notes, pending = shard.inspected, [run for _, run in waiting if run.state.status is RunStatus.PENDING]
+        born = self._made.births(shard.partition, [run.first_offset for run in pending])
         for run_id, run in waiting:
-            trail = trail_of(run.note)
-            topic = born.get(run.first_offset)
-            if run.state.status is RunStatus.RETRYING:
-                on_ladder = self._may_be_on_ladder(shard.partition.partition, trail.claimable_at, positions)
-                topic = None if on_ladder or trail.work is None else trail.work.topic
-            if topic is not None:
-                tier = TopicPartition(topic, shard.partition.partition)
-                end = self._log.high_watermark(tier)
-                shard.inspected.suspects[run_id] = Suspect(run_id, run.state, tier, end)
-
-    def _born(self, shard: Shard, runs: Iterable[OpenRun[Note]]) -> dict[int, str]:
-        """The tiers to which the work of these runs went, by the offset of their PENDING."""
-        topic, partition = shard.partition
-        found = {}
-        places = [Started(topic, partition, run.first_offset) for run in runs]
-        for place, source in self._records.read(places).items():
             try:
-                detail = decode_event(source.value or b"").detail
-            except RequestError:
-                continue
-            if isinstance(detail, Pending):
-                found[place.offset] = self._names.runs(detail.tier, detail.pool)
-        return found
+                birth = self._claimable(shard, run, born, positions)
+                if birth is not None and notes.has_room(birth.tier.topic):
+                    end = self._log.high_watermark(birth.tier)
+                    notes.suspects[run_id] = Suspect(run_id, run.state, birth.tier, end, birth.at)
+            except NotFound as trouble:  # its pool was taken away; the others are looked into all the same
+                _log.info("reconciler passes over a run", run_id=run_id, trouble=str(trouble))
+
+    def _claimable(
+        self, shard: Shard, run: OpenRun[Note], born: dict[int, Birth], positions: _Positions
+    ) -> Birth | None:
+        """The tier on which its work must stand, or have stood. None: it may be elsewhere, or nobody knows."""
+        number, trail = shard.partition.partition, trail_of(run.note)
+        if run.state.status is RunStatus.PENDING:
+            return born.get(run.first_offset)
+        if trail.work is None or self._may_be_on_ladder(number, trail.claimable_at, positions):
+            return None
+        return Birth(TopicPartition(trail.work.topic, number), 0)
 
     def _may_be_on_ladder(self, partition: int, due_at: int, positions: _Positions) -> bool:
         """Whether a delay topic holds something, not moved on yet, that was placed there before this was due."""
@@ -201,47 +212,52 @@ class Reconciler:
 
     def _judge(self, draft: Round, shard: Shard) -> None:
         """Everything that could speak for these was read: whoever still waits is an orphan."""
-        ripe, shard.inspected.ripe = shard.inspected.ripe, []
-        for suspect in ripe:
-            run = shard.fold.open.get(suspect.run_id)
-            if run is not None and run.state == suspect.state:
-                self._repair(draft, shard, suspect, run)
+        runs, notes = shard.fold.open, shard.inspected
+        ripe, notes.ripe = notes.ripe, []
+        orphans = [each for each in ripe if each.run_id in runs and runs[each.run_id].state == each.state]
+        claims = {each.run_id: trail_of(runs[each.run_id].note).work for each in orphans}
+        claimed = self._records.records([place for place in claims.values() if place is not None])
+        made = [each for each in orphans if claims[each.run_id] is None]
+        found = self._search(notes, made)
+        for suspect in orphans:
+            place = claims[suspect.run_id]
+            record = found.get(suspect.run_id) if place is None else claimed.get(place)
+            if suspect.run_id not in notes.suspects:  # else the search for it goes on
+                self._repair(draft, shard, suspect, record)
 
-    def _repair(self, draft: Round, shard: Shard, suspect: Suspect, run: OpenRun[Note]) -> None:
+    def _search(self, notes: Inspected, made: Sequence[Suspect]) -> dict[str, Record]:
+        """The work of runs that were never claimed. Whose search is not over is a suspect again, for the next look."""
+        found: dict[str, Record] = {}
+        for tier in {each.tier for each in made}:
+            ours = [each for each in made if each.tier == tier]
+            try:
+                starts = [max(each.searched_to, self._made.begins(Birth(tier, each.born_at))) for each in ours]
+            except NotFound as trouble:  # its pool was taken away: that says nothing about the work
+                _log.info("reconciler passes over a topic", topic=tier.topic, trouble=str(trouble))
+                notes.suspects |= {each.run_id: each for each in ours}
+                continue
+            end = min(max(each.tier_end for each in ours), min(starts) + SEARCHED_MAX)
+            works, reached = self._made.search(tier, {each.run_id for each in ours}, min(starts), end)
+            found |= works
+            for each, start in zip(ours, starts, strict=True):
+                if each.run_id not in works and reached < each.tier_end:
+                    notes.suspects[each.run_id] = each._replace(searched_to=max(start, reached))
+        return found
+
+    def _repair(self, draft: Round, shard: Shard, suspect: Suspect, record: Record | None) -> None:
         """Its work once more, marked; without work its end."""
-        found = self._work(shard, suspect, run)
-        if found is None:
+        work = None if record is None else work_of(record)
+        if record is None or work is None or work.run_id != suspect.run_id:
             self._repaired(shard, suspect.run_id, "its work is gone: it ends")
             end_waiting(draft, self._names, suspect.run_id, suspect.state, WORK_GONE, self._clock.now())
             return
-        work, key = found
         self._repaired(shard, suspect.run_id, f"nobody claimed attempt {suspect.state.attempt + 1}")
         marked = work._replace(
             attempt=suspect.state.attempt + 1,
             verify_from=shard.next_offset,
             verify_state=state_to_text(suspect.state),
         )
-        draft.append(work_message(self._names, marked)._replace(key=key))
-
-    def _work(self, shard: Shard, suspect: Suspect, run: OpenRun[Note]) -> tuple[WorkRecord, bytes] | None:
-        """The work of this run and the key it stands under: of its last claim, or what was made with its PENDING."""
-        place = trail_of(run.note).work
-        if place is not None:
-            records = read_range(
-                self._log,
-                Isolation.COMMITTED,
-                TopicPartition(place.topic, place.partition),
-                max(place.offset, self._log.low_watermark(TopicPartition(place.topic, place.partition))),
-                place.offset + 1,
-            )
-        else:
-            [pending] = read_range(
-                self._log, Isolation.COMMITTED, shard.partition, run.first_offset, run.first_offset + 1
-            )
-            begin = self._log.offset_at(suspect.tier, pending.timestamp_us - _MARGIN_US)
-            end = min(suspect.tier_end, begin + _SEARCHED_MAX)
-            records = read_range(self._log, Isolation.COMMITTED, suspect.tier, begin, end)
-        return next((found for record in records if (found := _work_of(record, suspect.run_id))), None)
+        draft.append(work_message(self._names, marked)._replace(key=record.key or work.job_id.encode()))
 
     def _repaired(self, shard: Shard, run_id: str, why: str) -> None:
         shard.repairs += 1
@@ -260,17 +276,3 @@ class _Positions:
         if group not in self._known:
             self._known[group] = self._log.group_positions(group)
         return self._known[group]
-
-
-def _oldest(shard: Shard) -> Iterator[tuple[str, OpenRun[Note]]]:
-    """The open runs in the order of their birth, a bounded number."""
-    return islice(shard.fold.open.items(), _LOOKED_AT_MAX)
-
-
-def _work_of(record: Record, run_id: str) -> tuple[WorkRecord, bytes] | None:
-    """The work in a record, if it is this run's."""
-    try:
-        work = decode_work(record.value or b"")
-    except RequestError:
-        return None
-    return (work, record.key or work.job_id.encode()) if work.run_id == run_id else None

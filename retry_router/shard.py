@@ -49,11 +49,13 @@ class Undecided(NamedTuple):
 
 
 class GivenUp(NamedTuple):
-    """An accepted final failure that wants its dead letter."""
+    """An accepted final failure that wants its dead letter. ``first_offset``: where its run began in ``partition``."""
 
     event: RunEvent
     attempts: int
     trail: Trail
+    partition: TopicPartition
+    first_offset: int
 
     @property
     def work_place(self) -> Started | None:
@@ -188,7 +190,9 @@ class Shard(Followed[Note]):
                 self._undecided[event.run_id] = False
         elif kind in _GIVEN_UP:
             if self.live:
-                wanted.given_up.append(GivenUp(event, run.state.attempt, trail_of(run.note)))
+                wanted.given_up.append(
+                    GivenUp(event, run.state.attempt, trail_of(run.note), self.partition, run.first_offset)
+                )
         else:
             run.note = follow(run.note, event)
             if isinstance(run.note, Trail):

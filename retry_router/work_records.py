@@ -36,6 +36,10 @@ class WorkRecords:
         self._reader: Reader | None = None
 
     def read(self, places: Iterable[Started]) -> dict[Started, SourceRecord]:
+        """As ``records``, in the form in which dead letters keep them."""
+        return {place: source_of(record) for place, record in self.records(places).items()}
+
+    def records(self, places: Iterable[Started]) -> dict[Started, Record]:
         """The records at ``places``; what is gone is left out. Bounded: BackendDown after 10 s without a record."""
         wanted: dict[TopicPartition, list[int]] = {}
         for topic, partition, offset in places:
@@ -47,7 +51,7 @@ class WorkRecords:
             self._reader = self._log.reader(Isolation.COMMITTED, headers=True)
         try:
             found = {
-                Started(record.topic, record.partition, record.offset): _source(record)
+                Started(record.topic, record.partition, record.offset): record
                 for record in _read(
                     self._reader, {place: deque(_stretches(offsets)) for place, offsets in kept.items()}
                 )
@@ -131,6 +135,7 @@ def _read_wave(reader: Reader, wave: dict[TopicPartition, list[int]]) -> Iterato
         next_at = {place: at for place, at in next_at.items() if at <= wave[place][-1]}
 
 
-def _source(record: Record) -> SourceRecord:
+def source_of(record: Record) -> SourceRecord:
+    """The record, whole."""
     topic, partition, offset, _, key, value, headers = record
     return SourceRecord(topic, partition, offset, key, value, headers)

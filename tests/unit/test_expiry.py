@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from waterclock.log.port import Isolation, TopicPartition
-from waterclock.log.reading import read_range
-from waterclock.model.events import Control, ControlKind, Ended, EventKind, Retrying
+from waterclock.log.port import TopicPartition
+from waterclock.model.events import Control, ControlKind, Ended, EventKind, Retrying, WorkRecord
 from waterclock.model.failure_policy import FailurePolicy, policy_to_json
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Command, CommandKind
 from waterclock.wire.codec import decode_any
 
-from .router_world import NAMES, World
+from .router_world import JOB, NAMES, OTHER, World
 
 EXPIRED = EventKind.RUN_EXPIRED
 MINUTE = 60 * US_PER_S
@@ -30,7 +29,41 @@ def test_a_run_that_nobody_claims_expires_after_its_queue_timeout() -> None:
     world.clock.advance(10 * US_PER_S)
     world.turn(router, steps=10)
     assert expired(world) == [run_id]
-    assert [(letter.run_id, letter.reason) for letter in world.letters()] == [(run_id, "expired; never-claimed")]
+    [letter] = world.letters()
+    assert (letter.run_id, letter.reason, letter.attempts) == (run_id, "expired", 0)
+    assert letter.work is not None
+
+
+def test_many_runs_that_nobody_claims_have_each_its_own_work_in_its_letter() -> None:
+    """Given two bursts on one tier, a day apart, with claimed runs between them: a pool without workers, say."""
+    world = World(partitions=2)
+    runs = []
+    for _ in range(2):
+        for _ in range(15):
+            runs += [world.pending(job, queue_timeout_us=2 * MINUTE)[0] for job in (JOB, OTHER)]
+            world.claimed(queue_timeout_us=MINUTE)
+        world.clock.advance(86_400 * US_PER_S)
+    world.turn(world.router(), steps=60)
+    assert sorted(expired(world)) == sorted(runs)
+    letters = world.letters()
+    assert sorted(letter.run_id for letter in letters) == sorted(runs)
+    for letter in letters:
+        assert letter.work is not None
+        work = decode_any(letter.work.value or b"")
+        assert isinstance(work, WorkRecord)
+        assert (work.run_id, letter.reason) == (letter.run_id, "expired")
+
+
+def test_an_expired_run_whose_work_is_gone_has_a_letter_that_says_so() -> None:
+    world = World()
+    run_id, place = world.pending(queue_timeout_us=MINUTE)
+    world.turn(router := world.router())
+    world.cluster.partition(TopicPartition(place.topic, 0)).delete_before(place.offset + 1)
+    world.clock.advance(2 * MINUTE)
+    world.turn(router)
+    assert [(letter.run_id, letter.reason, letter.work) for letter in world.letters()] == [
+        (run_id, "expired; never-claimed", None)
+    ]
 
 
 def test_control_hears_of_an_expiry_before_run_events_do() -> None:
@@ -118,21 +151,19 @@ def test_an_expiry_that_comes_behind_a_claim_is_said_once_and_decides_nothing() 
     world = World()
     run_id, claim = world.pending(queue_timeout_us=MINUTE)
     world.turn(router := world.router())
+    token = world.started(run_id, claim)
+    world.event(EXPIRED, run_id, reason="expired")  # as of a router that had not read the claim
     world.clock.advance(2 * MINUTE)
-    place = TopicPartition(NAMES.run_events, 0)
-    token = world.started(run_id, claim)  # the router has not read it when its time is over
-    router._round_records = 1
     world.turn(router)
-    router._round_records = 1_000
-    world.turn(router)
+    world.cluster.kill("retry-router-1")
+    world.turn(again := world.router())
+    state = again._shards[0].fold.state(run_id)
+    assert state is not None
+    assert state.attempt_open
     world.event(EventKind.ATTEMPT_SUCCEEDED, run_id, 1, worker="w-1", incarnation=3, token=token, detail=Ended(0))
-    world.turn(router)
+    world.turn(again)
     assert not world.letters()
-    kinds = [
-        decode_any(record.value or b"").kind
-        for record in read_range(world.log, Isolation.COMMITTED, place, 0, world.log.high_watermark(place))
-    ]
-    assert kinds.count(EXPIRED) <= 1
+    assert expired(world) == [run_id]
 
 
 def test_jobs_without_limits_leave_no_note() -> None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import pytest
+from waterclock.retry_router import reconciler
 from waterclock.retry_router.loop import RetryRouter
 
 from waterclock.log.memory import MemoryLog
 from waterclock.log.port import Committed, Outgoing, TopicPartition
-from waterclock.model.events import EventKind, Started, WorkRecord
-from waterclock.model.failure_policy import FailurePolicy, policy_to_json
+from waterclock.model.events import EventKind, Origin, Pending, Started, WorkRecord
+from waterclock.model.failure_policy import Backoff, FailurePolicy, policy_to_json
 from waterclock.model.fold import parse_repairs
-from waterclock.model.ids import US_PER_S
+from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import Tier
 from waterclock.model.known_state import state_from_text
 from waterclock.model.reduce import RunState
 from waterclock.wire.names import RUNGS
 
-from .router_world import NAMES, World
+from .router_world import NAMES, OTHER, World
 
 TIER = NAMES.runs(Tier.HIGH)
 
@@ -195,3 +197,86 @@ def test_a_verdict_that_is_asked_for_again_marks_its_work() -> None:
         state = state_from_text(each.verify_state)
         assert state is not None
         assert (state.attempt, state.undecided) == (1, True)
+
+
+def unclaimed(world: World, tier: Tier, pool: str = "default") -> str:
+    """A run of another tier or pool, with its work."""
+    world.made += 1
+    fire_at = world.clock.now() + world.made * 1_000
+    run_id = make_run_id(OTHER, fire_at)
+    world.event(EventKind.PENDING, run_id, detail=Pending(1, fire_at, fire_at, tier, Origin.SCHEDULE, pool=pool))
+    return run_id
+
+
+def test_a_tier_from_which_nobody_takes_hides_no_orphan_of_another() -> None:
+    world = World()
+    for _ in range(30):
+        unclaimed(world, Tier.LOW)
+    world.pending()
+    consumed(world)
+    wait(world, world.router(), 120)
+    assert repairs(world) == 1
+
+
+def test_an_orphan_behind_many_open_runs_is_come_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconciler, "_LOOKED_AT_MAX", 10)
+    world = World()
+    lives = world.hello("w-1")
+    for _ in range(35):
+        world.claimed(OTHER, incarnation=lives)
+    world.pending()
+    consumed(world)
+    wait(world, world.router(), 300)
+    assert repairs(world) == 1
+
+
+def test_an_orphan_behind_many_that_cost_a_look_each_is_come_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconciler, "_COST_MAX", 1_010)
+    world = World()
+    for _ in range(50):
+        unclaimed(world, Tier.LOW)
+    world.pending()
+    consumed(world)
+    wait(world, world.router(), 500)
+    assert repairs(world) == 1
+
+
+def test_a_search_that_its_bound_has_ended_goes_on_and_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconciler, "SEARCHED_MAX", 10)
+    world = World()
+    late, _ = world.pending()
+    place = TopicPartition(TIER, 0)
+    world.cluster.partition(place).delete_before(1)
+    for _ in range(25):
+        world.claimed(OTHER, incarnation=world.hello("w-1"))
+    run_id, _ = world.pending()
+    consumed(world)
+    wait(world, world.router(), 300)
+    assert [each.run_id for each in work(world)].count(run_id) == 2
+    assert [event.run_id for event in world.events(EventKind.RUN_EXPIRED)] == [late], "its work is really gone"
+
+
+def test_a_pool_that_was_taken_away_hides_no_orphan() -> None:
+    world = World()
+    gone = unclaimed(world, Tier.HIGH, pool="gone")
+    run_id, _ = world.pending()
+    consumed(world)
+    wait(world, world.router(), 120)
+    assert [each.run_id for each in work(world)] == [run_id, run_id]
+    assert not world.events(EventKind.RUN_EXPIRED), gone
+
+
+def test_a_deferred_retry_is_left_alone_while_the_dispatcher_may_be_late() -> None:
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(backoff=Backoff.FIXED, delays_us=(7_200 * US_PER_S,)))
+    run_id, token = world.claimed()
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    world.turn(router := world.router())
+    handed_on(world)
+    consumed(world)
+    world.clock.advance(7_200 * US_PER_S)
+    wait(world, router, 300)
+    assert repairs(world) == 0
+    world.clock.advance(3_600 * US_PER_S)
+    wait(world, router, 120)
+    assert repairs(world) == 1
