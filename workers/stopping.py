@@ -4,7 +4,8 @@ Three reasons: the run was cancelled, its time is over, or this worker is shutti
 
 * an attempt is asked first and forced ``grace_s`` later; the first reason counts;
 * what comes back as succeeded has succeeded: the work is done. Any other end of an attempt that was asked is the
-  outcome of the reason: cancelled, timed out, or handed back (failed with the class ``drained``: it costs no attempt);
+  outcome of the reason: cancelled, timed out, or handed back (failed with the class ``drained``: it costs no attempt).
+  A program that was sent SIGTERM never comes back as succeeded: exit code 0 may say that it heeded the signal;
 * what does not end by force either (a sync handler, a task that swallows its cancellation) is given up ``_FORCED_S``
   later: a cancelled or timed-out attempt gets its outcome all the same, and its worker slot stays taken until its code
   has ended. It is *never* handed back: another attempt would run beside it. It stays open, and is lost with its lease;

@@ -225,6 +225,16 @@ def test_a_program_is_asked_by_sigterm_and_may_end_in_its_own_way(bench: Bench, 
     assert "asked" in ended.error_trace
 
 
+def test_a_program_that_heeds_sigterm_with_exit_code_0_has_not_succeeded(bench: Bench, tmp_path: Path) -> None:
+    attempt = attempt_of(_sh("trap 'echo asked >&2; exit 0' TERM; touch up; while :; do sleep 0.05; done"))
+    bench.executors.submit([attempt])
+    _wait_for((tmp_path / "up").exists, "it did not start")
+    bench.executors.ask([attempt])
+    (ended,) = bench.ends(1)
+    assert (ended.outcome, ended.error_class) == (Outcome.FAILED, "exit-0")
+    assert "asked" in ended.error_trace
+
+
 def test_a_program_that_does_not_heed_is_killed_by_force_with_all_that_it_started(bench: Bench, tmp_path: Path) -> None:
     attempt = attempt_of(_sh("trap '' TERM; sleep 600 & echo $! > tmp; mv tmp child; while :; do sleep 0.05; done"))
     bench.executors.submit([attempt])

@@ -262,3 +262,24 @@ def test_the_deadline_is_seen_while_no_producer_can_be_opened() -> None:
     assert executors.forgotten_count == 0
     world.turn(worker, count=60, us=50_000)  # 13 s
     assert executors.forgotten_count == 1
+
+
+def test_a_cancelled_program_that_heeds_with_exit_code_0_is_cancelled(tmp_path: Path) -> None:
+    world = RealWorld()
+    shell = {"enabled": True, "allow": (SH,), "working_dir": str(tmp_path)}
+    with bench_of(shell=shell) as bench:
+        worker = Worker(
+            world.real,
+            MemoryLog(world.cluster, "worker"),
+            world.names,
+            bench.executors,
+            worker="worker-1",
+            process="p",
+        )
+        text = "trap 'exit 0' TERM; touch up; while :; do sleep 0.05; done"
+        run_id = world.put_work("program", executor=ShellCommand((SH, "-c", text)))
+        world.until(worker, (tmp_path / "up").exists, "it did not begin")
+        world.cancel(run_id)
+        world.until(worker, lambda: bool(world.events(EventKind.ATTEMPT_CANCELLED)), "no outcome")
+        assert world.events(EventKind.ATTEMPT_SUCCEEDED) == []
+        worker.close()

@@ -6,7 +6,8 @@ their own, as a user of their own.
 What must hold: ``argv`` goes to exec as it is; the environment is made from scratch (a path, the run's identity, and
 nothing of ours: no settings, no secrets); the payload is the standard input. One process group per attempt, killed as a
 whole at the timeout, when the attempt is stopped by force or forgotten, and when the worker dies (``shell_guard.py``);
-asked to stop, the group gets SIGTERM. Output is read on, so that the program never blocks, and only its end is kept.
+asked to stop, the group gets SIGTERM, and then no exit code says that the work is done: a program that heeds the signal
+may well end with 0, in the middle of it. Output is read on, so that the program never blocks, and only its end is kept.
 
 How it fails: ``executor-off``, ``program-refused``, ``exit-<code>``, ``signal-<name>``, ``timed-out``,
 ``output-too-long``.
@@ -63,15 +64,18 @@ class ShellCommands:
         self._search_path = search_path
         self._capture = capture
         self._running: dict[Attempt, asyncio.subprocess.Process] = {}
+        self._asked: set[Attempt] = set()
+        """Those of the running ones that were sent SIGTERM."""
 
     def ask(self, attempts: Sequence[Attempt]) -> None:
         """Pass SIGTERM on to the programs of these. On the loop that serves them."""
         for attempt in attempts:
             if process := self._running.get(attempt):
+                self._asked.add(attempt)
                 _signal(process, signal.SIGUSR1)
 
     async def serve(self, attempt: Attempt, command: ShellCommand) -> EndedAttempt:
-        """Run it, and tell how it ended. Raises AttemptError where it did not exit with 0."""
+        """Run it, and tell how it ended. Raises AttemptError where it was asked to stop, or did not exit with 0."""
         self._check(command)
         output = _Output(*self._listeners(attempt))
         process = await self._start(attempt, command)
@@ -86,9 +90,11 @@ class ShellCommands:
             raise self._stopped(f"wrote over {OUTPUT_MAX_BYTES} bytes", "output-too-long", output) from None
         finally:
             del self._running[attempt]
+            was_asked = attempt in self._asked
+            self._asked.discard(attempt)
             await _end(process)
             left(attempt)
-        if code:
+        if code or was_asked:
             raise _failure(command, code, output)
         return ending.succeeded(attempt, output.result())
 
