@@ -1,6 +1,7 @@
 """Handlers that call the sink outside and emit records; the job's payload says how long they take and what goes wrong.
 
-    {"longest_s": 2.0, "emits": 2, "fails": 1, "poison": "segv", "stops": true, "calls": false, "heeds": true}
+    {"shortest_s": 1.0, "longest_s": 2.0, "emits": 2, "fails": 1, "poison": "segv", "stops": true, "calls": false,
+     "heeds": true}
 
 Each attempt waits a part of its time, calls the sink once, waits the rest, emits, and returns. How long, and where in
 it the call stands, follows from run id and attempt, so a seed's run can be told again. ``SINK_PORT`` names the sink,
@@ -55,7 +56,8 @@ class _Plan(NamedTuple):
 
 def _plan(context: Context) -> _Plan:
     asked: dict[str, Any] = json.loads(context.payload or b"{}")
-    whole_s = duration_s(context.run_id, context.attempt, float(asked.get("longest_s", 0.0)))
+    shortest_s, longest_s = float(asked.get("shortest_s", 0.0)), float(asked.get("longest_s", 0.0))
+    whole_s = shortest_s + duration_s(context.run_id, context.attempt, longest_s - shortest_s)
     before = _drawn(f"{context.run_id}/{context.attempt}/before")
     return _Plan(
         before * whole_s,

@@ -64,9 +64,13 @@ _KINDS: dict[str, tuple[str, FailurePolicy]] = {
             max_attempts=9, backoff=Backoff.FIXED, jitter=False, delays_us=(9 * US_PER_S,), run_timeout_us=4 * US_PER_S
         ),
     ),
+    "long": ('{"shortest_s": 4.0, "longest_s": 5.0, "emits": 1, "calls": false}', FailurePolicy()),
     "stopped": ('{"longest_s": 0.5, "emits": 2, "stops": true}', FailurePolicy()),
 }
-"""By kind of job: its payload and its policy."""
+"""By kind of job: its payload and its policy. The long ones take longer than the grace of a drain."""
+
+_LONG_PART = 5
+"""One long job for so many of each other kind: their runs hold their worker slots for long."""
 
 
 def main(short: bool = False, seed: int | None = None) -> None:
@@ -76,7 +80,9 @@ def main(short: bool = False, seed: int | None = None) -> None:
         folder.mkdir()
         settings = {
             "WATERCLOCK_WORKER__LEASE_TTL_S": str(_LEASE_S),
+            "WATERCLOCK_WORKER__SLOTS": "64",
             "WATERCLOCK_WORKER__CANCEL_GRACE_S": "0.5",
+            "WATERCLOCK_WORKER__DRAIN_GRACE_S": "3.0",
             "STOP_FOLDER": str(folder),
         }
         workers = [*_KILLED, _STOPPED, _DRAINED]
@@ -91,6 +97,8 @@ def main(short: bool = False, seed: int | None = None) -> None:
         torn = [(run_id, attempt) for run_id, attempt, _ in chronicle.ignored["STARTED"]]
         judge_rest(played, chronicle, torn=torn, lease_s=_LEASE_S)
         _judge_everything_happened(played, chronicle, stops, drains)
+        if not short:
+            played.evidence.demand(chronicle.outcomes()["DRAINED"] > 0, "no attempt was handed back")
 
 
 def _jobs(size: Size, dice: Random) -> dict[str, JobSpec]:
@@ -104,7 +112,7 @@ def _jobs(size: Size, dice: Random) -> dict[str, JobSpec]:
             policy=policy,
         )
         for kind, (payload, policy) in _KINDS.items()
-        for number in range(size.jobs)
+        for number in range(size.jobs // _LONG_PART if kind == "long" else size.jobs)
     }
 
 
