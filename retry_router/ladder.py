@@ -120,7 +120,7 @@ class Ladder:
         """Poll the rungs that are due for it, and last the smallest: there we wait until something ends."""
         for rung in reversed(self._rungs):
             is_smallest, now_s = rung is self._rungs[0], self._clock.monotonic_s()
-            if not is_smallest and now_s < rung.poll_due_s:
+            if not is_smallest and now_s < rung.poll_due_s and not rung.wants_more:
                 continue
             polled = self._rounds.poll(rung.consumer, _BATCH, self._wait_s() if is_smallest else 0.0)
             rung.notice(polled)

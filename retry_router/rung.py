@@ -15,11 +15,8 @@ from waterclock.wire.names import RUNGS, Names
 from .hops import wait_of
 from .standing import Stand
 
-_STANDING_MAX = 1_000
-"""Records of one partition that are held in memory."""
-_STANDING_MAX_SHORT = 10_000
-"""The same on rungs where they stand for a few seconds at most: reading them in parts would take too long."""
-_SHORT_S = 5
+_STANDING_MAX = 10_000
+"""Records of one partition that are held in memory; they are bounded by their bytes too (``standing.py``)."""
 _POLLS_PER_STAY = 20
 _POLL_EVERY_MAX_S = 0.5
 
@@ -36,7 +33,6 @@ class Rung:
         self.stands: dict[TopicPartition, Stand] = {}
         self.to_take: set[TopicPartition] = set()
         self._has_joined = False
-        self._most = _STANDING_MAX if RUNGS[word] > _SHORT_S else _STANDING_MAX_SHORT
 
     @property
     def ready(self) -> bool:
@@ -48,6 +44,11 @@ class Rung:
         """When the first of its records may move on."""
         return min((end for stand in self.stands.values() if (end := stand.next_end) is not None), default=None)
 
+    @property
+    def wants_more(self) -> bool:
+        """Records were let go, and there is room for them now: whoever waits for the next poll makes them late."""
+        return any(stand.wants_more for stand in self.stands.values())
+
     def notice(self, polled: Polled) -> None:
         """Membership: forget what is no longer ours, remember what must be taken over."""
         for gone in polled.revoked:
@@ -58,7 +59,7 @@ class Rung:
 
     def start(self, log: Log, committed: Mapping[TopicPartition, Committed | None]) -> None:
         """Begin where the group stands, or where what is kept begins. Raises BackendDown."""
-        stands = {place: Stand(place, at, log.low_watermark(place), self._most) for place, at in committed.items()}
+        stands = {place: Stand(place, at, log.low_watermark(place), _STANDING_MAX) for place, at in committed.items()}
         self.consumer.start({place: stand.next_offset for place, stand in stands.items()})
         self.stands |= stands
         self.to_take.clear()
@@ -75,7 +76,9 @@ class Rung:
             if stand is not None:
                 stand.take(record, wait_of(record.headers))
         for stand in self.stands.values():
-            stand.has_begun = stand.has_begun or not polled.records
+            if not polled.records:
+                stand.has_begun = True
+                stand.came_empty()
             stand.move(self.consumer)
         rest = {place: offset for place, stand in self.stands.items() if (offset := stand.go_on()) is not None}
         if rest:

@@ -33,6 +33,9 @@ BYTES_MAX = 8 * 1024 * 1024
 SPAN_MAX = 20_000
 """Offsets that a bitmap may span: 3,334 characters of the 4,095 that metadata may have."""
 
+_REFILL_EMPTY_POLLS = 20
+"""So many polls that bring nothing end the reading of what was let go."""
+
 _MOVED = "moved="
 
 
@@ -48,7 +51,7 @@ class Standing(NamedTuple):
 class Stand(Position):
     """The records of one partition, at most ``most`` of them. ``committed``: what the group has; None: from ``low``."""
 
-    __slots__ = ("_bytes", "_heap", "_most", "_moved", "_order", "_rest_from")
+    __slots__ = ("_bytes", "_empty_polls_left", "_heap", "_most", "_moved", "_order", "_rest_from")
 
     def __init__(self, partition: TopicPartition, committed: Committed | None, low: int, most: int) -> None:
         start_at = low if committed is None else max(low, committed.offset)
@@ -59,6 +62,7 @@ class Stand(Position):
         self._order: deque[int] = deque()
         self._moved = set() if committed is None else moved_from_text(committed.offset, committed.metadata)
         self._rest_from: int | None = None
+        self._empty_polls_left = 0
 
     def __len__(self) -> int:
         """How many records are held, those included that have moved on ahead of an older one."""
@@ -69,13 +73,22 @@ class Stand(Position):
         """When the next record may move on; None: none stands here."""
         return self._heap[0].ends_at if self._heap else None
 
+    @property
+    def wants_more(self) -> bool:
+        """There is more on the topic than was let in, and room for it: it is to be read at once."""
+        return self._empty_polls_left > 0 if self._rest_from is None else self._has_room
+
+    def came_empty(self) -> None:
+        """A poll of the rung brought nothing. Straight after a start that may be too early to mean anything."""
+        self._empty_polls_left = max(self._empty_polls_left - 1, 0)
+
     def take(self, record: Record, wait: Wait | None) -> None:
         """A record came. One that a predecessor moved on only lets the position pass; a full stand lets it go."""
         self.has_begun = True
         if self._rest_from is not None:
             return
         if len(self._order) >= self._most or self._bytes >= BYTES_MAX:
-            self._rest_from = record.offset
+            self._rest_from, self._empty_polls_left = record.offset, 0
             return
         self._order.append(record.offset)
         if record.offset not in self._moved:
@@ -94,9 +107,10 @@ class Stand(Position):
     def go_on(self) -> int | None:
         """From where the rest must be read now; None: nothing was let go, or there is no room for it yet."""
         rest_from = self._rest_from
-        if rest_from is None or len(self._order) > self._most // 2 or self._bytes > BYTES_MAX // 2:
+        if rest_from is None or not self._has_room:
             return None
         self._rest_from, self.has_begun = None, False
+        self._empty_polls_left = _REFILL_EMPTY_POLLS
         return rest_from
 
     def move_on(self, now: Instant) -> Standing | None:
@@ -114,6 +128,10 @@ class Stand(Position):
         oldest = self._oldest
         due = Committed(oldest, moved_to_text(oldest, self._moved))
         return None if due == self.committed else due
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self._order) <= self._most // 2 and self._bytes <= BYTES_MAX // 2
 
     @property
     def _oldest(self) -> int:

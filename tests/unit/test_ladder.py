@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 
 import pytest
+from waterclock.retry_router import rung as rungs
 from waterclock.retry_router.hops import DUE, HOP, RUNG_US, onward, wait_of
 from waterclock.retry_router.ladder import Ladder
 from waterclock.retry_router.rung import group_of
@@ -170,8 +171,9 @@ def test_what_has_moved_on_ahead_of_an_older_one_does_not_move_again_after_a_res
     assert world.lag() == 0
 
 
-def test_a_full_partition_alone_is_held_back_and_loses_nothing() -> None:
+def test_a_full_partition_alone_is_held_back_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given one partition with more than is held in memory, others on the rung and other rungs go on as ever."""
+    monkeypatch.setattr(rungs, "_STANDING_MAX", 1_000)
     world = World(partitions=4)
     for _ in range(2_500):
         world.place(601 * US_PER_S)
@@ -202,6 +204,24 @@ def test_a_herd_of_ten_thousand_starves_nobody() -> None:
     assert min(late) >= 0
     assert max(late) <= US_PER_S
     assert world.arrived[other][0] - world.due[other] <= US_PER_S
+
+
+@pytest.mark.parametrize(("wait_us", "partitions"), [(30 * US_PER_S, 4), (120 * US_PER_S, 1)])
+def test_a_herd_whose_last_hop_is_a_long_rung_is_in_time(
+    wait_us: int, partitions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given several times as many as a partition holds in memory, all due at the same instant."""
+    monkeypatch.setattr(rungs, "_STANDING_MAX", 1_000)
+    world = World(partitions=partitions)
+    world.turn(ladder := world.ladder(), for_us=200_000)
+    for number in range(8_000):
+        world.place(wait_us, f"acme:job-{number % 50}")
+    world.turn(ladder, for_us=wait_us - 300_000, tick_us=500_000)
+    world.turn(ladder, for_us=10 * US_PER_S)
+    late = sorted(world.lateness_us())
+    assert late[0] >= 0
+    assert late[-1] <= US_PER_S
+    assert world.lag() == 0
 
 
 def test_key_value_and_headers_stay_as_they_are_and_headers_never_grow() -> None:
