@@ -67,8 +67,12 @@ def examine(log: Log, names: Names, clock: Clock, generation: int) -> Iterator[F
 
 def judge_repairs(count: int) -> Finding:
     """``count``: what the reconciler has repaired since this installation began."""
-    next_step = "Look for 'repaired' in the retry router's log: each line names a run and why"
-    return unless(not count, "reconciler", f"{count} repairs since the beginning", next_step, State.WARN)
+    next_step = (
+        "Look for 'repaired' in the retry router's log: each line names a run and why. The count only grows: what was "
+        "looked into stays in it, so watch waterclock_reconciler_repairs_total of the API's /metrics for more"
+    )
+    found = f"{count} repairs since the retry router of this installation first committed"
+    return unless(not count, "reconciler", found, next_step, State.WARN)
 
 
 def judge_waiting(orphans: list[Seen]) -> Finding:
