@@ -30,6 +30,23 @@ class Loss(typing.NamedTuple):
     took_us: int
 
 
+class Silence(typing.NamedTuple):
+    """What ended a life that nobody took: ``FENCED`` by a keeper, or its own next ``HELLO``, and when."""
+
+    offset: int
+    at: int
+    kind: str
+
+
+def silences_of(leases):
+    """Every worker's records on ``leases`` in order: each ends the lives before it."""
+    found = collections.defaultdict(list)
+    for record in leases:
+        _, lease = decode(record["value"])
+        found[lease["worker"]].append(Silence(record["offset"], record["timestamp_us"], lease["kind"]))
+    return found
+
+
 def lives_of(leases):
     """Every worker's lives, from the dump of ``leases``; offsets may repeat over partitions, a worker has one."""
     lives = collections.defaultdict(lambda: Lives([], []))
@@ -42,8 +59,13 @@ def lives_of(leases):
 
 
 def check(chronicle, leases, deaths, lease_us_of):
-    """(losses, complaints, counts). Complaints: an attempt of a dead one that stands open, or was lost by no death."""
-    lives = lives_of(leases)
+    """(losses, complaints, counts). Complaints: an attempt that stands open, or was lost by no death.
+
+    Whoever was starved may be fenced alive, or give itself up and say HELLO again: its attempts are counted apart, as
+    those of innocents.
+    """
+    leases = list(leases)
+    lives, silences = lives_of(leases), silences_of(leases)
     died = {}
     for worker, at in sorted(deaths, key=lambda death: death[1]):
         life = bisect.bisect_right(lives[worker].stamps, at) - 1
@@ -58,11 +80,16 @@ def check(chronicle, leases, deaths, lease_us_of):
         end = chronicle.ends.get((run_id, attempt))
         if end is None:
             complaints.append(f"{run_id} attempt {attempt}: open at rest, on {claim.worker}")
-        elif end.kind == "ATTEMPT_LOST" and life in died:
-            hit.add(life)
-            losses.append(_loss(run_id, end, lives[claim.worker], life, died[life], lease_us_of(claim.worker)))
         elif end.kind == "ATTEMPT_LOST":
-            counts["lost without a death of ours"] += 1
+            said = next((each for each in silences[claim.worker] if each.offset > life[1]), None)
+            if said is None or said.at > end.stamp:
+                complaints.append(f"{run_id} attempt {attempt}: lost by no death of {claim.worker}")
+            elif life in died and died[life] <= said.at:
+                hit.add(life)
+                losses.append(_loss(run_id, end, lives[claim.worker], life, died[life], lease_us_of(claim.worker)))
+            else:
+                counts["lost by innocents"] += 1
+                counts[f"lost by innocents, by {said.kind}"] += 1
     counts["attempts lost"] = len(losses)
     counts["deaths that held an attempt"] = len(hit)
     return losses, complaints, counts

@@ -174,14 +174,16 @@ def test_a_call_before_it_was_stopped_is_not_a_zombies() -> None:
 
 
 def hello(offset: int, at_s: int) -> dict[str, Any]:
-    lease = Lease(LeaseKind.HELLO, "worker-1", at_s * S)
-    return _record(offset, encode_lease(lease)) | {"timestamp_us": at_s * S}
+    return lease(LeaseKind.HELLO, offset, at_s)
+
+
+def lease(kind: LeaseKind, offset: int, at_s: int) -> dict[str, Any]:
+    return _record(offset, encode_lease(Lease(kind, "worker-1", at_s * S))) | {"timestamp_us": at_s * S}
 
 
 def test_a_loss_counts_from_the_death_while_the_worker_stays_away() -> None:
-    found, complaints, counts = losses.check(
-        lost_and_retried().chronicle(), [hello(HELLO, 0)], [("worker-1", S)], lambda _: 5 * S
-    )
+    leases = [hello(HELLO, 0), lease(LeaseKind.FENCED, HELLO + 1, 2)]
+    found, complaints, counts = losses.check(lost_and_retried().chronicle(), leases, [("worker-1", S)], lambda _: 5 * S)
     assert (complaints, counts["deaths that held an attempt"]) == ([], 1)
     assert [(loss.way, loss.took_us) for loss in found] == [("lease", S)]
 
@@ -192,10 +194,22 @@ def test_a_loss_counts_from_the_hello_of_a_worker_that_came_back() -> None:
     assert [(loss.way, loss.took_us) for loss in found] == [("hello", 0)]
 
 
-def test_a_loss_without_a_death_is_counted_apart() -> None:
-    found, _, counts = losses.check(lost_and_retried().chronicle(), [hello(HELLO, 0)], [], lambda _: 5 * S)
-    assert found == []
-    assert counts["lost without a death of ours"] == 1
+def test_a_loss_by_no_death_is_told() -> None:
+    found, complaints, counts = losses.check(lost_and_retried().chronicle(), [hello(HELLO, 0)], [], lambda _: 5 * S)
+    assert (found, counts["lost by innocents"]) == ([], 0)
+    assert complaints == [f"{RUN} attempt 1: lost by no death of worker-1"]
+
+
+@pytest.mark.parametrize("kind", [LeaseKind.FENCED, LeaseKind.HELLO])
+def test_who_was_fenced_or_gave_up_alive_is_counted_as_innocent(kind: LeaseKind) -> None:
+    ended = lease(kind, HELLO + 1, 1)
+    for deaths in ([], [("worker-1", 2 * S)]):
+        found, complaints, counts = losses.check(
+            lost_and_retried().chronicle(), [hello(HELLO, 0), ended], deaths, lambda _: 5 * S
+        )
+        assert (found, complaints, counts["lost by innocents"]) == ([], [], 1)
+    late = ended | {"timestamp_us": 9 * S}
+    assert losses.check(lost_and_retried().chronicle(), [hello(HELLO, 0), late], [], lambda _: 5 * S)[1]
 
 
 def test_an_attempt_that_stays_open_is_told() -> None:
