@@ -234,6 +234,16 @@ def test_a_rate_is_kept(world: FailingWorld) -> None:
     assert world.clock.monotonic_s() - began_s >= 4 / 8
 
 
+def test_a_slow_rate_answers_within_its_bound(world: FailingWorld) -> None:
+    world.create(name="slowest")
+    for _ in range(3):
+        world.given_up("slowest")
+    began_s = world.clock.monotonic_s()
+    told = redriven(world, job="slowest", rate_per_s=0.1)
+    assert (len(told["done"]), told["left"]) == (1, 2)
+    assert world.clock.monotonic_s() - began_s < 8
+
+
 def test_nobody_sees_or_touches_another_tenants_letters(world: FailingWorld) -> None:
     world.create(name="private")
     run_id = world.given_up("private")
