@@ -130,7 +130,7 @@ def _await_no_lag(stack: RealStack, when: str) -> None:
 
 
 def _lags_of_the_resting(stack: RealStack) -> list[Lag]:
-    """One look at all, and more at ``heartbeats``: workers beat for ever, so their lag is 0 now and then, not always."""
+    """One look at all, and more at ``heartbeats``: workers beat for ever, so its lag is 0 now and then, not always."""
     found = _lags(stack)
     for _ in range(_LOOKS_AT_BEATS):
         late = {(lag.topic, lag.partition) for lag in found if lag.topic == stack.names.heartbeats and lag.lag != "0"}
