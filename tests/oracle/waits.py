@@ -30,6 +30,25 @@ def retries(chronicle):
     return waits, complaints
 
 
+def earliest(chronicle, wait_us_of):
+    """{(run, attempt): instant} before which it must not begin: the end of the one before, and the wait of its job.
+
+    ``wait_us_of`` a job: what its policy asks for. What the router made of it plays no part.
+    """
+    return {
+        (run_id, attempt + 1): end.stamp + wait_us_of(chronicle.runs[run_id]["job_id"])
+        for (run_id, attempt), end in chronicle.ends.items()
+        if end.kind != "ATTEMPT_SUCCEEDED"
+    }
+
+
+def after(chronicle, earliest_at):
+    """(late, complaints): {(run, attempt): by how many microseconds its claim came later}; those that came before."""
+    late = {key: claim.at - earliest_at[key] for key, claim in chronicle.claims.items() if key in earliest_at}
+    complaints = [f"{run_id}: attempt {n} began {-us} us too soon" for (run_id, n), us in late.items() if us < 0]
+    return late, complaints
+
+
 def first_attempts(chronicle, since=0, until=1 << 62):
     """{run id: microseconds from due to the first STARTED} of runs due in [since, until) by the timeline."""
     return {

@@ -246,6 +246,14 @@ def test_a_retry_that_never_came_is_told() -> None:
     assert "never began" in waits.retries(log.chronicle())[1][0]
 
 
+def test_a_retry_before_the_wait_of_its_policy_is_told_whatever_the_router_promised() -> None:
+    chronicle = lost_and_retried().chronicle()  # ended at 2 s, and began again at 4 s
+    late, complaints = waits.after(chronicle, waits.earliest(chronicle, lambda job: 2 * S if job == JOB else 0))
+    assert (late, complaints) == ({(RUN, 2): 0}, [])
+    _, complaints = waits.after(chronicle, waits.earliest(chronicle, lambda _job: 2 * S + 1))
+    assert complaints == [f"{RUN}: attempt 2 began 1 us too soon"]
+
+
 # At rest --------------------------------------------------------------------------------------------------------------
 
 
