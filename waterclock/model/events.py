@@ -63,8 +63,7 @@ class Outcome(IntEnum):
     CANCELLED = 5
 
 
-DRAINED = "drained"
-"""The error class of an attempt that was handed back: it has an outcome, and costs none of the run's attempts."""
+DRAINED = "drained"  # the error class of an attempt that was handed back: it costs none of the run's attempts
 
 
 class Origin(StrEnum):
@@ -379,9 +378,8 @@ class KeyState(NamedTuple):
 class OpenRunState(NamedTuple):
     """A record of ``state.retry-router`` under a run id: a run that has been open for long, as the router knows it.
 
-    ``first_offset``: of its first event. ``state``: a ``known_state`` text. ``work``: where its last claim found its
-    work record. The rest is the story of its failures, and its limits (``retry_router/trail.py``). ``folded_to``: the
-    run-events offset below which all of its events are in here; 0 in records of before that was written.
+    ``first_offset``: of its first event. ``state``: a ``known_state`` text. ``folded_to``: its events below that offset
+    are in here; 0: not known. The rest is its story and its limits (``retry_router/trail.py``).
     """
 
     run_id: str
