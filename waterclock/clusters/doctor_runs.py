@@ -30,7 +30,7 @@ EVENTS_MAX = 200_000
 OLD_US = 60 * US_PER_S
 _NAMED = 3
 _HOP_MARGIN_US = US_PER_S
-_ROUTER = "retry-router"
+ROUTER = "retry-router"
 
 
 class Seen(NamedTuple):
@@ -49,13 +49,9 @@ class Seen(NamedTuple):
 def examine(log: Log, names: Names, clock: Clock, generation: int) -> Iterator[Finding]:
     """Every finding about runs; nothing where the topics are missing. ``generation``: that of the topics."""
     try:
-        committed = log.group_positions(names.group(_ROUTER))
+        committed = log.group_positions(names.group(ROUTER))
         yield judge_repairs(sum(parse_repairs(at.metadata) for at in committed.values()))
-        seen = [
-            run
-            for number in range(log.partitions(names.run_events))
-            for run in _open_runs(log, names, TopicPartition(names.run_events, number), committed, generation)
-        ]
+        seen = open_runs(log, names, committed, generation)
         old = [run for run in seen if clock.now() - run.since > OLD_US]
         yield judge_waiting([run for run in old if _is_orphan(log, names, run)])
         yield judge_running([run for run in old if run.state.attempt_open], _standings(log, names))
@@ -63,6 +59,12 @@ def examine(log: Log, names: Names, clock: Clock, generation: int) -> Iterator[F
         return
     except (BackendDown, FoldFull) as trouble:
         yield Finding("runs", State.WARN, str(trouble), "They cannot be judged now")
+
+
+def open_runs(log: Log, names: Names, positions: Mapping[TopicPartition, Committed], generation: int) -> list[Seen]:
+    """All that is open now. ``positions``: the retry router's. Raises BackendDown, FoldFull, NotFound."""
+    places = [TopicPartition(names.run_events, number) for number in range(log.partitions(names.run_events))]
+    return [run for place in places for run in _open_runs(log, names, place, positions, generation)]
 
 
 def judge_repairs(count: int) -> Finding:
@@ -79,7 +81,7 @@ def judge_waiting(orphans: list[Seen]) -> Finding:
     """``orphans`` wait although their tiers are empty."""
     if not orphans:
         return ok("waiting runs", "none waits for work that is gone from its tier")
-    found = f"{len(orphans)} wait although nothing is left to be claimed: {_named(orphans)}"
+    found = f"{len(orphans)} wait although nothing is left to be claimed: {named(orphans)}"
     return Finding("waiting runs", State.WARN, found, "The reconciler repairs them within two minutes: does it run?")
 
 
@@ -88,11 +90,12 @@ def judge_running(running: list[Seen], standings: dict[str, Standing]) -> Findin
     dead = [run for run in running if is_dead(standings.get(run.state.worker, Standing()), run.state.incarnation)]
     if not dead:
         return ok("running runs", "none is held by a dead worker")
-    found = f"{len(dead)} are held by dead workers: {_named(dead)}"
+    found = f"{len(dead)} are held by dead workers: {named(dead)}"
     return Finding("running runs", State.FAIL, found, "Does the retry router run? It calls such attempts lost")
 
 
-def _named(runs: list[Seen]) -> str:
+def named(runs: list[Seen]) -> str:
+    """The first of these by name, and how many more there are."""
     more = f" and {len(runs) - _NAMED} more" if len(runs) > _NAMED else ""
     return ", ".join(run.run_id for run in runs[:_NAMED]) + more
 
@@ -124,7 +127,7 @@ def _open_runs(
     end, committed = log.high_watermark(place), positions.get(place)
     fold: Fold[tuple[str, Instant]] = Fold(generation=generation, open_max=EVENTS_MAX)
     known_from = None if committed is None else parse_fold_from(committed.metadata)
-    _restore(log, TopicPartition(names.state(_ROUTER), place.partition), fold)
+    _restore(log, TopicPartition(names.state(ROUTER), place.partition), fold)
     start = max(log.low_watermark(place), end - EVENTS_MAX, known_from or 0)
     for record in read_range(log, Isolation.COMMITTED, place, start, end):
         _apply(fold, names, record)
