@@ -170,7 +170,7 @@ def _restore(log: Log, place: TopicPartition, fold: Fold[tuple[str, Instant]]) -
         state = state_from_text(run.state)
         if state is not None:
             tier = "" if run.work is None else run.work.topic
-            fold.restore(run.run_id, state, run.first_offset, (tier, run.claimable_at))
+            fold.restore(run.run_id, state, run.first_offset, (tier, run.claimable_at), run.folded_to)
 
 
 def _standings(log: Log, names: Names) -> dict[str, Standing]:
