@@ -14,7 +14,7 @@ from cassandra.cluster import Cluster
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-DUMP_WITHIN_S = 120.0
+DUMP_WITHIN_S = 240.0
 _BATCH = 2_000
 _QUIET_S = 0.5
 _US_PER_MS = 1_000
