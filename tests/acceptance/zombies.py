@@ -37,6 +37,7 @@ LATE_PART = 0.5
 _SLOTS = "100"
 """So that those who are awake carry the load: in a backlog no newer attempt comes before the zombie wakes."""
 
+_SESSION_S = 10.0
 _EVERY_S = 2
 _WITHIN_S = 300.0
 _OUTCOMES = ("ATTEMPT_SUCCEEDED", "ATTEMPT_FAILED", "ATTEMPT_TIMED_OUT", "ATTEMPT_CANCELLED")
@@ -51,7 +52,7 @@ class Size(NamedTuple):
     jobs: int
 
 
-WHOLE = Size(32, 18, 6, 240)
+WHOLE = Size(32, 18, 8, 120)
 SHORT = Size(2, 2, 4, 60)
 
 
@@ -139,8 +140,9 @@ class _Sleeper:
         if self._stopped_at_s is None:
             if is_stopped(self._role.pid):
                 self._stopped_at_s = now_s
-                # Long enough for the keeper, the verdict, the ladder and the next attempt's call.
-                self._wake_at_s = now_s + LEASE_S + self._dice.uniform(5.0, 8.0)
+                # Long enough for its session to end too: until then nobody else claims from its partitions, and the
+                # next attempt's work stands there.
+                self._wake_at_s = now_s + _SESSION_S + self._dice.uniform(4.0, 7.0)
         elif now_s >= self._wake_at_s:
             self.woken.append(time.time_ns() // 1_000)
             os.kill(self._role.pid, signal.SIGCONT)
@@ -153,7 +155,10 @@ def is_stopped(pid: int) -> bool:
 
 
 def stop_and_wake(played: Scene, folder: Path, plan: list[str]) -> list[Stop]:
-    """Stop workers as the plan says, many at a time but never all, and wake each; returns what was done."""
+    """Stop workers as the plan says, half of them at a time, and wake each; returns what was done.
+
+    Half: a backlog would keep the newer attempts from coming before the zombies wake.
+    """
     seed = played.dice.randrange(1 << 30)
     sleepers = {
         worker: _Sleeper(played.stack.roles[worker], folder, Random(f"{seed}/{worker}")) for worker in played.workers
@@ -165,7 +170,7 @@ def stop_and_wake(played: Scene, folder: Path, plan: list[str]) -> list[Stop]:
             sleeper.go_on()
         asleep = sum(sleeper.is_busy for sleeper in sleepers.values())
         for sleeper in sleepers.values():
-            if left and sleeper.is_idle and asleep < len(sleepers) - 1:
+            if left and sleeper.is_idle and asleep < len(sleepers) // 2:
                 sleeper.order(left.pop())
                 asleep += 1
         time.sleep(0.02)
