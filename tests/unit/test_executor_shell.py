@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+import uvloop
+from waterclock.workers.executors import shell_command
 
 from tests.unit.executor_world import BOUND_S, CLOCK, Bench, attempt_of, bench_of
 from waterclock.model.events import Outcome
@@ -119,6 +123,18 @@ def test_how_it_ended_is_the_class_and_the_end_of_its_output_the_trace(
     ended = bench.run(_sh(text))
     assert (ended.outcome, ended.error_class) == (Outcome.FAILED, error_class)
     assert ended.error_trace == ("late\n" if "late" in text else "")
+
+
+def test_a_program_that_ends_before_it_is_fed_ends_as_it_says() -> None:
+    async def feed_late() -> int:
+        process = await asyncio.create_subprocess_exec(SH, "-c", "exit 0", stdin=-1, stdout=-1, stderr=-1)
+        assert process.stdin is not None
+        await process.wait()
+        await shell_command._feed(process.stdin, b"too late")
+        return process.returncode or 0
+
+    with closing(uvloop.new_event_loop()) as loop:
+        assert loop.run_until_complete(feed_late()) == 0
 
 
 def test_a_program_that_is_not_there_fails_the_attempt(bench: Bench) -> None:

@@ -220,10 +220,12 @@ async def _follow(process: asyncio.subprocess.Process, payload: bytes, output: _
 
 
 async def _feed(stdin: asyncio.StreamWriter, payload: bytes) -> None:
-    # A program that does not read its input is within its rights.
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        stdin.write(payload)
-        await stdin.drain()
+    # A program that does not read its input is within its rights. One that has ended before it was fed has closed it:
+    # uvloop answers a write to that with a RuntimeError.
+    if not stdin.is_closing():
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            stdin.write(payload)
+            await stdin.drain()
     stdin.close()
 
 
