@@ -34,6 +34,7 @@ HELD_PART = 0.5
 """Of all kills, at least so many hit a worker that held an attempt."""
 
 _EVERY_S = 2
+_REST_WITHIN_S = 300.0
 _LEAD_S = 8
 _PATIENT = "worker-6"
 """The one with the long lease."""
@@ -69,7 +70,7 @@ def main(short: bool = False, seed: int | None = None) -> None:
         until = time.time_ns() // 1_000
         for worker in leases:
             played.stack.roles[worker].wait_ready()
-        chronicle = played.come_to_rest()
+        chronicle = played.come_to_rest(_REST_WITHIN_S)
         kill_s = (until - since) / US_PER_S
         rate = len(waits.first_attempts(chronicle, since, until)) / kill_s
         played.evidence.figure("runs a second that were due during the kills", round(rate, 1), seconds=round(kill_s, 1))
@@ -85,7 +86,7 @@ def _leases(size: Size) -> dict[str, float]:
 
 
 def _settings(lease_s: float) -> dict[str, str]:
-    return {"WATERCLOCK_WORKER__LEASE_TTL_S": str(lease_s), "WATERCLOCK_WORKER__SLOTS": "200"}
+    return {"WATERCLOCK_WORKER__LEASE_TTL_S": str(lease_s), "WATERCLOCK_WORKER__SLOTS": "300"}
 
 
 def _jobs(size: Size, dice: Random) -> dict[str, JobSpec]:

@@ -11,6 +11,7 @@ How it fails: a coroutine that blocks holds up the others on the same loop (asyn
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -100,7 +101,8 @@ class LoopThread:
             if self._thread.is_alive():
                 return  # something blocks the loop: the daemon thread dies with the process
         if self._has_cleaned_up:  # else there are handles that a close would trip over
-            self._loop.close()
+            with contextlib.suppress(OSError):  # EBUSY: a program is not gone yet, its handles die with this process
+                self._loop.close()
 
     # -- on the loop ----------------------------------------------------------------------------------------------
 
