@@ -31,6 +31,17 @@ def of_applied(command: Command, record: Record, applied: Applied) -> Answered:
     )
 
 
+def of_order(command: Command, record: Record, run_id: str) -> Answered:
+    """A command about a run was passed on; ``run_id``: of the run that it made. What it came to, the log decides."""
+    return Answered(
+        command_id=command.command_id[:KEY_MAX],
+        offset=record.offset,
+        verdict=CommandVerdict.APPLIED,
+        revision=0,
+        run_id=run_id,
+    )
+
+
 def of_repeat(command: Command, record: Record, first: KeyState) -> Answered:
     """The intention was served before: what became of it then."""
     return Answered(

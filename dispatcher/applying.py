@@ -11,35 +11,33 @@ before the command is decided, so such a command leaves no trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-
-import structlog
+from typing import TypeAlias
 
 from waterclock.log.port import Record
 from waterclock.model.document import is_pool_name
-from waterclock.model.errors import BackendDown, LostResource, NotFound, RequestError, UndecodableRecord
+from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.events import KeyState
-from waterclock.model.ids import Instant, ordinal, partition_of, split_job_id
+from waterclock.model.ids import Instant, minute_of, ordinal
 from waterclock.model.job import Command, JobSpec, JobStatus, JobVersion
 from waterclock.model.schedule import next_fire
-from waterclock.store.port import DueDelete, JobChange, TimeIndex
-from waterclock.wire import codec
+from waterclock.store.port import DueDelete, DueRow, JobChange, TimeIndex
 from waterclock.wire.messages import key_of_state
+from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
 from . import answers, commands
 from .emit import Emitter
+from .inbox import one_at_a_time, read_all
 from .keys import Intention, intention_of
 from .known import Known
 from .rows import Ahead, rows_ahead, void_row, void_rows
+from .run_orders import Order, order_of, speaks_of_a_run
 from .shard import Decided, Shard
 
 BATCH = 500
-
-log_ = structlog.get_logger("dispatcher")
 
 
 @dataclass(slots=True)
@@ -67,12 +65,25 @@ class _Refusal:
 
 
 @dataclass(slots=True)
+class _Passed:
+    """A command about one run, passed on."""
+
+    record: Record
+    command: Command
+    order: Order
+    served: KeyState | None = None
+
+
+@dataclass(slots=True)
 class _Repeat:
     """A command whose intention was served already."""
 
     record: Record
     command: Command
     first: KeyState
+
+
+_Decision: TypeAlias = _Plan | _Passed | _Refusal | _Repeat
 
 
 @dataclass(slots=True)
@@ -82,14 +93,20 @@ class _Batch:
     shard: Shard
     records: list[Record]
     read: list[tuple[Record, Command]]
-    decisions: list[_Plan | _Refusal | _Repeat]
+    decisions: list[_Decision]
 
     def limits(self) -> dict[str, int]:
-        """By job, the revision that its first command here would have."""
+        """By job, the revision that its first command here would have. Commands about runs ask no version."""
         found: dict[str, int] = {}
         for record, command in self.read:
-            found.setdefault(command.job_id, ordinal(self.shard.generation, record.offset))
+            if not speaks_of_a_run(command):
+                found.setdefault(command.job_id, ordinal(self.shard.generation, record.offset))
         return found
+
+    def rows(self) -> list[DueRow]:
+        """What its deferrals write."""
+        orders = (decision.order for decision in self.decisions if isinstance(decision, _Passed))
+        return [order.row for order in orders if order.row is not None]
 
 
 def apply_commands(
@@ -108,7 +125,8 @@ def apply_commands(
     found = iter(index.versions_below([item for each in limits for item in each.items()]))
     for batch, mine in zip(batches, limits, strict=True):
         known = Known(batch.shard, index, mine, islice(found, len(mine)))
-        _decide_all(batch, known, pools, window_end)
+        _decide_all(batch, known, pools, out.names, window_end)
+    index.write_due([row for batch in batches for row in batch.rows()])
     index.apply([_change(plan) for batch in batches for plan in batch.decisions if isinstance(plan, _Plan)])
     for batch in batches:
         _carry_out_all(batch, out, now)
@@ -118,17 +136,22 @@ def apply_commands(
 def _take(shard: Shard) -> _Batch:
     records = list(islice(shard.inbox, BATCH))
     shard.keys.expire(records[0].offset, records[0].timestamp_us)
-    read, refusals = _read(shard, records)
-    return _Batch(shard, records, read, [*refusals])
+    read, refused = read_all(shard, records)
+    return _Batch(shard, records, read, [_Refusal(record, error) for record, error in refused])
 
 
-def _decide_all(batch: _Batch, known: Known, pools: Pools, window_end: Instant) -> None:
+def _decide_all(batch: _Batch, known: Known, pools: Pools, names: Names, window_end: Instant) -> None:
     for record, command in batch.read:
+        decision: _Decision
         try:
-            with _of_one(record):
-                decision = _decide(batch.shard, known, pools, record, command, window_end)
+            with one_at_a_time(record):
+                if speaks_of_a_run(command):
+                    decision = _pass_on(batch.shard, known, pools, names, record, command)
+                else:
+                    decision = _decide(batch.shard, known, pools, record, command, window_end)
         except RequestError as error:
-            batch.decisions.append(_Refusal(record, error, command, known.revision_of(command.job_id)))
+            stands = 0 if speaks_of_a_run(command) else known.revision_of(command.job_id)
+            batch.decisions.append(_Refusal(record, error, command, stands))
         else:
             batch.decisions.append(decision)
     batch.decisions.sort(key=lambda decision: decision.record.offset)
@@ -144,21 +167,6 @@ def _carry_out_all(batch: _Batch, out: Emitter, now: Instant) -> None:
     shard.next_offset = batch.records[-1].offset + 1
 
 
-@contextmanager
-def _of_one(record: Record) -> Iterator[None]:
-    """The seam around one command: what is no refusal and no fault of a backend becomes a refusal of this record."""
-    try:
-        yield
-    except (RequestError, BackendDown, LostResource):
-        raise
-    except Exception as bug:
-        log_.exception("a command could not be decided", topic=record.topic, partition=record.partition,
-                       offset=record.offset)  # fmt: skip
-        raise RequestError(
-            f"it could not be decided: {type(bug).__name__}", hint="This is a bug of Waterclock: report it"
-        ) from bug
-
-
 def _decide(
     shard: Shard, known: Known, pools: Pools, record: Record, command: Command, window_end: Instant
 ) -> _Plan | _Repeat:
@@ -172,9 +180,29 @@ def _decide(
         _check_pool(pools, command.spec)
     plan = _plan(shard, known, record, command, place, window_end)
     if intention is not None:
-        plan.served = _served(plan, intention)
+        plan.served = _served(command, record, intention, plan.applied.row.revision, plan.applied.triggered)
         known.serve(intention, plan.served)
     return plan
+
+
+def _pass_on(
+    shard: Shard, known: Known, pools: Pools, names: Names, record: Record, command: Command
+) -> _Passed | _Repeat:
+    """What becomes of a command about one run. Raises RequestError (refused), BackendDown."""
+    place = commands.Place(shard.generation, record.partition, record.offset, record.timestamp_us)
+    intention = intention_of(command)
+    first = None if intention is None else known.first_of(intention, place)
+    if first is not None:
+        return _Repeat(record, command, first)
+    order = order_of(names, pools, command, place)
+    if order.deferred is not None and order.deferred.position <= shard.cursor:
+        # Nothing is inserted behind the cursor: it goes out in this very round (design §6).
+        order = order._replace(messages=(order.deferred.message,), deferred=None, row=None)
+    passed = _Passed(record, command, order)
+    if intention is not None:
+        passed.served = _served(command, record, intention, 0, order.run_id)
+        known.serve(intention, passed.served)
+    return passed
 
 
 def _check_pool(pools: Pools, spec: JobSpec) -> None:
@@ -187,16 +215,15 @@ def _check_pool(pools: Pools, spec: JobSpec) -> None:
         raise RequestError(error.message, pointer=error.pointer, hint=error.hint) from error
 
 
-def _served(plan: _Plan, intention: Intention) -> KeyState:
-    command, record = plan.command, plan.record
+def _served(command: Command, record: Record, intention: Intention, revision: int, run_id: str) -> KeyState:
     return KeyState(
         job_id=command.job_id,
         key=command.idempotency_key,
         body_hash=intention.body_hash,
         command_id=command.command_id,
         offset=record.offset,
-        revision=plan.applied.row.revision,
-        run_id=plan.applied.triggered,
+        revision=revision,
+        run_id=run_id,
         stamp_at=record.timestamp_us,
     )
 
@@ -206,31 +233,6 @@ def _forget_keys(shard: Shard, out: Emitter) -> None:
     for state_key in shard.keys.forgotten:
         out.state_forgotten(shard.partition, state_key)
     shard.keys.forgotten.clear()
-
-
-def _read(shard: Shard, batch: list[Record]) -> tuple[list[tuple[Record, Command]], list[_Refusal]]:
-    read: list[tuple[Record, Command]] = []
-    refusals: list[_Refusal] = []
-    for record in batch:
-        try:
-            with _of_one(record):
-                read.append((record, _read_one(shard, record)))
-        except RequestError as error:
-            refusals.append(_Refusal(record, error))
-    return read, refusals
-
-
-def _read_one(shard: Shard, record: Record) -> Command:
-    command = codec.decode_command(record.value or b"")
-    split_job_id(command.job_id)
-    if (record.key or b"") != command.job_id.encode():
-        raise UndecodableRecord(f"the record's key is not the job id {command.job_id}", hint="Key by job id")
-    if partition_of(command.job_id, 256) not in shard.slots:
-        raise UndecodableRecord(
-            f"{command.job_id} does not belong to partition {record.partition}",
-            hint="Produce with partitioner=murmur2_random, or Java's default",
-        )
-    return command
 
 
 def _plan(
@@ -278,23 +280,41 @@ def _change(plan: _Plan) -> JobChange:
     return JobChange(plan.applied.row, plan.applied.version, tuple(plan.ahead.rows), tuple(plan.deletes))
 
 
-def _carry_out(shard: Shard, out: Emitter, decision: _Plan | _Refusal | _Repeat, now: Instant) -> None:
+def _carry_out(shard: Shard, out: Emitter, decision: _Decision, now: Instant) -> None:
     """Make memory and the round say what was decided, and what the store says already."""
     match decision:
         case _Plan():
             _change_course(shard, out, decision, now)
-            if decision.served is not None:
-                state_key = key_of_state(decision.served.job_id, decision.served.key, decision.served.command_id)
-                shard.keys.keep(state_key, out.key_served(shard.partition, decision.served))
+            _keep_served(shard, out, decision.served)
             if decision.command.answer:
                 answer = answers.of_applied(decision.command, decision.record, decision.applied)
                 out.answered(decision.command.job_id, answer, now)
+        case _Passed(record, command, order):
+            _put_out(shard, out, order)
+            _keep_served(shard, out, decision.served)
+            if command.answer:
+                out.answered(command.job_id, answers.of_order(command, record, order.run_id), now)
         case _Repeat(record, command, first):
             out.answered(command.job_id, answers.of_repeat(command, record, first), now)
         case _Refusal(record, error, command, revision):
             out.reject(record, error, now)
             if command is not None and command.answer:
                 out.answered(command.job_id, answers.of_refusal(command, record, error, revision), now)
+
+
+def _keep_served(shard: Shard, out: Emitter, served: KeyState | None) -> None:
+    if served is not None:
+        state_key = key_of_state(served.job_id, served.key, served.command_id)
+        shard.keys.keep(state_key, out.key_served(shard.partition, served))
+
+
+def _put_out(shard: Shard, out: Emitter, order: Order) -> None:
+    """Into the round; a deferred attempt into the window where its minute is loaded, for nobody reads that again."""
+    out.ahead += order.ahead
+    out.hand_out(*order.messages)
+    deferred = order.deferred
+    if deferred is not None and shard.is_loaded(deferred.job_id, minute_of(deferred.due_at)):
+        shard.timeline.add_deferred(deferred)
 
 
 def _change_course(shard: Shard, out: Emitter, plan: _Plan, now: Instant) -> None:

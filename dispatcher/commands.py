@@ -14,6 +14,7 @@ from waterclock.model.errors import Conflict, NotFound, RequestError
 from waterclock.model.executor_document import check_executor
 from waterclock.model.ids import Instant, make_run_id, ordinal
 from waterclock.model.job import MUST_BE_NEW, Command, CommandKind, Every, JobSpec, JobStatus, JobVersion, Once
+from waterclock.model.policy_document import check_policy
 from waterclock.model.schedule import check_schedule
 from waterclock.store.port import JobRow
 
@@ -167,6 +168,7 @@ def _check(spec: JobSpec) -> None:
         )
     if spec.executor is not None:
         check_executor(spec.executor)
+    check_policy(spec.policy)
     if not is_pool_name(spec.pool):
         raise RequestError(
             f"{spec.pool[:80]!r} is not a pool", pointer="/pool", hint="1 to 63 of a-z, 0-9, '.', '_' and '-'"

@@ -19,7 +19,7 @@ from .owed import stretches
 from .position import Position
 from .rows import advance_wts, rows_ahead
 from .shard import Decided, Shard
-from .timeline import Chain
+from .timeline import Chain, Deferred
 
 
 def decide_fires(
@@ -35,8 +35,13 @@ def decide_fires(
     decided = shard.decided
     late_before = now - grace_us
     for due_at, chain in shard.timeline.take(min(until_at, shard.horizon_at - 1), limit):
-        version = chain.version
         taken += 1
+        if isinstance(chain, Deferred):
+            # Late or not, and whatever became of its job: a retry belongs to its run (design §6).
+            out.hand_out(chain.message)
+            shard.cursor = max(shard.cursor, chain.position)
+            continue
+        version = chain.version
         if version.job_id in decided and due_at <= decided[version.job_id].at:
             continue
         if due_at < late_before:

@@ -19,6 +19,7 @@ from waterclock.model.events import (
     SourceRecord,
 )
 from waterclock.model.executor import executor_to_json
+from waterclock.model.failure_policy import policy_to_json
 from waterclock.model.ids import Instant, make_run_id
 from waterclock.model.job import Cron, JobVersion
 from waterclock.model.zones import TZDATA_VERSION
@@ -74,6 +75,8 @@ def _templates(
         handler=spec.label,
         zone=spec.schedule.zone if isinstance(spec.schedule, Cron) else "",
         tzdata=TZDATA_VERSION,
+        queue_timeout_us=spec.policy.queue_timeout_us,
+        run_timeout_us=spec.policy.run_timeout_us,
     )
     work = WorkTemplate(
         names,
@@ -85,6 +88,7 @@ def _templates(
         payload=payload,
         executor=executor_to_json(spec.executor) if spec.executor else "",
         at_most_once=spec.at_most_once,
+        policy=policy_to_json(spec.policy),
     )
     return PendingTemplate(names, version.job_id, pattern), work
 
@@ -95,7 +99,17 @@ class Emitter:
     def __init__(self, templates: Templates) -> None:
         self._names = templates.names
         self._templates = templates
+        self.ahead: list[Outgoing] = []
+        """What must stand in the log before ``messages``."""
         self.messages: list[Outgoing] = []
+
+    @property
+    def names(self) -> Names:
+        return self._names
+
+    def hand_out(self, *ready: Outgoing) -> None:
+        """Records that were made before: of a command about a run, or of a deferred attempt."""
+        self.messages += ready
 
     def run(self, version: JobVersion, *, fire_at: Instant, due_at: Instant | None, now: Instant) -> str:
         """Make a scheduled run: PENDING and its work record. ``due_at`` None: not in the timeline's order."""

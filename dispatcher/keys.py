@@ -74,7 +74,10 @@ def _body_hash(command: Command) -> bytes:
     spec = b"" if command.spec is None else spec_to_json(command.spec)
     payload = b"-" if command.payload is None else b"+" + command.payload
     head = f"{command.kind}|{len(spec)}|".encode()
-    return blake2b(head + spec + payload, digest_size=16).digest()
+    of_run = b""
+    if command.run_id or command.work:
+        of_run = f"|{command.run_id}|{command.due_at}|".encode() + (command.work or b"")
+    return blake2b(head + spec + payload + of_run, digest_size=16).digest()
 
 
 def is_repeat(first: KeyState, place: Place) -> bool:

@@ -60,8 +60,8 @@ class Known:
         self._versions[version.job_id].insert(0, version)
 
     def revision_of(self, job_id: str) -> int:
-        """The revision that stands; 0 where there is no such job."""
-        versions = self._versions[job_id]
+        """The revision that stands; 0 where there is no such job, or nobody asked about it."""
+        versions = self._versions.get(job_id)
         return versions[0].revision if versions else 0
 
     def first_of(self, intention: Intention, place: commands.Place) -> KeyState | None:

@@ -241,6 +241,7 @@ class Dispatcher:
             for shard in self._shards.values():
                 self._idle(shard, out, now)
         draft = self._rounds.draft()
+        draft.go_ahead(out.ahead)
         draft.extend(out.messages)
         for shard in self._shards.values():
             if shard.cursor != shard.committed_cursor or shard.next_offset != shard.committed_offset:
@@ -289,7 +290,7 @@ class Dispatcher:
         try:
             for shard in self._shards.values():
                 if window.wants_more(shard, now, look_ahead_us):
-                    window.load_slice(shard, self._index)
+                    window.load_slice(shard, self._index, self._names)
                     hungry |= window.wants_more(shard, now, look_ahead_us)
                 else:
                     window.dispose_slice(shard, self._index, now)

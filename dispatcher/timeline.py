@@ -1,7 +1,8 @@
 """The loaded part of a shard's future: chains of fires in one order (design §6).
 
 A *chain* is one ``due`` row come to life: the fires of one version of one job within one minute. The timeline holds
-the next fire of every chain in a heap ordered like positions. Nothing here decides; it only knows what comes next.
+the next fire of every chain, and every deferred attempt, in a heap ordered like positions. Nothing here decides; it
+only knows what comes next.
 A chain that a later command has cut short, or a catch-up has passed, drops out silently when its turn comes: it never
 moves the cursor.
 """
@@ -11,10 +12,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 
+from waterclock.log.port import Outgoing
 from waterclock.model.ids import US_PER_MINUTE, Instant, minute_of
 from waterclock.model.job import Every, JobVersion, Tier
 from waterclock.model.schedule import next_fire
 from waterclock.store.port import DueRow
+
+from .position import Position
 
 
 class Chain:
@@ -49,15 +53,38 @@ class Chain:
         return True
 
 
-_Entry = tuple[Instant, Tier, str, int, Chain]
+class Deferred:
+    """One attempt that waits for its due time: its work record as it will go out. It belongs to its run, not to a
+    version, so no command of its job ends it."""
+
+    __slots__ = ("due_at", "entry", "job_id", "message", "revision", "tier", "until_at")
+
+    def __init__(self, due_at: Instant, tier: Tier, job_id: str, entry: str, revision: int, message: Outgoing) -> None:
+        self.due_at = due_at
+        self.until_at = due_at
+        self.tier = tier
+        self.job_id = job_id
+        self.entry = entry
+        self.revision = revision
+        """The number of the command that deferred it."""
+        self.message = message
+
+    @property
+    def position(self) -> Position:
+        """Its place on the timeline."""
+        return Position(self.due_at, self.tier, self.job_id, self.entry)
+
+
+_Entry = tuple[Instant, Tier, str, str, int, Chain | Deferred]
 
 
 class Timeline:
-    """Every chain of the loaded window, next fire first."""
+    """Every chain of the loaded window and every deferred attempt, next fire first."""
 
     def __init__(self) -> None:
         self._heap: list[_Entry] = []
         self._of_job: dict[str, dict[tuple[int, int], Chain]] = {}
+        self._deferred: set[tuple[Instant, str, int]] = set()
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -72,6 +99,16 @@ class Timeline:
         self._push(chain)
         return True
 
+    def add_deferred(self, deferred: Deferred) -> bool:
+        """Add a deferred attempt; False where it stands there already."""
+        known = (deferred.due_at, deferred.entry, deferred.revision)
+        if known in self._deferred:
+            return False
+        self._deferred.add(known)
+        place = (deferred.due_at, deferred.tier, deferred.job_id, deferred.entry, deferred.revision)
+        heapq.heappush(self._heap, (*place, deferred))
+        return True
+
     def has(self, job_id: str, minute: int, revision: int) -> bool:
         """Whether a chain of this job stands for this minute and revision."""
         return (minute, revision) in self._of_job.get(job_id, ())
@@ -84,32 +121,35 @@ class Timeline:
         """When the next fire is due; None when nothing is loaded."""
         return self._heap[0][0] if self._heap else None
 
-    def take(self, until_at: Instant, limit: int) -> Iterator[tuple[Instant, Chain]]:
-        """The fires due at or before ``until_at``, in order, at most ``limit``; each is gone once it is yielded.
+    def take(self, until_at: Instant, limit: int) -> Iterator[tuple[Instant, Chain | Deferred]]:
+        """What is due at or before ``until_at``, in order, at most ``limit``; each is gone once it is yielded.
 
         Fires that a chain lost since (cut short) are passed over and not counted.
         """
         heap = self._heap
         taken = 0
         while heap and taken < limit and heap[0][0] <= until_at:
-            due_at, tier, job_id, revision, chain = heap[0]
-            if due_at > chain.until_at:
+            due_at, tier, job_id, entry, revision, item = heap[0]
+            if due_at > item.until_at:
                 heapq.heappop(heap)
-                self._forget(chain, due_at)
+                self._forget(item, due_at)
                 continue
-            if chain.advance():
-                heapq.heapreplace(heap, (chain.next_at, tier, job_id, revision, chain))
+            if isinstance(item, Chain) and item.advance():
+                heapq.heapreplace(heap, (item.next_at, tier, job_id, entry, revision, item))
             else:
                 heapq.heappop(heap)
-                self._forget(chain, due_at)
+                self._forget(item, due_at)
             taken += 1
-            yield due_at, chain
+            yield due_at, item
 
     def _push(self, chain: Chain) -> None:
         version = chain.version
-        heapq.heappush(self._heap, (chain.next_at, version.spec.tier, version.job_id, version.revision, chain))
+        heapq.heappush(self._heap, (chain.next_at, version.spec.tier, version.job_id, "", version.revision, chain))
 
-    def _forget(self, chain: Chain, fire_at: Instant) -> None:
+    def _forget(self, chain: Chain | Deferred, fire_at: Instant) -> None:
+        if isinstance(chain, Deferred):
+            self._deferred.discard((chain.due_at, chain.entry, chain.revision))
+            return
         chains = self._of_job.get(chain.version.job_id)
         if chains is not None:
             chains.pop((minute_of(fire_at), chain.version.revision), None)

@@ -17,10 +17,13 @@ from waterclock.model.ids import US_PER_MINUTE, US_PER_S, Instant, minute_of
 from waterclock.model.job import JobStatus, JobVersion
 from waterclock.model.schedule import next_fire
 from waterclock.store.port import DueRow, TimeIndex
+from waterclock.wire.names import Names
 
 from .envelope import unseal
 from .owed import in_force
+from .position import Position
 from .rows import advance_wts, due_row, following
+from .run_orders import deferred_of
 from .shard import Shard
 from .timeline import Chain
 
@@ -42,11 +45,13 @@ def wants_more(shard: Shard, now: Instant, look_ahead_us: int) -> bool:
     return shard.horizon_at <= now + look_ahead_us
 
 
-def load_slice(shard: Shard, index: TimeIndex) -> None:
+def load_slice(shard: Shard, index: TimeIndex, names: Names) -> None:
     """Load the next few slots of the next minute. Raises BackendDown: nothing has changed then."""
     minute = shard.loaded_minute
     slots = shard.slots[shard.loaded_slots : shard.loaded_slots + shard.slice_slots]
-    rows = _first_of_each(index.load_due(slots, minute))
+    found = index.load_due(slots, minute)
+    rows = _first_of_each(found)
+    deferred = [row for row in found if row.entry]
     known = _checked_versions(shard, index, rows)
     ahead: list[DueRow] = []
     chains: list[Chain] = []
@@ -69,10 +74,22 @@ def load_slice(shard: Shard, index: TimeIndex) -> None:
     index.write_due(ahead)
     for chain in chains:
         shard.timeline.add(chain)
+    for row in deferred:
+        _take_deferred(shard, names, row)
     shard.loaded_slots += len(slots)
-    shard.slice_slots = _slots_for(len(rows) / len(slots))
+    shard.slice_slots = _slots_for(len(found) / len(slots))
     if shard.loaded_slots >= len(shard.slots):
         shard.loaded_minute, shard.loaded_slots = minute + 1, 0
+
+
+def _take_deferred(shard: Shard, names: Names, row: DueRow) -> None:
+    """A deferred attempt beyond the cursor. One whose command is still before us comes with that command."""
+    if row.revision >= shard.revision_limit or Position(row.due_at, row.tier, row.job_id, row.entry) <= shard.cursor:
+        return
+    try:
+        shard.timeline.add_deferred(deferred_of(names, row))
+    except RequestError as error:
+        log_.error("deferred work cannot be read", entry=row.entry, due_at=row.due_at, cause=str(error))
 
 
 def _slots_for(rows_per_slot: float) -> int:
@@ -94,7 +111,7 @@ def dispose_slice(shard: Shard, index: TimeIndex, now: Instant) -> bool:
 def _first_of_each(rows: Iterable[DueRow]) -> list[DueRow]:
     """One row for each job and revision of this minute: the earliest stands for all fires from it on.
 
-    Two can exist where a command was replayed with another edge. Rows with an entry belong to later features.
+    Two can exist where a command was replayed with another edge. Rows with an entry are deferred attempts.
     """
     first: dict[tuple[str, int], DueRow] = {}
     for row in rows:

@@ -1,35 +1,45 @@
-"""The retry router's story: own, read, decide, answer.
+"""The retry router's story: own, read, judge, answer.
 
-It follows run-events. Every attempt that ended badly gets its verdict in the same round that advances the offsets past
-it, so a crash repeats neither; every verdict that is read back as accepted gets its dead letter in the round that
-advances past the verdict. What must hold: one verdict for each ended attempt and one letter for each accepted verdict,
-across crashes, take-overs and doubtful commits. How it fails: any trouble drops what is held and begins again from the
-committed position (design §5.5); fenced by a twin it stops, and the message names the id.
+It follows run-events, and ``leases`` beside them. Every attempt that ended badly gets its verdict in the same round
+that advances the offsets past it, so a crash repeats neither; every verdict that is read back as accepted gets its dead
+letter in the round that advances past the verdict. Open attempts of the dead are called lost, runs whose time is over
+are expired, and what has stayed away too long is looked into by the reconciler.
 
-First form: nothing is tried again, leases are not kept yet.
+What must hold: one verdict for each ended attempt and one letter for each accepted verdict, across crashes, take-overs
+and doubtful commits; nothing is called lost before the log was read to where it ended when the death was known. How it
+fails: any trouble drops what is held and begins again from the committed position (design §5.5); fenced by a twin it
+stops, and the message names the id.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 import structlog
 
 from waterclock.clock import Clock
 from waterclock.log.following import beginning
-from waterclock.log.port import Log, Outgoing, Polled, Record, TopicPartition
+from waterclock.log.port import Committed, Log, Outgoing, Polled, Record, TopicPartition
 from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError
 from waterclock.model.events import Reject, SourceRecord
-from waterclock.model.fold import Fold
+from waterclock.model.fold import Fold, parse_repairs
 from waterclock.transact import Round, Rounds
 from waterclock.wire.codec import decode_event
 from waterclock.wire.messages import dead_letter_message, event_message, reject_message
 from waterclock.wire.names import Names
 
-from .decide import decide
-from .letters import letter, read_work
-from .shard import GivenUp, Shard, Undecided, Wanted
+from .deaths import Deaths
+from .endings import expire, lost_event
+from .letters import letter
+from .made_work import MadeWork, NeverClaimed
+from .open_attempts import OpenAttempts
+from .open_runs import KEPT_BEHIND, KeptRuns
+from .reconciler import Reconciler
+from .shard import GivenUp, Shard, Wanted
+from .trail import Note
+from .verdicts import Verdicts
+from .work_records import WorkRecords, source_of
 
 ROLE = "retry-router"
 
@@ -40,7 +50,11 @@ _log = structlog.get_logger()
 
 
 class RetryRouter:
-    """The core. ``instance`` is the process slot's stable name, ``generation`` that of the topics."""
+    """The core. ``instance`` is the process slot's stable name, ``generation`` that of the topics.
+
+    ``kept_behind``: a run that is open for so many offsets is kept in the state topic. ``reconcile_every_s``: how often
+    it looks for what has stayed away.
+    """
 
     def __init__(
         self,
@@ -52,6 +66,8 @@ class RetryRouter:
         generation: int = 1,
         round_records: int = 1_000,
         offsets_every_s: float = 2.0,
+        kept_behind: int = KEPT_BEHIND,
+        reconcile_every_s: float = 30.0,
     ) -> None:
         self._log = log
         self._clock = clock
@@ -59,8 +75,14 @@ class RetryRouter:
         self._generation = generation
         self._round_records = round_records
         self._offsets_every_s = offsets_every_s
+        self._kept_behind = kept_behind
         self._consumer = log.consumer(names.group(ROLE), [names.run_events], instance=instance)
         self._rounds = Rounds(log, names.transactional_id(ROLE, instance))
+        self._deaths = Deaths(log, names.leases)
+        self._work = WorkRecords(log)
+        self._verdicts = Verdicts(log, names, self._work)
+        self._made = MadeWork(log, names, self._work)
+        self._reconciler = Reconciler(log, clock, names, self._work, self._made, every_s=reconcile_every_s)
         self._shards: dict[int, Shard] = {}
         self._to_take: set[TopicPartition] = set()
         self._is_troubled = False
@@ -82,7 +104,10 @@ class RetryRouter:
             self._take_over()
             polled = self._rounds.poll(self._consumer, self._round_records, _POLL_S)
             self._notice(polled)
-            return self._answer(self._read(polled.records)) or bool(polled.records or polled.assigned)
+            wanted = self._read(polled.records)
+            self._hear_of_deaths()
+            is_behind = len(polled.records) >= self._round_records
+            return self._answer(wanted, is_behind=is_behind) or bool(polled.records or polled.assigned)
         except Fenced:
             raise
         except (LostResource, BackendDown) as trouble:
@@ -100,7 +125,11 @@ class RetryRouter:
     def close(self) -> None:
         """Give up the producer, and the membership as a static member does: the slot's next process takes over."""
         self._rounds.close()
+        self._deaths.close()
+        self._work.close()
         self._consumer.close()
+
+    # Owning -------------------------------------------------------------------------------------------------------
 
     def _notice(self, polled: Polled) -> None:
         """Membership: forget what is no longer ours, remember what must be taken over."""
@@ -115,13 +144,23 @@ class RetryRouter:
         if not self._to_take:
             return
         committed = self._rounds.positions(self._consumer, sorted(self._to_take))
-        starts = {place: beginning(self._log, place, position) for place, position in committed.items()}
-        self._consumer.start({place: start.start_at for place, start in starts.items()})
-        for place, start in starts.items():
-            self._shards[place.partition] = Shard(place, start, Fold(generation=self._generation))
-            _log.info("partition taken over", partition=place.partition, **start._asdict())
+        shards = [self._taken(place, position) for place, position in committed.items()]
+        self._consumer.start({shard.partition: shard.next_offset for shard in shards})
+        self._shards |= {shard.partition.partition: shard for shard in shards}
         self._to_take.clear()
         self._offsets_due_s = self._clock.monotonic_s()
+
+    def _taken(self, place: TopicPartition, committed: Committed | None) -> Shard:
+        """A partition as its last owner left it: what the state topic keeps, and where the rest is to be read from."""
+        start = beginning(self._log, place, committed)
+        fold: Fold[Note] = Fold(generation=self._generation)
+        kept = KeptRuns(self._names, ROLE, place.partition, behind=self._kept_behind)
+        kept.restore(self._log, fold)
+        _log.info("partition taken over", partition=place.partition, kept_runs=len(fold.open), **start._asdict())
+        shard = Shard(place, start, fold, OpenAttempts(self._deaths), kept)
+        shard.expires_from = self._log.high_watermark(place)
+        shard.repairs = 0 if committed is None else parse_repairs(committed.metadata)
+        return shard
 
     def _start_over(self, trouble: Exception) -> None:
         """Every trouble leads back to the committed positions (design §5.5)."""
@@ -129,6 +168,8 @@ class RetryRouter:
         self._shards.clear()
         self._to_take = set(self._consumer.owned())
         self._is_troubled = True
+
+    # Reading ------------------------------------------------------------------------------------------------------
 
     def _read(self, records: Sequence[Record]) -> Wanted:
         """Fold the records; afterwards every shard stands at the consumer's position."""
@@ -140,7 +181,7 @@ class RetryRouter:
                 continue
             shard.has_begun = True
             if not shard.live and record.offset >= shard.act_from:
-                shard.go_live(wanted)
+                shard.go_live()
             try:
                 shard.take(decode_event(record.value or b""), record.offset, wanted)
             except RequestError as error:  # undecodable, or it names no run
@@ -149,24 +190,46 @@ class RetryRouter:
         for shard in shards.values():
             shard.has_begun = shard.has_begun or not records
             if shard.catch_up(self._consumer):
-                shard.go_live(wanted)
+                shard.go_live()
         self._ignored.update(wanted.ignored)
         return wanted
 
-    def _answer(self, wanted: Wanted) -> bool:
+    def _hear_of_deaths(self) -> None:
+        """After the events: who is called dead from now on is judged by a high watermark that is taken from now on."""
+        for worker in self._deaths.look():
+            for shard in self._shards.values():
+                shard.attempts.died(worker)
+
+    # Answering ----------------------------------------------------------------------------------------------------
+
+    def _answer(self, wanted: Wanted, *, is_behind: bool) -> bool:
         """Verdicts, letters and rejects, and the positions, in one round. False when nothing was due."""
-        letters = self._letters(wanted.given_up)
+        shards = [shard for shard in self._shards.values() if shard.live]
         draft = self._rounds.draft()
-        draft.extend(self._verdicts(wanted.undecided))
-        draft.extend(letters)
+        for shard in shards:
+            draft.extend(self._lost(shard))
+        if not is_behind:  # else what looks like waiting may have ended long ago, further on in the log
+            for shard in (each for each in shards if each.next_offset >= each.expires_from):
+                expire(draft, self._names, shard, self._clock.now(), self._round_records)
+            self._reconciler.look(draft, shards)
+        draft.extend(self._decided(shards))
+        draft.extend(self._letters(wanted.given_up))
         draft.extend(wanted.rejects)
-        if not draft.messages and self._clock.monotonic_s() < self._offsets_due_s:
+        if draft.empty and self._clock.monotonic_s() < self._offsets_due_s:
             return False
         return self._commit(draft)
 
     def _commit(self, draft: Round) -> bool:
-        """Send the round with every position that moved. Raises LostResource, BackendDown."""
-        positions = {shard: due for shard in self._shards.values() if (due := shard.to_commit()) is not None}
+        """Send the round with every position that moved; one that says anything carries those of all live shards.
+
+        Only offsets fence a router that has lost its partitions and does not know it (design §5.4), and on a quiet
+        partition none has moved. Raises LostResource, BackendDown.
+        """
+        live = [shard for shard in self._shards.values() if shard.live]
+        for shard in live:
+            draft.extend(shard.kept.messages(shard.fold))
+        says = bool(draft.messages or draft.ahead)
+        positions = {shard: due for shard in live if (due := shard.stand() if says else shard.to_commit()) is not None}
         for shard, due in positions.items():
             draft.advance(self._consumer, shard.partition, due.offset, due.metadata)
         self._offsets_due_s = self._clock.monotonic_s() + self._offsets_every_s
@@ -180,19 +243,41 @@ class RetryRouter:
             shard.committed = due
         return bool(draft.messages)
 
-    def _verdicts(self, undecided: Iterable[Undecided]) -> list[Outgoing]:
-        now = self._clock.now()
-        return [event_message(self._names, decide(run_id, state, trail, now)) for run_id, state, trail in undecided]
+    def _decided(self, shards: Sequence[Shard]) -> list[Outgoing]:
+        """The verdicts on what has ended badly, and what follows from them."""
+        undecided = [each for shard in shards for each in shard.take_undecided()]
+        known_to = {shard.partition.partition: shard.next_offset for shard in shards}
+        return self._verdicts.messages(undecided, self._clock.now(), known_to)
+
+    def _lost(self, shard: Shard) -> Iterator[Outgoing]:
+        """ATTEMPT_LOST for the open attempts of the dead, once the partition was read far enough."""
+        runs, by_worker = shard.fold.open, Counter[str]()
+        for run_id in shard.attempts.lost(
+            shard.next_offset, lambda: self._log.high_watermark(shard.partition), runs, self._round_records
+        ):
+            state = runs[run_id].state
+            by_worker[state.worker] += 1
+            yield event_message(self._names, lost_event(run_id, state, self._clock.now()))
+        if by_worker:
+            _log.warning("attempts lost", partition=shard.partition.partition, by_worker=dict(by_worker))
 
     def _letters(self, given_up: Sequence[GivenUp]) -> list[Outgoing]:
         """The dead letters, with their work records read back first: no round is open over that."""
         if not given_up:
             return []
         places = [each.work_place for each in given_up]
-        work = read_work(self._log, [place for place in places if place])
+        work = self._work.read([place for place in places if place])
+        never_claimed = [
+            NeverClaimed(each.event.run_id, each.partition, each.first_offset)
+            for each in given_up
+            if each.work_place is None
+        ]
+        made = {run_id: source_of(record) for run_id, record in self._made.of(never_claimed).items()}
         now = self._clock.now()
         return [
-            dead_letter_message(self._names, letter(each, work.get(place) if place else None, now))
+            dead_letter_message(
+                self._names, letter(each, work.get(place) if place else made.get(each.event.run_id), now)
+            )
             for each, place in zip(given_up, places, strict=True)
         ]
 

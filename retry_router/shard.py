@@ -11,12 +11,16 @@ from collections import Counter
 from typing import NamedTuple
 
 from waterclock.log.following import Beginning, Followed
-from waterclock.log.port import Outgoing, TopicPartition
-from waterclock.model.events import EventKind, RunEvent, Started
-from waterclock.model.fold import Fold
+from waterclock.log.port import Committed, Outgoing, TopicPartition
+from waterclock.model.events import EventKind, Pending, RunEvent, Started
+from waterclock.model.fold import Fold, OpenRun, fold_from_text, parse_repairs
 from waterclock.model.reduce import RunState
 
-from .decide import Trail, follow
+from .expiry import Deadlines
+from .inspected import Inspected
+from .open_attempts import OpenAttempts
+from .open_runs import KeptRuns
+from .trail import Note, Trail, failed, follow, trail_of
 
 _BADLY_ENDED = frozenset(
     {
@@ -27,76 +31,169 @@ _BADLY_ENDED = frozenset(
     }
 )
 _GIVEN_UP = frozenset({EventKind.RUN_FAILED, EventKind.RUN_EXPIRED})
+_STARTED = EventKind.STARTED
+_SUCCEEDED = EventKind.ATTEMPT_SUCCEEDED
+_SKIPPED = EventKind.SKIPPED
 
 
 class Undecided(NamedTuple):
-    """A run that waits for its verdict."""
+    """A run that waits for its verdict: its last attempt ended, not well.
+
+    ``asked_before``: it has been asked for already, and may be on its way (the reconciler).
+    """
 
     run_id: str
     state: RunState
-    trail: Started | Trail | None
+    trail: Trail
+    asked_before: bool = False
 
 
 class GivenUp(NamedTuple):
-    """An accepted final failure that wants its dead letter."""
+    """An accepted final failure that wants its dead letter. ``first_offset``: where its run began in ``partition``."""
 
     event: RunEvent
     attempts: int
-    trail: Started | Trail | None
+    trail: Trail
+    partition: TopicPartition
+    first_offset: int
 
     @property
     def work_place(self) -> Started | None:
         """Where the work record stands; None for a run that was never claimed."""
-        return self.trail.work if isinstance(self.trail, Trail) else self.trail
+        return self.trail.work
 
 
 class Wanted:
     """What one round has to answer, and what was ignored meanwhile (by reason)."""
 
-    __slots__ = ("given_up", "ignored", "rejects", "undecided")
+    __slots__ = ("given_up", "ignored", "rejects")
 
     def __init__(self) -> None:
         self.rejects: list[Outgoing] = []
-        self.undecided: list[Undecided] = []
         self.given_up: list[GivenUp] = []
         self.ignored: Counter[str] = Counter()
 
 
-class Shard(Followed[Started | Trail]):
-    """A partition and its fold; the note of a run is its STARTED's detail, and from its first failure its trail."""
+class Shard(Followed[Note]):
+    """A partition and its fold, with a note for each open run (``trail.py``)."""
 
-    __slots__ = ("_settles_backlog",)
+    __slots__ = (
+        "_settles_backlog",
+        "_undecided",
+        "attempts",
+        "deadlines",
+        "expires_from",
+        "inspected",
+        "kept",
+        "repairs",
+    )
 
-    def __init__(self, partition: TopicPartition, start: Beginning, fold: Fold[Started | Trail]) -> None:
+    def __init__(
+        self,
+        partition: TopicPartition,
+        start: Beginning,
+        fold: Fold[Note],
+        attempts: OpenAttempts,
+        kept: KeptRuns,
+    ) -> None:
         super().__init__(partition, start, fold)
+        self.attempts = attempts
+        self.kept = kept
+        self.deadlines = Deadlines()
+        self.inspected = Inspected()
+        self.repairs = 0
+        """How many the reconciler has made in this partition, ever: it rides with the position."""
+        self.expires_from = start.act_from
+        """Nothing is expired before the log was read to here: a predecessor may have done so, further on."""
         self._settles_backlog = start.is_first
+        self._undecided: dict[str, bool] = {}
+        # By run: whether its verdict has been asked for before.
+        for run_id, run in fold.open.items():  # what the state topic kept
+            self.deadlines.note(run_id, run)
+            if run.state.attempt_open:
+                attempts.started(run.state.worker, run.state.incarnation, run_id)
 
     def take(self, event: RunEvent, offset: int, wanted: Wanted) -> None:
         """Fold one event. A shard must be made live before its first event at or above ``act_from``."""
         run = self.fold.open.get(event.run_id)
         verdict = self.fold.apply(event, offset)
+        if event.kind is _SKIPPED:  # of a range, which may end other runs that were HELD, whatever its first one was
+            self.kept.all_ended_but(self.fold.open)
         if not verdict.accepted:
             if self.live:
                 wanted.ignored[verdict.reason] += 1
             return
-        if run is None:
-            return  # it is born with this event, or skipped: nothing is owed yet
         kind = event.kind
-        if kind is EventKind.STARTED:
-            run.note = follow(run.note, event)
-        elif kind in _BADLY_ENDED:
-            run.note = follow(run.note, event)
-            if self.live and run.state.undecided:
-                wanted.undecided.append(Undecided(event.run_id, run.state, run.note))
-        elif kind in _GIVEN_UP and self.live:
-            wanted.given_up.append(GivenUp(event, run.state.attempt, run.note))
+        if run is None:
+            self._born(event)
+            return
+        if kind is _STARTED:
+            self.attempts.started(event.worker, event.incarnation, event.run_id)
+        elif kind is _SUCCEEDED:
+            self.attempts.ended(event.worker, event.run_id)
+        self._follow(run, event, wanted)
+        if run.state.final:
+            self.kept.ended(event.run_id)
+            self.deadlines.forget(event.run_id)
 
-    def go_live(self, wanted: Wanted) -> None:
+    def go_live(self) -> None:
         """The fold has reached the offset from which we act. Say what the backlog of a first start wants."""
         self.live = True
-        if not self._settles_backlog:
-            return
-        self._settles_backlog = False
-        for run_id, run in self.fold.open.items():
-            if run.state.undecided:
-                wanted.undecided.append(Undecided(run_id, run.state, run.note))
+        self.attempts.suspect_all()
+        if self._settles_backlog:
+            self._settles_backlog = False
+            self._undecided.update((run_id, False) for run_id, run in self.fold.open.items() if run.state.undecided)
+
+    def take_undecided(self) -> list[Undecided]:
+        """The runs that wait for a verdict, by what was read up to now: not those that were cancelled meanwhile."""
+        if not self._undecided:
+            return []
+        open_runs = ((run_id, self.fold.open.get(run_id), before) for run_id, before in self._undecided.items())
+        found = [
+            Undecided(run_id, run.state, trail_of(run.note), before)
+            for run_id, run, before in open_runs
+            if run is not None and run.state.undecided
+        ]
+        self._undecided.clear()
+        return found
+
+    def ask_again(self, run_id: str) -> None:
+        """This run's verdict has not come (the reconciler)."""
+        self._undecided[run_id] = True
+
+    def to_commit(self) -> Committed | None:
+        """As of any partition that is followed, with the count of repairs; also where nothing but that has changed."""
+        told = self.committed
+        if super().to_commit() is None and (told is None or parse_repairs(told.metadata) == self.repairs):
+            return None
+        return self.stand()
+
+    def stand(self) -> Committed:
+        """Where this partition stands, moved or not. Only while it is live."""
+        return Committed(self.next_offset, fold_from_text(self.fold.fold_from(), self.repairs))
+
+    def _born(self, event: RunEvent) -> None:
+        """A run's first event: nothing is owed yet, but it may come with limits."""
+        detail = event.detail
+        if isinstance(detail, Pending) and (detail.queue_timeout_us or detail.run_timeout_us):
+            run = self.fold.open.get(event.run_id)
+            if run is not None:
+                run.note = follow(None, event)
+                self.deadlines.note(event.run_id, run)
+
+    def _follow(self, run: OpenRun[Note], event: RunEvent, wanted: Wanted) -> None:
+        kind = event.kind
+        if kind in _BADLY_ENDED:
+            self.attempts.ended(event.worker, event.run_id)
+            run.note = failed(run.note, event)
+            if self.live and run.state.undecided:
+                self._undecided[event.run_id] = False
+        elif kind in _GIVEN_UP:
+            if self.live:
+                wanted.given_up.append(
+                    GivenUp(event, run.state.attempt, trail_of(run.note), self.partition, run.first_offset)
+                )
+        else:
+            run.note = follow(run.note, event)
+            if isinstance(run.note, Trail):
+                self.deadlines.note(event.run_id, run)

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import orjson
 import structlog
 
-from waterclock.model.errors import EmitRefused, RequestError
+from waterclock.model.errors import AttemptStopped, EmitRefused, RequestError
 from waterclock.model.events import WorkRecord
 from waterclock.model.ids import Instant
 
@@ -47,7 +47,7 @@ _Function = TypeVar("_Function", bound=Callable[["Context"], Any])
 class Context:
     """One attempt of one run, as its handler sees it."""
 
-    __slots__ = ("_emit", "_fire_at", "attempt", "fence", "job_id", "payload", "run_id")
+    __slots__ = ("_asked", "_deadline_at", "_emit", "_fire_at", "attempt", "fence", "job_id", "payload", "run_id")
 
     def __init__(
         self,
@@ -58,6 +58,9 @@ class Context:
         fence: int,
         payload: bytes = b"",
         emit: Emit | None = None,
+        *,
+        asked: Callable[[], bool] | None = None,
+        deadline_at: Instant = 0,
     ) -> None:
         self.run_id = run_id
         """``<job id>@<fire time>``: the same in every attempt."""
@@ -71,11 +74,53 @@ class Context:
         """The job's payload, as bytes."""
         self._fire_at = fire_at
         self._emit = emit or _emits_nothing
+        self._asked = asked
+        self._deadline_at = deadline_at
 
     @classmethod
-    def of(cls, work: WorkRecord, fence: int, emit: Emit | None = None) -> Context:
-        """The context of the attempt that this work record asks for, claimed under ``fence``."""
-        return cls(work.run_id, work.job_id, work.fire_at, work.attempt, fence, work.payload, emit)
+    def of(
+        cls,
+        work: WorkRecord,
+        fence: int,
+        emit: Emit | None = None,
+        *,
+        asked: Callable[[], bool] | None = None,
+        deadline_at: Instant = 0,
+    ) -> Context:
+        """The context of the attempt that this work record asks for, claimed under ``fence``.
+
+        ``asked`` tells whether it has been asked to stop; ``deadline_at``: when it will be, 0 without a time-out.
+        """
+        return cls(
+            work.run_id,
+            work.job_id,
+            work.fire_at,
+            work.attempt,
+            fence,
+            work.payload,
+            emit,
+            asked=asked,
+            deadline_at=deadline_at,
+        )
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether this attempt should stop: it was cancelled, its time is over, or its worker is shutting down.
+
+        Look at it between steps, from any thread. Whoever heeds it raises (``check`` does); an async handler that goes
+        on is cancelled a little later, a sync one cannot be. What returns all the same has succeeded.
+        """
+        return self._asked is not None and self._asked()
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When this attempt will be asked to stop, in UTC by this machine's clock; None where it has no time-out."""
+        return _EPOCH + timedelta(microseconds=self._deadline_at) if self._deadline_at else None
+
+    def check(self) -> None:
+        """Go on, or stop here: raises AttemptStopped where ``cancelled`` is true."""
+        if self.cancelled:
+            raise AttemptStopped(f"attempt {self.attempt} of {self.run_id} was asked to stop")
 
     @property
     def fire_time(self) -> datetime:

@@ -29,7 +29,8 @@ _JOBS, _LOOK, _OWN, _STACK = "Jobs and runs", "Look inside", "Own clusters", "Lo
 
 _ENTRIES = {
     "job": _Entry("job", "Define, look at and change jobs.", _JOBS),
-    "run": _Entry("run", "Look at runs.", _JOBS),
+    "run": _Entry("run", "Look at runs, and end them.", _JOBS),
+    "dlq": _Entry("dlq", "Dead letters: look, redrive, discard.", _JOBS),
     "worker": _Entry("worker", "Run your own handlers.", _JOBS),
     "key": _Entry("key", "Let programs use the API.", _JOBS),
     "cron": _Entry("cron", "Understand cron expressions.", _JOBS),

@@ -63,11 +63,17 @@ def open_store(settings: Settings) -> CassandraStore:
 
 
 def run_role(
-    role: str, build: Callable[[Settings], Ready], settings: Settings | None = None, *, niceness: int = 0
+    role: str,
+    build: Callable[[Settings], Ready],
+    settings: Settings | None = None,
+    *,
+    niceness: int = 0,
+    drain_s: float = _DRAIN_S,
 ) -> None:
     """Run one role until it is told to stop: build it (waiting for its backends), step it, drain it, close it.
 
-    ``niceness``: what waits for nobody (history) yields the processor to what fires and runs. Settings that cannot be,
+    ``niceness``: what waits for nobody (history) yields the processor to what fires and runs. ``drain_s`` bounds the
+    drain of a core that has no end of its own. Settings that cannot be,
     and a keyspace that is another release's, end the process with 2 and one line that says so.
     """
     os.nice(niceness)
@@ -86,9 +92,9 @@ def run_role(
         return
     _spare_the_collector()
     log.info("started")
-    _turn(core, stop, log)
+    turn(core, stop, log, _Announcing(core, log))
     log.info("draining")
-    _drain(core, log)
+    drain_and_close(core, log, drain_s)
     log.info("stopped")
 
 
@@ -123,23 +129,36 @@ def _built(
     return None
 
 
-def _turn(core: Ready, stop: threading.Event, log: Logger) -> None:
-    announced = False
+class _Announcing:
+    """Tells the supervisor, once, that the core is ready."""
+
+    def __init__(self, core: Ready, log: Logger) -> None:
+        self._core = core
+        self._log = log
+        self._announced = False
+
+    def __call__(self) -> None:
+        if not self._announced and self._core.ready:
+            announce_ready()
+            self._announced = True
+            self._log.info("ready")
+
+
+def turn(core: Ready, stop: threading.Event, log: Logger, after_step: Callable[[], None]) -> None:
+    """Step a core until it is told to stop, through every absence of a backend. Raises what ends a core."""
     while not stop.is_set():
         try:
             core.step()
         except BackendDown as down:
             log.warning("backend away", backend=down.backend, cause=str(down))
             stop.wait(_RETRY_S)
-        if not announced and core.ready:
-            announce_ready()
-            announced = True
-            log.info("ready")
+        after_step()
 
 
-def _drain(core: Ready, log: Logger) -> None:
+def drain_and_close(core: Ready, log: Logger, drain_s: float = _DRAIN_S) -> None:
+    """Let a core finish, within ``drain_s``, and close it."""
     clock = SystemClock()
-    deadline_s = clock.monotonic_s() + _DRAIN_S
+    deadline_s = clock.monotonic_s() + drain_s
     try:
         while core.drain() and clock.monotonic_s() < deadline_s:
             pass

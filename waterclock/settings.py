@@ -113,6 +113,8 @@ class WorkerSettings(BaseModel):
     lease_ttl_s: Annotated[float, Field(ge=3.0)] = 15.0
     pool: Annotated[str, Field(pattern=_NAME)] = "default"
     drain_grace_s: Annotated[float, Field(ge=0.0)] = 10.0
+    cancel_grace_s: Annotated[float, Field(ge=0.0, le=3_600.0)] = 10.0
+    """How long an attempt that was cancelled, or whose time is over, has to stop by itself before it is forced."""
     round_records: Annotated[int, Field(ge=1, le=10_000)] = 1_000
     app: str = "waterclock.stack.demo_app:app"
 
@@ -131,6 +133,8 @@ class RetryRouterSettings(BaseModel):
 
     model_config = _GROUP
     round_records: Annotated[int, Field(ge=1, le=10_000)] = 1_000
+    reconcile_every_s: Annotated[float, Field(ge=1.0, le=3_600.0)] = 30.0
+    """How often the reconciler looks for runs that nobody will claim."""
 
 
 class IntakeSettings(BaseModel):

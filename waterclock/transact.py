@@ -43,10 +43,11 @@ _COMMITTED_TIMEOUT_S = 10.0
 class Round:
     """The draft of one transaction. Made by ``Rounds.draft()``, thrown away after its commit, landed or not."""
 
-    __slots__ = ("epoch", "messages", "offsets", "tickets")
+    __slots__ = ("ahead", "epoch", "messages", "offsets", "tickets")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
+        self.ahead: list[Outgoing] = []
         self.messages: list[Outgoing] = []
         self.tickets: dict[int, Ticket] = {}
         self.offsets: dict[Consumer, dict[TopicPartition, Committed]] = {}
@@ -58,6 +59,10 @@ class Round:
     def extend(self, messages: Iterable[Outgoing]) -> None:
         """Add records, in order."""
         self.messages.extend(messages)
+
+    def go_ahead(self, messages: Iterable[Outgoing]) -> None:
+        """Add records that must stand in the log before any other of this round: what control is told (design §7)."""
+        self.ahead.extend(messages)
 
     def append_tracked(self, message: Outgoing) -> Ticket:
         """Add a record whose offset is wanted: the ticket carries it once the round has landed."""
@@ -73,7 +78,7 @@ class Round:
     @property
     def empty(self) -> bool:
         """Nothing to send and nothing to commit."""
-        return not self.messages and not self.offsets
+        return not self.messages and not self.offsets and not self.ahead
 
 
 class Rounds:
@@ -193,6 +198,10 @@ class Rounds:
         # Records before offsets: the other order pays one more wait for the coordinator (kafka.md 3.1).
         sent: list[tuple[Ticket, Ticket]] = []
         try:
+            if draft.ahead:
+                for message in draft.ahead:
+                    producer.append(message)
+                producer.flush(self._commit_timeout_s)
             if draft.tickets:
                 tickets = draft.tickets
                 for index, message in enumerate(draft.messages):

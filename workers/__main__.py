@@ -23,10 +23,16 @@ from .executors.building import executors_of
 from .executors.topic_book import TopicBook
 from .incarnation import TwinLives
 from .loop import Worker
+from .run_logs import Output
+
+_LAST_LINES_S = 2.0
+_MARGIN_S = 5.0
 
 
-def build(app: App, settings: Settings, topics: TopicBook) -> Worker:
+def build(app: App, settings: Settings, topics: TopicBook, output: Output) -> Worker:
     """A worker on real Kafka that runs the handlers of ``app``; ``topics`` are what they may emit to.
+
+    What they print goes by ``output``.
 
     Raises BackendDown, NotFound, RequestError.
     """
@@ -35,11 +41,12 @@ def build(app: App, settings: Settings, topics: TopicBook) -> Worker:
     log = open_log(settings, "worker")
     for tier in Tier:
         _check_topic(log, names.runs(tier, bounds.pool), bounds.pool)
+    output.begin(log, names, settings.instance_of("worker"))
     return Worker(
         clock,
         log,
         names,
-        executors_of(app, settings, clock, topics.exists),
+        executors_of(app, settings, clock, topics.exists, capture=output.capture),
         worker=settings.instance_of("worker"),
         process=uuid4().hex,
         slots=bounds.slots,
@@ -47,6 +54,7 @@ def build(app: App, settings: Settings, topics: TopicBook) -> Worker:
         generation=settings.generation,
         lease_ttl_s=bounds.lease_ttl_s,
         drain_grace_s=bounds.drain_grace_s,
+        cancel_grace_s=bounds.cancel_grace_s,
         round_claims_max=bounds.round_records,
         version=version("waterclock"),
         tzdata=TZDATA_VERSION,
@@ -70,11 +78,14 @@ def run(app: App, settings: Settings) -> None:
     where its pool has no topics, and where a setting of its executors is wrong.
     """
     topics = TopicBook(lambda: open_log(settings, "worker"), SystemClock())
+    output = Output(SystemClock())
     try:
-        run_role("worker", lambda given: build(app, given, topics), settings)
+        drain_s = settings.worker.drain_grace_s + _MARGIN_S
+        run_role("worker", lambda given: build(app, given, topics, output), settings, drain_s=drain_s)
     except (TwinLives, RequestError) as end:
         sys.exit(str(end))
     finally:
+        output.end(_LAST_LINES_S)
         topics.close()
 
 

@@ -1,8 +1,14 @@
-"""The tail of ``control``: what every worker must have read before its first claim, and keeps reading.
+"""The tail of ``control``: which runs were cancelled or have expired, told to workers before it is told to the log.
 
-Nobody writes to ``control`` before cancels and time-outs exist, and nothing is acted upon here yet: the tail is in
-place so that a worker of this release already stands where a cancel must be seen. Records of kinds it does not know
-are passed over and counted.
+Why every worker reads all of it: a cancel may come long before the work record is claimed, and whoever claims it must
+know. What is found here decides nothing by itself (design §7): the worker reads its own STARTED back through the
+reducer, and that decides.
+
+What must hold: all of ``control`` that is kept was read before the first claim; every run that was named is remembered,
+or, past ``KNOWN_MAX`` of them, up to which instant some were forgotten: a claim that might be of one of those is read
+back too. Records of a later release are passed over and counted.
+
+How it fails: BackendDown where the log does not answer; somebody's open transaction holds the position back.
 """
 
 from __future__ import annotations
@@ -12,7 +18,16 @@ from collections.abc import Sequence
 from waterclock.log.port import Isolation, Log, Record, TopicPartition
 from waterclock.model.errors import BackendDown, UndecodableRecord
 from waterclock.model.events import Control, ControlKind
+from waterclock.model.ids import US_PER_S, Instant, partition_of
 from waterclock.wire.codec import decode_control
+
+from .executors.port import Attempt
+
+KNOWN_MAX = 200_000
+"""Runs that are remembered: the newest ones, about 200 bytes each."""
+
+_LADDER_US = 2 * 3_600 * US_PER_S
+"""A retry may reach its tier topic so long after its run was cancelled: the longest ladder, and some more."""
 
 _BATCH = 1_000
 _WAIT_S = 0.1
@@ -24,9 +39,12 @@ class ControlTail:
 
     def __init__(self, log: Log, topic: str) -> None:
         self._log = log
+        self._topic = topic
         self._partitions = [TopicPartition(topic, number) for number in range(log.partitions(topic))]
         self._reader = log.reader(Isolation.COMMITTED)
         self._reader.assign({partition: log.low_watermark(partition) for partition in self._partitions})
+        self._known: dict[str, Instant] = {}
+        self._forgotten_to: Instant = -1
         self.passed_over_count = 0
 
     def catch_up(self) -> None:
@@ -37,21 +55,53 @@ class ControlTail:
             records = self._reader.poll(_BATCH, _WAIT_S)
             idle = 0 if records else idle + 1
             if idle > _IDLE_POLLS_MAX:
-                raise BackendDown("kafka", f"{self._partitions[0].topic} stopped before its end")
+                raise BackendDown("kafka", f"{self._topic} stopped before its end")
             self._read(records)
 
-    def look(self) -> None:
-        """Read on without waiting."""
-        self._read(self._reader.poll(_BATCH, 0.0))
+    def look(self) -> set[str]:
+        """Read on without waiting; answers the ids of the runs that were named."""
+        records = self._reader.poll(_BATCH, 0.0)
+        return self._read(records) if records else set()
+
+    def names(self, attempt: Attempt) -> bool:
+        """Whether its run, or its DagRun, was named; or may have been, among those that were forgotten."""
+        if not self._known:
+            return False
+        run_id = attempt.work.run_id
+        if run_id in self._known or (run_id.find("/") >= 0 and run_id.partition("/")[0] in self._known):
+            return True
+        return attempt.placed_at - _LADDER_US <= self._forgotten_to
+
+    def partition_of(self, attempt: Attempt) -> TopicPartition:
+        """Where a cancel of this attempt's run would stand."""
+        return self._partitions[partition_of(attempt.work.job_id, len(self._partitions))]
+
+    def end_of(self, partition: TopicPartition) -> int:
+        """The high watermark, open transactions included. Raises BackendDown."""
+        return self._log.high_watermark(partition)
+
+    def position(self, partition: TopicPartition) -> int:
+        """Everything below it was read."""
+        return self._reader.position(partition)
 
     def close(self) -> None:
         """Stop reading."""
         self._reader.close()
 
-    def _read(self, records: Sequence[Record]) -> None:
+    def _read(self, records: Sequence[Record]) -> set[str]:
+        named = set()
         for record in records:
-            if _decoded(record) is None:
+            control = _decoded(record)
+            if control is None:
                 self.passed_over_count += 1
+                continue
+            named.add(control.run_id)
+            self._known.pop(control.run_id, None)
+            self._known[control.run_id] = record.timestamp_us
+        while len(self._known) > KNOWN_MAX:
+            oldest = next(iter(self._known))
+            self._forgotten_to = max(self._forgotten_to, self._known.pop(oldest))
+        return named
 
 
 def _decoded(record: Record) -> Control | None:

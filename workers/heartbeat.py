@@ -5,7 +5,9 @@ to its end within the last quarter of the lease; and never for a dead incarnatio
 the lease after the newest beat that the brokers have acknowledged, counted from when it was *sent*: the keeper, who
 counts from when it arrived, is always later. No clocks are compared: each side uses its own monotonic one.
 
-How it fails: an unacknowledged beat is only late; the next one follows. Past the deadline the worker kills its runs.
+How it fails: an unacknowledged beat is only late; the next one follows. Past the deadline the worker kills its runs. No
+acknowledgement moves a deadline that has passed: the executors have stopped everything by themselves then, and would
+never say so.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from typing import NamedTuple
 
 from waterclock.clock import Clock
 from waterclock.log.port import Appender, Ticket
+from waterclock.model.errors import LeaseLost
 from waterclock.model.events import Heartbeat
+from waterclock.model.ids import US_PER_S
 from waterclock.wire.messages import heartbeat_message
 from waterclock.wire.names import Names
 
@@ -74,8 +78,14 @@ class Beats:
         """Whether a beat should go out now."""
         return self._clock.monotonic_s() >= self._due_at_s
 
+    def check(self) -> None:
+        """Raises LeaseLost past the deadline."""
+        if self._clock.monotonic_s() > self.deadline_s:
+            raise LeaseLost("no beat was acknowledged for three quarters of the lease")
+
     def beat(self, slots: Slots) -> None:
-        """Send a beat with what is held now, and take note of which earlier ones were acknowledged."""
+        """Send a beat with what is held now, and note which earlier ones were acknowledged. Raises LeaseLost."""
+        self.check()
         pulse, now_s = self._pulse, self._clock.monotonic_s()
         beat = Heartbeat(
             worker=pulse.worker,
@@ -89,6 +99,7 @@ class Beats:
             tzdata=pulse.tzdata,
             pool=pulse.pool,
             handlers=self._handlers,
+            lease_ttl_us=round(pulse.lease_ttl_s * US_PER_S),
         )
         self._unacked.append(_Sent(now_s, self._appender.append(heartbeat_message(self._names, beat))))
         self._due_at_s = now_s + pulse.interval_s
@@ -103,6 +114,7 @@ class Beats:
         # took it in time) will never be acknowledged.
         for index in range(len(self._unacked) - 1, -1, -1):
             if self._unacked[index].ticket.offset is not None:
+                self.check()
                 self._allow_from(self._unacked[index].at_s)
                 for _ in range(index + 1):
                     self._unacked.popleft()

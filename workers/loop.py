@@ -5,7 +5,8 @@ What must hold (design §5 and §7):
 * user code runs only after the round that claimed it has landed, so never inside a transaction and never over an
   uncommitted offset; the fencing token is the offset of the STARTED record in that round;
 * claims of a round that did not land are void: the partitions start again from what is committed;
-* what a handler emitted leaves in the round that records its success, and takes nobody else's round down;
+* what a handler emitted leaves in the round that records its success, only behind the control barrier, and takes
+  nobody else's round down;
 * running attempts and unsent outcomes stand under the lease, not under partitions: a rebalance or an aborted round
   touches neither; the end of this incarnation drops both;
 * nothing is sent while it is not known that this incarnation lives.
@@ -40,8 +41,9 @@ from waterclock.wire.messages import event_message
 from waterclock.wire.names import Names
 
 from . import lanes
+from .attempts import Attempts
 from .claims import judge, reject_messages, started_event
-from .control import ControlTail
+from .draining import Drain
 from .executors.port import Attempt, Executors
 from .heartbeat import Beats, Pulse
 from .incarnation import Incarnation, TwinLives
@@ -49,7 +51,6 @@ from .lease_watch import LeaseWatch
 from .outcomes import Outbox
 from .patience import Patience
 from .positions import ClaimedPositions
-from .read_back import ReadBack
 from .slots import Slots
 from .tiers import TierConsumer
 
@@ -75,7 +76,8 @@ class Worker:
 
     ``process`` tells this process from a twin of the same name. ``generation`` is that
     of the run-events topic, for the tokens. ``lease_ttl_s`` is what the keepers are told; a beat goes out every
-    ``beat_interval_s``, at most a quarter of it. ``slots`` bounds what is held at once, ``drain_grace_s`` the drain.
+    ``beat_interval_s``, at most a quarter of it. ``slots`` bounds what is held at once, ``drain_grace_s`` the drain;
+    ``cancel_grace_s`` lies between asking an attempt to stop and forcing it.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class Worker:
         lease_ttl_s: float = 15.0,
         beat_interval_s: float = 2.5,
         drain_grace_s: float = 10.0,
+        cancel_grace_s: float = 10.0,
         round_claims_max: int = 2_000,
         weights: lanes.PerTier = lanes.WEIGHTS,
         version: str = "",
@@ -113,16 +116,17 @@ class Worker:
         transactional_id = names.transactional_id("worker", worker)
         self._rounds = Rounds(log, transactional_id, commit_timeout_s=min(_COMMIT_TIMEOUT_S_MAX, lease_ttl_s / 3))
         self._slots = Slots(slots)
-        self._outbox = Outbox(log, names, worker, self._slots)
+        self._attempts = Attempts(
+            clock, log, names, executors, self._slots, generation=generation, cancel_grace_s=cancel_grace_s
+        )
+        self._outbox = Outbox(log, names, worker, self._slots, self._attempts)
         self._watch = LeaseWatch(log, names.leases, worker, clock)
-        self._control = ControlTail(log, names.control)
         self._incarnation = Incarnation(self._rounds, self._watch, names, clock, worker=worker, process=process)
         pulse = Pulse(
             worker, transactional_id, lease_ttl_s, self._beat_interval_s, version, tzdata, pool, tuple(handlers)
         )
         self._beats = Beats(log.appender(), names, clock, pulse)
         self._claimed: ClaimedPositions | None = None
-        self._read_back = ReadBack(log, names.run_events, generation, self._slots)
         self._tiers = [self._consume(tier, pool) for tier in Tier]
         self._doubt: _Doubt | None = None
         self._credit = lanes.NO_CREDIT
@@ -130,7 +134,7 @@ class Worker:
         self._after_round = False
         self._tend_at_s = float("-inf")
         self._drained_at_s = float("-inf")
-        self._drain_until_s: float | None = None
+        self._drain: Drain | None = None
         self._patience = Patience(clock)
 
     # -- the role -------------------------------------------------------------------------------------------------
@@ -150,20 +154,22 @@ class Worker:
     def drain(self) -> bool:
         """One turn of stopping: claims nothing, records what ends. False once nothing is held, or past the grace.
 
-        An attempt that outlives the grace is left open, as after a kill: the lease says the rest.
+        The groups are left as soon as the last positions are committed: what is due meanwhile is for the others. See
+        ``draining.py`` for what becomes of what runs.
         """
-        now_s = self._clock.monotonic_s()
-        if self._drain_until_s is None:
-            self._drain_until_s = now_s + self._drain_grace_s
+        if self._drain is None:
+            self._drain = Drain(self._clock, self._attempts, self._slots, self._drain_grace_s, self._worker)
             self._drained_at_s = float("-inf")
-        if not self._incarnation.alive:
+        if not self._incarnation.alive or self._drain.is_over():
             return False
-        if now_s >= self._drain_until_s:
-            if self._slots.held_count:
-                logger.warning("attempts_left_open", worker=self._worker, attempts=self._slots.held_count)
-            return False
+        self._drain.tend()
         self._turn(taking=False)
-        return bool(self._slots.held_count) or self._doubt is not None or any(tier.moved for tier in self._tiers)
+        if self._doubt is not None or any(tier.moved for tier in self._tiers):
+            return True
+        for tier in self._tiers:
+            tier.close(leave=True)
+        self._tiers.clear()
+        return bool(self._slots.held_count)
 
     def close(self) -> None:
         """Stop user code where that is possible, and close every client. What is held stays open in the log."""
@@ -173,8 +179,7 @@ class Worker:
         self._rounds.close()
         self._beats.close()
         self._watch.close()
-        self._control.close()
-        self._read_back.close()
+        self._attempts.close()
 
     # -- one turn -------------------------------------------------------------------------------------------------
 
@@ -203,12 +208,11 @@ class Worker:
         """Own, tend, record what ended, claim what fits, commit, run."""
         self._own()
         self._tend()
-        if accepted := self._read_back.look():
-            self._executors.submit(accepted)
+        self._attempts.tend()
         self._pace()
         now_s = self._clock.monotonic_s()
         self._round_began_at_s = now_s
-        self._outbox.put(self._executors.take_ended(), self._clock.now(), self._incarnation.number)
+        self._outbox.put(self._attempts.take_ended(), self._clock.now(), self._incarnation.number)
         room = self._slots.free + self._outbox.ride()
         self._take(room, now_s, taking=taking and not self._outbox.rides_apart)
         self._step_over_gaps(now_s)
@@ -222,9 +226,11 @@ class Worker:
 
     def _own(self) -> None:
         """Everything that must stand before anything is sent, in this order."""
+        if self._incarnation.alive:
+            self._check_lease()
         self._incarnation.stand()
         if not self._incarnation.alive:
-            self._control.catch_up()
+            self._attempts.prepare()
             self._incarnation.begin()
             self._beats.begin(self._incarnation.number, self._incarnation.began_at_s)
             self._executors.allow_until(self._beats.deadline_s)
@@ -244,20 +250,21 @@ class Worker:
             self._outbox.not_landed("the round got no answer", self._clock.now(), self._incarnation.number)
 
     def _tend(self) -> None:
-        """Leases and control are read on, and a beat goes out; or it is known that we must stop."""
+        """Leases are read on, and a beat goes out; or it is known that we must stop."""
+        self._check_lease()
         now_s = self._clock.monotonic_s()
-        if now_s > self._beats.deadline_s:
-            raise LeaseLost("no beat was acknowledged for three quarters of the lease")
-        if self._patience.failing_s > 0.75 * self._lease_ttl_s:
-            raise LeaseLost("no round could be committed for three quarters of the lease")
         if now_s < self._tend_at_s:
             return
         self._tend_at_s = now_s + self._beat_interval_s / 4
         self._incarnation.look()
-        self._control.look()
         if self._beats.due and self._watch.is_fresh(self._lease_ttl_s / 4):
             self._beats.beat(self._slots)
             self._executors.allow_until(self._beats.deadline_s)
+
+    def _check_lease(self) -> None:
+        self._beats.check()
+        if self._patience.failing_s > 0.75 * self._lease_ttl_s:
+            raise LeaseLost("no round could be committed for three quarters of the lease")
 
     def _pace(self) -> None:
         """A round costs the broker the same for one record as for hundreds: let some gather, but never for long."""
@@ -338,8 +345,7 @@ class Worker:
         for attempt, ticket in zip(claims, draft.tickets.values(), strict=True):
             assert ticket.offset is not None, "a landed round knows the offsets of its records"
             attempt.token = ordinal(self._generation, ticket.offset)
-        self._slots.hold(claims)
-        self._executors.submit(self._read_back.hold_back(claims))
+        self._attempts.begin(claims)
 
     # -- trouble --------------------------------------------------------------------------------------------------
 
@@ -370,9 +376,7 @@ class Worker:
             why=why,
             attempts_killed=self._slots.held_count,
         )
-        self._executors.forget()
-        self._read_back.clear()
-        self._slots.clear()
+        self._attempts.forget()
         self._outbox.clear()
         self._doubt = None
         self._patience.succeeded()

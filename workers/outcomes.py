@@ -6,6 +6,8 @@ What must hold:
   that its handler emitted; it survives aborts, doubt and rebalances, because it stands under the lease and not under a
   partition. What ended after its attempt was forgotten is dropped: its incarnation is dead, and the arbiter would
   refuse it;
+* emitted records, with their outcome, wait until their attempt is behind the control barrier (``attempts.py``), and
+  are dropped with it where its claim turns out not to count;
 * a round carries at most 8 MiB of outcomes and emitted records, and at least one outcome where one waits;
 * one bad record takes nobody else down (design §5, rule 7). A round that carried emitted records and did not land is
   made again without them. They then ride apart, without claims and positions, in groups that are halved until the one
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 import structlog
 
@@ -31,7 +34,7 @@ from waterclock.wire.names import Names
 
 from .executors import ending
 from .executors.emitting import size_of
-from .executors.port import EndedAttempt
+from .executors.port import Attempt, EndedAttempt
 from .slots import Slots
 
 ROUND_BYTES_MAX = 8 * 1024 * 1024
@@ -58,11 +61,25 @@ class Unsent:
     strikes: int = 0
 
 
+class Gate(Protocol):
+    """Says when what a handler emitted may leave."""
+
+    def look_at_barrier(self, waiting: Iterable[Attempt]) -> None:
+        """These wait. Raises BackendDown."""
+        ...
+
+    def may_emit(self, attempt: Attempt) -> bool:
+        """Whether the records of this one may leave now."""
+        ...
+
+
 class Outbox:
     """Outcomes waiting for their round; at most as many as there are worker slots."""
 
-    def __init__(self, log: Log, names: Names, worker: str, slots: Slots) -> None:
+    def __init__(self, log: Log, names: Names, worker: str, slots: Slots, gate: Gate) -> None:
         self._log = log
+        self._gate = gate
+        self._behind_gate: list[Unsent] = []
         self._names = names
         self._worker = worker
         self._slots = slots
@@ -78,14 +95,21 @@ class Outbox:
         holds = self._slots.holds
         for end in ended:
             if holds(end.attempt):
-                self._waiting.append(self._written(end, now, incarnation))
+                place = self._behind_gate if end.emitted else self._waiting
+                place.append(self._written(end, now, incarnation))
 
     def ride(self) -> int:
-        """Choose what the next round carries (``riding``); answers how many worker slots that will free."""
+        """Choose what the next round carries (``riding``); answers how many worker slots that will free.
+
+        Raises BackendDown.
+        """
+        if self._behind_gate:
+            self._let_pass()
         self.rides_apart = bool(self._apart) and self._apart_is_next
         self._apart_is_next = not self.rides_apart
         self.riding = self._apart[-1] if self.rides_apart else _that_fit(self._waiting)
-        return len(self.riding)
+        stuck = self._slots.stuck_count and sum(self._slots.is_stuck(unsent.ended.attempt) for unsent in self.riding)
+        return len(self.riding) - stuck
 
     def messages(self) -> list[Outgoing]:
         """The records of what rides: each outcome, followed by what its handler emitted."""
@@ -136,8 +160,16 @@ class Outbox:
 
     def clear(self) -> None:
         """Forget all: the incarnation that ran them is over."""
-        self._waiting, self._apart = [], []
+        self._waiting, self._apart, self._behind_gate = [], [], []
         self._step_off()
+
+    def _let_pass(self) -> None:
+        held = [unsent for unsent in self._behind_gate if self._slots.holds(unsent.ended.attempt)]
+        self._gate.look_at_barrier(unsent.ended.attempt for unsent in held)
+        self._behind_gate = []
+        for unsent in held:
+            place = self._waiting if self._gate.may_emit(unsent.ended.attempt) else self._behind_gate
+            place.append(unsent)
 
     def _step_off(self) -> None:
         self.riding, self.rides_apart = [], False
@@ -210,5 +242,6 @@ def outcome_event(ended: EndedAttempt, now: Instant, worker: str, incarnation: i
             ended.error_trace,
             ended.result,
             len(ended.emitted),
+            ended.retry_after_us,
         ),
     )

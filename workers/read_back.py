@@ -1,100 +1,193 @@
-"""Claims of at-most-once runs: read back from the log, and run only where the arbiter has accepted them.
+"""Reading claims back from the log: whether the arbiter has accepted our STARTED, and whether a cancel is on file.
 
 A claim that landed is not yet a claim that counts: after a torn round or a lost position a work record is claimed
-twice, and the second STARTED is ignored by everybody. Ordinary runs bear that (their effect carries key and fence). A
-run that must happen once or never does not: its attempt waits here until its own STARTED was read, committed, and the
-fold of its job's events says that it opened the attempt. What was not accepted is dropped without a word: the one that
-was accepted speaks for the run.
+twice, and its run may have been cancelled before the claim. The second STARTED, and the late one, are ignored by
+everybody. Ordinary runs bear that (their effect carries key and fence); asked about here are:
 
-What must hold: nothing is decided before the log was read from before the run's PENDING to the STARTED. Where to begin:
-PENDING and work record are of one transaction, so of about one time; offsets are asked for by time, with a margin.
+* runs that are called at most once, and work records whose maker asks for it (``verify_from``): before user code;
+* runs that ``control`` names, before user code or while it runs. Whoever cancels writes to run-events after control, in
+  the same round: so these are read to the end of run-events as of now, and a cancel that counts is found on file.
+
+What must hold: nothing is decided before the log was read from where the run's state was known to the STARTED. That is
+``verify_from``, where a record brings the state as of there; else the run's beginning: PENDING and work record are of
+one transaction, so of about one time (offsets are asked for by time, with a margin), but a later attempt's record, or
+one that says nothing of the state, may be long after, so that the run's due time counts there.
 
 How it fails: LostResource and BackendDown, and it goes on where it stood at the next turn; somebody's open transaction
-makes it wait. The round thread is never held up: each turn reads a bounded slice.
+makes the questions of that partition wait. The round thread is never held up: each turn reads a bounded slice.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
-
-import structlog
 
 from waterclock.log.port import Isolation, Log, Reader, Record, TopicPartition
 from waterclock.model.errors import RequestError
+from waterclock.model.events import RunEvent
 from waterclock.model.fold import Fold
-from waterclock.model.ids import US_PER_S, offset_of, partition_of
+from waterclock.model.ids import US_PER_S, offset_of, ordinal, partition_of
+from waterclock.model.known_state import state_from_text
+from waterclock.model.reduce import RunState, reduce
 from waterclock.wire.codec import decode_event
 
 from .executors.port import Attempt
-from .slots import Slots
 
 _SLICE_RECORDS = 5_000
 _MARGIN_US = 10 * US_PER_S
+_TRIES = 2
 
-logger = structlog.get_logger()
 
+class Answer(NamedTuple):
+    """What the log says of one claim. ``cancel_requested``: on file for this very attempt, which is still open."""
 
-class _Claim(NamedTuple):
-    """A claim that waits: where its STARTED stands."""
-
-    place: TopicPartition
     attempt: Attempt
+    accepted: bool
+    cancel_requested: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Question:
+    """One claim. ``to_end``: read on past its STARTED; ``end``: up to where."""
+
+    attempt: Attempt
+    to_end: bool
+    end: int = 0
+    accepted: bool = False
+    was_read: bool = False
+    tries: int = 0
 
     @property
     def offset(self) -> int:
         return offset_of(self.attempt.token)
 
+    @property
+    def is_open(self) -> bool:
+        """Nothing can be said: its STARTED was not read. The second time it is not there."""
+        return not self.was_read and self.tries < _TRIES
+
+
+class _Reading:
+    """One partition: the questions that are being read for, and the runs' states so far."""
+
+    def __init__(self, questions: list[_Question], generation: int) -> None:
+        self.questions = {question.offset: question for question in questions}
+        self.end = max(question.end for question in questions)
+        self._generation = generation
+        self._jobs = {question.attempt.work.job_id.encode() for question in questions}
+        self._fold: Fold[None] = Fold(generation=generation)
+        self._told: dict[str, RunState | None] = {}
+        self._from: dict[str, int] = {}
+        for question in questions:
+            work = question.attempt.work
+            if work.verify_from >= 0 and work.verify_state:
+                self._told[work.run_id] = _known(work.verify_state)
+                self._from[work.run_id] = work.verify_from
+
+    def take(self, record: Record) -> None:
+        """The next record of this partition."""
+        if record.key not in self._jobs or record.value is None:
+            return
+        try:
+            event = decode_event(record.value)
+            accepted = self._apply(event, record.offset)
+        except RequestError:
+            return  # not an event of ours: it decides nothing
+        question = self.questions.get(record.offset)
+        if question is not None:
+            question.accepted, question.was_read = accepted, True
+
+    def answers(self) -> list[Answer]:
+        """Everything was read."""
+        return [self._answer(question) for question in self.questions.values() if not question.is_open]
+
+    def open_questions(self) -> list[_Question]:
+        """Those whose STARTED did not come, although it is committed: to be asked once more."""
+        return [question for question in self.questions.values() if question.is_open]
+
+    def _apply(self, event: RunEvent, offset: int) -> bool:
+        run_id = event.run_id
+        if run_id not in self._told:
+            return self._fold.apply(event, offset).accepted
+        if offset < self._from[run_id]:
+            return False  # its maker knew this already
+        verdict = reduce(self._told[run_id], event, ordinal(self._generation, offset))
+        self._told[run_id] = verdict.state
+        return verdict.accepted
+
+    def _answer(self, question: _Question) -> Answer:
+        attempt = question.attempt
+        run_id = attempt.work.run_id
+        state = self._told[run_id] if run_id in self._told else self._fold.state(run_id)
+        requested = state is not None and state.attempt_open and state.cancel_requested and state.token == attempt.token
+        return Answer(attempt, question.accepted, question.accepted and requested)
+
 
 class ReadBack:
-    """At most as many claims as there are ``slots``. ``generation`` is that of run-events, for the tokens."""
+    """At most as many questions as there are worker slots. ``generation`` is that of run-events, for the tokens."""
 
-    def __init__(self, log: Log, run_events: str, generation: int, slots: Slots) -> None:
+    def __init__(self, log: Log, run_events: str, generation: int) -> None:
         self._log = log
         self._topic = run_events
         self._generation = generation
-        self._slots = slots
         self._partitions = log.partitions(run_events)
         self._reader: Reader | None = None
-        self._queue: list[_Claim] = []
-        self._reading: dict[TopicPartition, dict[int, Attempt]] = {}
-        self._folds: dict[TopicPartition, Fold[None]] = {}
-        self._jobs: set[bytes] = set()
-        self._accepted: set[Attempt] = set()
+        self._queue: dict[Attempt, _Question] = {}
+        self._reading: dict[TopicPartition, _Reading] = {}
+        self._asked: set[Attempt] = set()
 
-    def hold_back(self, claims: list[Attempt]) -> list[Attempt]:
-        """Those of these, landed under their tokens, that may run at once; the others come out of ``look``."""
-        if not any(attempt.work.at_most_once for attempt in claims):
-            return claims
-        for attempt in claims:
-            if attempt.work.at_most_once:
-                place = TopicPartition(self._topic, partition_of(attempt.work.job_id, self._partitions))
-                self._queue.append(_Claim(place, attempt))
-        return [attempt for attempt in claims if not attempt.work.at_most_once]
+    def ask(self, attempts: Iterable[Attempt], *, to_end: bool) -> None:
+        """Ask about these, landed under their tokens; ``to_end``: also for what stands behind their STARTED."""
+        for attempt in attempts:
+            known = self._queue.get(attempt)
+            if known is None:
+                self._queue[attempt] = _Question(attempt, to_end)
+            else:
+                known.to_end |= to_end
+            self._asked.add(attempt)
 
-    def look(self) -> list[Attempt]:
-        """Read on: the claims that were found to count. Frees the slots of the others. Raises BackendDown."""
-        if not self._reading:
-            if not self._queue:
-                return []
+    def asks(self, attempt: Attempt) -> bool:
+        """Whether an answer about this one is still to come."""
+        return attempt in self._asked
+
+    def look(self) -> list[Answer]:
+        """Read on; the answers that were found. Raises BackendDown."""
+        if not self._asked:
+            return []
+        if self._queue:
             self._begin()
-        assert self._reader is not None, "made where reading begins"
+        if self._reader is None or not self._reading:
+            return []
         for record in self._reader.poll(_SLICE_RECORDS, 0.0):
-            self._fold(record)
-        found: list[Attempt] = []
-        for place, claims in list(self._reading.items()):
-            if self._reader.position(place) > max(claims):
-                found += claims.values()
+            reading = self._reading.get(TopicPartition(record.topic, record.partition))
+            if reading is not None and record.offset < reading.end:
+                reading.take(record)
+        found: list[Answer] = []
+        for place, reading in list(self._reading.items()):
+            if self._reader.position(place) >= reading.end:
+                found += reading.answers()
+                for question in reading.open_questions():
+                    self._queue.setdefault(question.attempt, question)
                 del self._reading[place]
-        dropped = [attempt for attempt in found if attempt not in self._accepted]
-        self._slots.release(dropped)
-        for attempt in dropped:
-            logger.warning("claim_not_accepted", run_id=attempt.work.run_id, attempt=attempt.work.attempt)
-        return [attempt for attempt in found if attempt in self._accepted]
+        # Asked again meanwhile: that answer will know more.
+        answers = [answer for answer in found if answer.attempt not in self._queue]
+        self._asked.difference_update(answer.attempt for answer in answers)
+        return answers
 
     def clear(self) -> None:
         """Forget all: the incarnation that claimed them is over."""
         self._queue.clear()
         self._reading.clear()
+        self._asked.clear()
+
+    def drop(self, attempt: Attempt) -> None:
+        """Nobody waits for this answer any more; one that is being read for still comes."""
+        self._queue.pop(attempt, None)
+        if not any(
+            question.attempt is attempt for reading in self._reading.values() for question in reading.questions.values()
+        ):
+            self._asked.discard(attempt)
 
     def close(self) -> None:
         """Give the reader up."""
@@ -102,31 +195,49 @@ class ReadBack:
             self._reader.close()
 
     def _begin(self) -> None:
-        """All that wait now are read back together; what is asked meanwhile waits for the next time."""
+        """Read for all that wait now, partition by partition; what is asked meanwhile waits for the next time."""
+        waiting: dict[TopicPartition, list[_Question]] = {}
+        for question in self._queue.values():
+            place = TopicPartition(self._topic, partition_of(question.attempt.work.job_id, self._partitions))
+            if place not in self._reading:
+                waiting.setdefault(place, []).append(question)
+        if not waiting:
+            return
         if self._reader is None:
             self._reader = self._log.reader(Isolation.COMMITTED)
-        starts: dict[TopicPartition, int] = {}
-        for place in sorted({claim.place for claim in self._queue}):
-            since = min(claim.attempt.placed_at for claim in self._queue if claim.place == place)
-            first = min(claim.offset for claim in self._queue if claim.place == place)
-            starts[place] = min(self._log.offset_at(place, since - _MARGIN_US), first)
+        # Everything that may fail comes before anything changes.
+        starts = {place: self._reader.position(place) for place in self._reading}
+        for place, questions in waiting.items():
+            end = self._log.high_watermark(place) if any(question.to_end for question in questions) else 0
+            for question in questions:
+                question.end = max(question.offset + 1, end if question.to_end else 0)
+            starts[place] = self._start_of(place, questions)
         self._reader.assign(starts)
-        self._accepted.clear()
-        self._folds = {place: Fold(generation=self._generation) for place in starts}
-        self._jobs = {claim.attempt.work.job_id.encode() for claim in self._queue}
-        for claim in self._queue:
-            self._reading.setdefault(claim.place, {})[claim.offset] = claim.attempt
-        self._queue.clear()
+        for place, questions in waiting.items():
+            self._reading[place] = _Reading(questions, self._generation)
+            for question in questions:
+                question.tries += 1
+                del self._queue[question.attempt]
 
-    def _fold(self, record: Record) -> None:
-        place = TopicPartition(record.topic, record.partition)
-        claims = self._reading.get(place)
-        if claims is None or record.key not in self._jobs or record.value is None:
-            return
-        try:
-            verdict = self._folds[place].apply(decode_event(record.value), record.offset)
-        except RequestError:
-            return  # not an event of ours: it decides nothing
-        attempt = claims.get(record.offset)
-        if attempt is not None and verdict.accepted:
-            self._accepted.add(attempt)
+    def _start_of(self, place: TopicPartition, questions: list[_Question]) -> int:
+        known = [question.attempt.work.verify_from for question in questions if question.attempt.work.verify_state]
+        since = [_begun_at(question.attempt) for question in questions if not question.attempt.work.verify_state]
+        offsets = [question.offset for question in questions]
+        if since:
+            offsets.append(self._log.offset_at(place, min(since) - _MARGIN_US))
+        return max(min(offsets + [offset for offset in known if offset >= 0]), self._log.low_watermark(place))
+
+
+def _begun_at(attempt: Attempt) -> int:
+    """An instant before which nothing was said of the run."""
+    work = attempt.work
+    if work.attempt == 1 and work.verify_from < 0:
+        return attempt.placed_at
+    return min(attempt.placed_at, work.due_at)
+
+
+def _known(text: str) -> RunState | None:
+    try:
+        return state_from_text(text)
+    except ValueError:
+        return None  # written by nobody we know: its claim is then not accepted, and the reconciler looks again

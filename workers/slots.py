@@ -3,6 +3,9 @@
 An attempt holds its slot from the commit of its STARTED to the commit of its outcome, not merely to the end of user
 code. So the slots bound everything at once: runs in flight, outcomes waiting for a round, and the size of a round.
 
+Code that would not stop keeps its slot even after that (*stuck*): a thread cannot be taken from it, and whoever was
+given the slot would wait for one.
+
 Count and XOR of the tokens held ride in every heartbeat, so that an attempt that one side has forgotten is noticed.
 """
 
@@ -22,6 +25,7 @@ class Slots:
         self.capacity = capacity
         self.held_xor = 0
         self._held: set[Attempt] = set()
+        self._stuck: set[Attempt] = set()
 
     @property
     def held_count(self) -> int:
@@ -31,7 +35,16 @@ class Slots:
     @property
     def free(self) -> int:
         """How many more attempts may be held."""
-        return self.capacity - len(self._held)
+        return self.capacity - (len(self._held | self._stuck) if self._stuck else len(self._held))
+
+    @property
+    def stuck_count(self) -> int:
+        """Attempts whose code runs on although all is said of them."""
+        return len(self._stuck)
+
+    def held(self) -> list[Attempt]:
+        """Everything that is held now."""
+        return list(self._held)
 
     def holds(self, attempt: Attempt) -> bool:
         """Whether this very attempt is still ours; False for one that was forgotten."""
@@ -43,7 +56,7 @@ class Slots:
             self._held.add(attempt)
             self.held_xor ^= attempt.token
         # The loop's share and its release in the same round keep this true; anything else is a bug.
-        assert len(self._held) <= self.capacity, f"{len(self._held)} attempts in {self.capacity} slots"
+        assert self.free >= 0, f"{len(self._held)} attempts and {len(self._stuck)} stuck in {self.capacity} slots"
 
     def release(self, attempts: Iterable[Attempt]) -> None:
         """Free the slots of these. Their outcome is committed."""
@@ -51,7 +64,23 @@ class Slots:
             self._held.remove(attempt)
             self.held_xor ^= attempt.token
 
+    def stick(self, attempt: Attempt) -> None:
+        """Its code runs on: the slot stays taken until ``unstick``, held or not."""
+        self._stuck.add(attempt)
+
+    def unstick(self, attempt: Attempt) -> bool:
+        """Its code has ended; answers whether it was stuck."""
+        if attempt not in self._stuck:
+            return False
+        self._stuck.remove(attempt)
+        return True
+
+    def is_stuck(self, attempt: Attempt) -> bool:
+        """Whether the slot of this one stays taken when it is released."""
+        return attempt in self._stuck
+
     def clear(self) -> None:
         """Forget all: the incarnation that held them is over."""
         self._held.clear()
+        self._stuck.clear()
         self.held_xor = 0

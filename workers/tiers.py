@@ -109,9 +109,12 @@ class TierConsumer:
         self._stale.clear()
         self._committed.clear()
 
-    def close(self) -> None:
-        """Stop. The static member keeps its partitions for the session, for the restart of this process slot."""
-        self._consumer.close()
+    def close(self, *, leave: bool = False) -> None:
+        """Stop. The static member keeps its partitions for the session, for the restart of this process slot.
+
+        ``leave``: it gives them up at once, for the other members to take.
+        """
+        self._consumer.close(leave=leave)
 
     def _poll(self, limit: int) -> Sequence[Record]:
         try:

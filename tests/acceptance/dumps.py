@@ -14,7 +14,7 @@ from cassandra.cluster import Cluster
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-DUMP_WITHIN_S = 120.0
+DUMP_WITHIN_S = 240.0
 _BATCH = 2_000
 _QUIET_S = 0.5
 _US_PER_MS = 1_000
@@ -105,6 +105,17 @@ def rows(port: int, query: str) -> list[Any]:
         return list(cluster.connect("waterclock").execute(query, timeout=60))
     finally:
         cluster.shutdown()
+
+
+def committed_texts(bootstrap: str, group: str, topic: str) -> dict[int, tuple[int, str]]:
+    """{partition: (offset, text)} of the positions that the group has committed there, with what rides along."""
+    admin = AdminClient(client(bootstrap))
+    answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(10)
+    return {
+        place.partition: (place.offset, (place.metadata or "").rstrip("\0"))
+        for place in answer.topic_partitions
+        if place.topic == topic and place.offset >= 0
+    }
 
 
 def unread(bootstrap: str, group: str, topics: Iterable[str]) -> int:

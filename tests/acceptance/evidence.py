@@ -64,10 +64,10 @@ class Evidence:
 
 
 @contextmanager
-def on_stage(check: str) -> Iterator[tuple[RealStack, Evidence]]:
+def on_stage(check: str, *, partitions: int = 4) -> Iterator[tuple[RealStack, Evidence]]:
     """Servers of the check's own, and its evidence. The folder with the logs stays where the check falls short."""
     folder = Path(tempfile.mkdtemp(prefix=f"{check}-"))
-    with RealStack(folder) as stack:
+    with RealStack(folder, partitions=partitions) as stack:
         evidence = Evidence(check, stack)
         yield stack, evidence
         evidence.close()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from confluent_kafka import OFFSET_END, Message, TopicPartition
 
 from tests.acceptance.dumps import partitions_of, reader
-from tests.acceptance.real_stack import RealStack
+from tests.acceptance.real_stack import RealStack, RoleProcess
 
 _US_PER_S = 1_000_000
 
@@ -79,6 +79,52 @@ class Killer:
         while time.monotonic() < until:
             meanwhile()
             time.sleep(0.02)
+
+
+class Life:
+    """One worker that is killed and restarted again and again, one step at a time: many of them overlap.
+
+    From being ready to the next kill ``alive_s`` at most. In two of three cases it comes back within a second, else it
+    stays away until its lease is over for long. Steps, not threads: a child dies with the thread that started it.
+    """
+
+    _BACK_PART = 2 / 3
+
+    def __init__(self, role: RoleProcess, dice: Random, lease_s: float, alive_s: float) -> None:
+        self.role = role
+        self._dice = dice
+        self._lease_s = lease_s
+        self._alive_s = alive_s
+        self._kill_at_s: float | None = None
+        self._back_at_s: float | None = None
+
+    @property
+    def is_down(self) -> bool:
+        """Killed, and not restarted yet."""
+        return self._back_at_s is not None
+
+    def go_on(self, *, may_kill: bool) -> Kill | None:
+        """What is due by now: a restart, or a kill."""
+        now_s = time.monotonic()
+        if self._back_at_s is not None:
+            if now_s >= self._back_at_s:
+                self._back_at_s = None
+                self.role.start()
+        elif self._kill_at_s is None:
+            if self.role.is_ready:
+                self._kill_at_s = now_s + self._dice.uniform(0.2, self._alive_s)
+        elif may_kill and now_s >= self._kill_at_s:
+            return self._kill(now_s)
+        return None
+
+    def _kill(self, now_s: float) -> Kill:
+        self._kill_at_s = None
+        self.role.kill()
+        killed_at = time.time_ns() // 1_000
+        comes_back = self._dice.random() < self._BACK_PART
+        away_s = self._dice.uniform(0.0, 1.0) if comes_back else self._lease_s + self._dice.uniform(2.5, 4.0)
+        self._back_at_s = now_s + away_s
+        return Kill(self.role.instance, killed_at, False)
 
 
 def split_by_kill(kills: Sequence[Kill], stamps: Sequence[int], window_s: float = 2.0) -> list[int]:

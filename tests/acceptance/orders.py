@@ -51,12 +51,22 @@ class Orders:
         *,
         key: str = "",
         answer: bool = False,
+        run_id: str = "",
     ) -> None:
         """One command, under an idempotency key where one is given."""
         self.sent += 1
         at, command_id = time.time_ns() // 1_000, f"check-{self.sent}"
         command = Command(
-            kind, job_id, command_id, "check", at, spec=spec, payload=payload, idempotency_key=key, answer=answer
+            kind,
+            job_id,
+            command_id,
+            "check",
+            at,
+            spec=spec,
+            payload=payload,
+            idempotency_key=key,
+            answer=answer,
+            run_id=run_id,
         )
         message = command_message(self._names, command)
         self._producer.produce(

@@ -52,6 +52,7 @@ class RoleProcess:
     log_path: Path
     ready_path: Path
     args: list[str] = field(default_factory=list)
+    module: str = ""
     process: subprocess.Popen[bytes] | None = None
     _log: IO[bytes] | None = None
 
@@ -62,19 +63,21 @@ class RoleProcess:
         env["WATERCLOCK_READY_FILE"] = str(self.ready_path)
         # On the leash: a check that is killed leaves no role behind.
         leash = [sys.executable, "-I", "-S", leash_program.__file__, str(os.getpid())]
-        command = [*leash, sys.executable, "-m", f"waterclock.{self.role}", *self.args]
+        command = [*leash, sys.executable, "-m", self.module or f"waterclock.{self.role}", *self.args]
         self.process = subprocess.Popen(command, env=env, stdout=self._log, stderr=self._log)
         return self
 
-    def wait_ready(self, timeout_s: float = WAIT_S) -> None:
-        def ready() -> bool:
-            assert self.process is not None
-            if self.process.poll() is not None:
-                tail = self.log_path.read_text()[-2000:]
-                raise RuntimeError(f"{self.instance} ended with {self.process.returncode}:\n{tail}")
-            return self.ready_path.exists()
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has said so. Raises RuntimeError, with the end of its log, where it has ended by itself."""
+        assert self.process is not None
+        if self.process.poll() is not None:
+            tail = self.log_path.read_text()[-2000:]
+            raise RuntimeError(f"{self.instance} ended with {self.process.returncode}:\n{tail}")
+        return self.ready_path.exists()
 
-        wait_for(ready, f"{self.instance} ready", timeout_s)
+    def wait_ready(self, timeout_s: float = WAIT_S) -> None:
+        wait_for(lambda: self.is_ready, f"{self.instance} ready", timeout_s)
 
     @property
     def pid(self) -> int:
@@ -143,11 +146,13 @@ class RealStack:
             "WATERCLOCK_PARTITIONS": str(self.partitions),
         }
 
-    def role(self, role: str, instance: str, **env: str) -> RoleProcess:
-        """Start a role process (``dispatcher``, ``workers``, ``retry_router``, ``recorder``)."""
-        process = RoleProcess(
-            role, instance, {**self.env, **env}, self.folder / f"{instance}.log", self.folder / f"{instance}.ready"
-        )
+    def role(self, role: str, instance: str, *, module: str = "", **env: str) -> RoleProcess:
+        """Start a role process (``dispatcher``, ``workers``, ``retry_router``, ``recorder``).
+
+        ``module`` runs in the role's place where a check wraps it.
+        """
+        log, ready = self.folder / f"{instance}.log", self.folder / f"{instance}.ready"
+        process = RoleProcess(role, instance, {**self.env, **env}, log, ready, module=module)
         self.roles[instance] = process
         return process.start()
 

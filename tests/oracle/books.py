@@ -115,5 +115,10 @@ def _job(job_id, commands, fact, until, rules, complaints, counts):
         if len(hits) != 1 or fact["series"][hits[0]] != 1:
             complaints.append(f"{job_id}: trigger at offset {offset} made {hits}")
         counts["triggered"] += len(hits)
-    if sum(fact["series"].values()) > len(triggers):
-        complaints.append(f"{job_id}: more triggered runs than triggers")
+    for offset in judged.redrives:
+        hits = [run for run in fact["series"] if int(run.partition("~")[2]) & MASK == offset]
+        if len(hits) != 1 or fact["series"][hits[0]] != 1:
+            complaints.append(f"{job_id}: redrive at offset {offset} made {hits}")
+        counts["redriven"] += len(hits)
+    if sum(fact["series"].values()) > len(triggers) + len(judged.redrives):
+        complaints.append(f"{job_id}: more runs of a series than triggers and redrives")

@@ -12,6 +12,7 @@ from . import brute_force
 MINUTE_US = 60_000_000
 DAY_US = 86_400_000_000
 MASK = (1 << 48) - 1
+ABOUT_RUNS = ("CANCEL", "REDRIVE", "DISCARD", "DEFER")
 
 
 class Version(typing.NamedTuple):
@@ -81,11 +82,15 @@ class Verdict(typing.NamedTuple):
 
 
 class Judged(typing.NamedTuple):
-    """What the commands of one job had to make: versions in order, triggers as (stamp, offset), verdicts by offset."""
+    """What the commands of one job had to make: versions in order, triggers as (stamp, offset), verdicts by offset.
+
+    ``redrives``: the offsets of those that had to make another run of a dead letter's work.
+    """
 
     made: list
     triggers: list
     verdicts: dict
+    redrives: list
 
     @property
     def refused(self):
@@ -94,16 +99,23 @@ class Judged(typing.NamedTuple):
 
 def versions(commands, edges, rules=Rules()):  # noqa: B008  # a value
     """What the commands of one job had to make."""
-    judged, served = Judged([], [], {}), {}
+    judged, served = Judged([], [], {}, []), {}
     for command in commands:
         record, offset = command["record"], command["offset"]
         name = (True, record["idempotency_key"]) if record["idempotency_key"] else (False, record["command_id"])
         body = (record["kind"], record["expected_revision"], repr(record["spec"]), record["payload"])
+        about = record["kind"] in ABOUT_RUNS
+        body += (record["run_id"], record["due_at"], record["work"]) if about else ()
         first = served.get(name)
         if first and command["appended_at"] - first["appended_at"] <= rules.repeat_within:
             stands = _stands(judged)
             same = first["body"] == body
+            stands = -1 if about else stands
             verdict = Verdict("repeated", first["stands"], first["offset"]) if same else Verdict("refused", stands)
+        elif about:
+            verdict = Verdict(_passed_on(judged, offset, record), -1)
+            if verdict.word != "refused" and name[1]:
+                served[name] = {**command, "body": body, "stands": -1}
         else:
             word = _obeyed(judged, command, edges.get(offset, 0), rules)
             verdict = Verdict(word, _stands(judged))
@@ -111,6 +123,17 @@ def versions(commands, edges, rules=Rules()):  # noqa: B008  # a value
                 served[name] = {**command, "body": body, "stands": verdict.stands}
         judged.verdicts[offset] = verdict
     return judged
+
+
+def _passed_on(judged, offset, record):
+    """A command about one run: what is well-formed is passed on, whatever stands; the log decides what it comes to."""
+    kind = record["kind"]
+    named = record["run_id"].partition("@")[0] == record["job_id"]
+    if (kind != "DEFER" and not named) or (kind in ("REDRIVE", "DEFER") and not record["work"]):
+        return "refused"
+    if kind == "REDRIVE":
+        judged.redrives.append(offset)
+    return "applied"
 
 
 def _stands(judged):

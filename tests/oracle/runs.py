@@ -1,11 +1,10 @@
 """What became of every run: a second reducer of run-events, by the table of the design. Imports nothing of ours.
 
-Input: ``events`` as a list of dumped records ``{"partition", "offset", "timestamp_us", "key", "value"}`` of a
-read_committed dump. Output: the runs as dicts by run id, and complaints. Every prefix is judged: the complaints are
-made while the log is read, record by record.
+``events``: the dumped records ``{"partition", "offset", "timestamp_us", "key", "value"}`` of a read_committed dump.
 """
 
 import collections
+import typing
 
 from .records import decode
 
@@ -18,23 +17,41 @@ OUTCOMES = {
     "ATTEMPT_CANCELLED": "CANCELLED",
     "ATTEMPT_LOST": "LOST",
 }
+ONCE = ("STARTED", *OUTCOMES, "RETRYING", "RUN_FAILED", "RUN_EXPIRED")
+
+
+class Told(typing.NamedTuple):
+    """One event in its place: its record, what it says, and its run before and after it (after is None: ignored)."""
+
+    record: dict
+    event: dict
+    before: dict | None
+    after: dict | None
+
+
+def tell(events):
+    """Every event that speaks of a run, partition by partition and in the order of the log."""
+    runs, told = {}, []
+    for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
+        _, event = decode(record["value"])
+        if event["kind"] in ("REVISED", "ANSWERED"):
+            continue
+        before = runs.get(event["run_id"])
+        after = step(before, event, record["offset"])
+        if after:
+            runs[event["run_id"]] = after | {"job_id": event["job_id"]}
+        told.append(Told(record, event, before, after))
+    return told
 
 
 def follow(events):
     """(runs, complaints, counts). A run: status, attempt, outcome, worker, incarnation, token (an offset), reason."""
     runs, complaints, counts = {}, [], collections.Counter()
-    ended, started, said = collections.Counter(), collections.Counter(), collections.Counter()
-    for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
-        _, event = decode(record["value"])
+    ended, said = collections.Counter(), collections.Counter()
+    for _, event, before, after in tell(events):
         kind, run_id = event["kind"], event["run_id"]
-        if kind in ("REVISED", "ANSWERED"):
-            continue
-        before = runs.get(run_id)
-        after = step(before, event, record["offset"])
         counts["accepted" if after else "ignored"] += 1
-        if kind == "STARTED":
-            started[run_id, event["attempt"]] += 1
-        if kind in OUTCOMES or kind in ("RUN_FAILED", "RUN_EXPIRED", "RETRYING"):
+        if kind in ONCE:
             said[run_id, event["attempt"], kind, event["token"]] += 1
         if not after:
             continue
@@ -42,10 +59,8 @@ def follow(events):
             complaints.append(f"{run_id}: {before['status']} became {after['status']}")
         if kind in OUTCOMES:
             ended[run_id, event["attempt"]] += 1
-        after["job_id"] = event["job_id"]
         runs[run_id] = after
     complaints += [f"{run} attempt {attempt}: {n} accepted outcomes" for (run, attempt), n in ended.items() if n > 1]
-    complaints += [f"{run} attempt {attempt}: {n} STARTED" for (run, attempt), n in started.items() if n > 1]
     complaints += [f"{run} attempt {attempt}: {n} times {kind}" for (run, attempt, kind, _), n in said.items() if n > 1]
     return runs, complaints, counts
 
@@ -65,19 +80,20 @@ def step(run, event, offset):
     return None if change is None else {**run, **change}
 
 
+def is_open(run):
+    """An attempt of it has begun and not ended."""
+    return run["status"] == "RUNNING" and run["outcome"] == "NONE"
+
+
 def _waits(run):
     return run["status"] in ("PENDING", "RETRYING")
-
-
-def _is_open(run):
-    return run["status"] == "RUNNING" and run["outcome"] == "NONE"
 
 
 def _started(run, event, offset):
     if not _waits(run) or run["held"] or event["attempt"] != run["attempt"] + 1:
         return None
-    claim = {"worker": event["worker"], "incarnation": event["incarnation"], "token": offset}
-    return {**claim, "status": "RUNNING", "attempt": event["attempt"], "outcome": "NONE"}
+    claim = {name: event[name] for name in ("attempt", "worker", "incarnation")}
+    return {**claim, "token": offset, "status": "RUNNING", "outcome": "NONE"}
 
 
 def _verdict(run, event, _):
@@ -89,13 +105,13 @@ def _verdict(run, event, _):
 
 
 def _expired(run, event, _):
-    return {"status": "FAILED", "reason": event["reason"]} if _waits(run) else None
+    return {"status": "FAILED", "held": False, "reason": event["reason"]} if _waits(run) else None
 
 
 def _cancel(run, _event, _):
-    if run["cancel"]:
-        return None
-    return {"cancel": True, "status": run["status"] if _is_open(run) else "CANCELLED"}
+    if is_open(run):
+        return None if run["cancel"] else {"cancel": True}
+    return {"cancel": True, "held": False, "status": "CANCELLED"}
 
 
 _CHANGES = {
@@ -108,7 +124,7 @@ _CHANGES = {
 
 
 def _decided(run, event):
-    if run is not None and not run["held"]:
+    if run is not None and (not run["held"] or event["kind"] == "HELD"):
         return None
     skipped = event["kind"] == "SKIPPED"
     return {
@@ -127,7 +143,7 @@ def _decided(run, event):
 
 def _outcome(run, event, outcome):
     owner = event["worker"] == run["worker"] and event["token"] & MASK == run["token"]
-    if not _is_open(run) or event["attempt"] != run["attempt"] or not owner:
+    if not is_open(run) or event["attempt"] != run["attempt"] or not owner:
         return None
     if outcome == "SUCCEEDED":
         return {**run, "outcome": outcome, "status": "SUCCEEDED"}

@@ -10,15 +10,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.oracle.owed import Rules
-from waterclock.log.port import Isolation, TopicPartition
+from waterclock.log.port import Isolation, Record, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.ids import Instant
+from waterclock.model.ids import US_PER_S, Instant
 from waterclock.model.job import Tier
 from waterclock.store.memory import MemoryStore
 from waterclock.store.port import RunRow
+from waterclock.wire.names import RUNGS
 
+from .handlers import OUTPUTS
 from .plan import POOLS
-from .world import GENERATION, NAMES, OUTPUTS, World
+from .world import GENERATION, NAMES, World
 
 RawRecord = dict[str, object]
 Row = dict[str, object]
@@ -27,7 +29,11 @@ _ROWS_MAX = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Dumps:
-    """Topics (by what they hold), rows, the ledger of calls of user code, and what broke."""
+    """Topics (by what they hold), rows, the ledger of calls of user code, and what broke.
+
+    ``events`` are those that roles wrote; ``with_forged`` has also what came from a torn round or from a stranger, all
+    of which must be ignored.
+    """
 
     seed: int
     rules: Rules
@@ -36,24 +42,34 @@ class Dumps:
     generation: int
     commands: list[RawRecord]
     events: list[RawRecord]
+    with_forged: list[RawRecord]
     work: list[RawRecord]
     letters: list[RawRecord]
     leases: list[RawRecord]
+    control: list[RawRecord]
+    waiting: list[RawRecord]
+    beats: list[RawRecord]
     rejects: list[RawRecord]
     outputs: list[RawRecord]
     runs: list[Row]
     jobs: list[Row]
     calls: list[Row]
+    lease_us: int
+    stood: list[tuple[str, int, int]]
+    swallowed_count: int
     broken: list[str]
 
     def contents(self) -> Iterator[bytes]:
         """Everything, for a digest."""
         for part in (
             self.commands,
-            self.events,
+            self.with_forged,
             self.work,
             self.letters,
             self.leases,
+            self.control,
+            self.waiting,
+            self.beats,
             self.outputs,
             self.runs,
             self.jobs,
@@ -69,6 +85,7 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
     store = MemoryStore(world.clock, world.tables, "dump")
     rows = [run for job_id in job_ids for run in store.runs(job_id, _ROWS_MAX)]
     jobs = [job for job_id in job_ids if (job := store.job(job_id)) is not None]
+    events = _records(world, NAMES.run_events)
     return Dumps(
         seed=world.plan.seed,
         rules=Rules(world.plan.repeat_within_us, POOLS),
@@ -76,15 +93,22 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         skew_us_max=world.skew_us_max,
         generation=GENERATION,
         commands=_records(world, NAMES.commands),
-        events=_records(world, NAMES.run_events),
+        events=[record for record in events if (record["partition"], record["offset"]) not in world.forged],
+        with_forged=events,
         work=[record for pool in POOLS for tier in Tier for record in _records(world, NAMES.runs(tier, pool))],
         letters=_records(world, NAMES.dlq),
-        leases=_records(world, NAMES.leases),
+        leases=_leases(world),
+        control=_records(world, NAMES.control),
+        waiting=[record for rung in RUNGS for record in _records(world, NAMES.delay(rung))],
         rejects=_records(world, NAMES.rejects),
+        beats=_records(world, NAMES.heartbeats),
         outputs=_records(world, OUTPUTS),
         runs=[_run_row(row) for row in rows],
         jobs=[{"job_id": job.job_id, "status": job.status.name, "revision": job.revision} for job in jobs],
         calls=list(world.calls),
+        lease_us=round(world.plan.lease_s * US_PER_S),
+        stood=list(world.stood),
+        swallowed_count=world.swallowed_count,
         broken=list(broken),
     )
 
@@ -101,21 +125,30 @@ def _run_row(row: RunRow) -> Row:
     }
 
 
+def _leases(world: World) -> list[RawRecord]:
+    world.keep_leases()
+    return [_raw(record) for kept in world.leases.values() for _, record in sorted(kept.items())]
+
+
 def _records(world: World, topic: str) -> list[RawRecord]:
     log = world.outside
     places = [TopicPartition(topic, number) for number in range(log.partitions(topic))]
     return [
-        {
-            "topic": topic,
-            "partition": record.partition,
-            "offset": record.offset,
-            "timestamp_us": record.timestamp_us,
-            "key": record.key,
-            "value": record.value,
-            "headers": record.headers,
-        }
+        _raw(record)
         for place in places
         for record in read_range(
             log, Isolation.COMMITTED, place, log.low_watermark(place), log.high_watermark(place), headers=True
         )
     ]
+
+
+def _raw(record: Record) -> RawRecord:
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_us": record.timestamp_us,
+        "key": record.key,
+        "value": record.value,
+        "headers": record.headers,
+    }

@@ -11,18 +11,29 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from waterclock.log.memory import CommitFate, Killed
-from waterclock.log.port import Committed, TopicPartition
-from waterclock.model.errors import BackendDown, LostResource
+from waterclock.model.errors import BackendDown
 from waterclock.store.memory import WriteFault
 
 from .dice import dice
-from .plan import DISPATCHERS, Trouble
+from .disasters import Disasters
 from .schedule import Schedule
 from .story import Story
-from .world import NAMES, Life, World
+from .troubles import AFTER_FLUSH, Trouble
+from .world import Life, World
 
 _MAY_GET_NO_ANSWER = frozenset(
-    {"init", "poll", "committed", "plain commit", "partitions", "low_watermark", "high_watermark", "offset_at", "read"}
+    {
+        "init",
+        "poll",
+        "committed",
+        "plain commit",
+        "partitions",
+        "low_watermark",
+        "high_watermark",
+        "offset_at",
+        "read",
+        "group_positions",
+    }
 )
 """Calls whose port says BackendDown."""
 
@@ -34,7 +45,7 @@ _LAND_SHARE = 0.3
 class _Armed:
     trouble: Trouble
     calls_left: int
-    until: int = 0
+    is_counting: bool = False
 
 
 class Nemesis:
@@ -49,6 +60,7 @@ class Nemesis:
         self._armed: dict[str, list[_Armed]] = {}
         self._on_their_way: dict[str, _Armed] = {}
         self._standing_still: list[Life] = []
+        self._disasters = Disasters(world, schedule, story, restart, self._arm, self._standing_still)
         self._slots = {world.transactional_id(slot): slot for slot in world.plan.skew_us}
         world.cluster.faults.on_call = self._on_call
         world.cluster.faults.on_commit = self._fate
@@ -61,7 +73,7 @@ class Nemesis:
         self._armed.clear()
         self._world.cluster.faults.on_commit = None
         self._world.tables.on_call = None
-        self._end_markers()
+        self._disasters.end_markers()
         coordinator = self._world.cluster.coordinator
         for delayed in list(coordinator.delayed):
             coordinator.deliver(delayed)
@@ -71,86 +83,11 @@ class Nemesis:
     # What begins at its tick ------------------------------------------------------------------------------------------
 
     def _begin(self, trouble: Trouble) -> None:
-        at_once = {
-            "markers": self._hold_markers,
-            "sleep": self._sleep,
-            "absence": self._be_absent,
-            "jump": self._jump,
-            "skew": self._skew,
-            "deploy": self._deploy,
-            "compact": self._compact,
-            "forget": self._forget,
-        }.get(trouble.kind)
-        if at_once is not None:
-            at_once(trouble)
-            return
+        if not self._disasters.begin(trouble):
+            self._arm(trouble)
+
+    def _arm(self, trouble: Trouble) -> None:
         self._armed.setdefault(trouble.slot, []).append(_Armed(trouble, trouble.calls))
-
-    def _hold_markers(self, trouble: Trouble) -> None:
-        self._struck("markers", "brokers", "markers land one by one, and late")
-        self._world.cluster.coordinator.hold_markers = True
-        self._schedule.after(trouble.us, self._end_markers)
-
-    def _end_markers(self) -> None:
-        coordinator = self._world.cluster.coordinator
-        coordinator.hold_markers = False
-        for landing in coordinator.landings():
-            coordinator.land(landing)
-
-    def _sleep(self, trouble: Trouble) -> None:
-        self._struck("sleep", "everybody", f"sleeps for {trouble.us // 1_000_000} s")
-        self._world.clock.advance(trouble.us)
-
-    def _be_absent(self, trouble: Trouble) -> None:
-        self._struck("absence", "dispatchers", f"are gone for {trouble.us // 1_000_000} s")
-        for slot in DISPATCHERS:
-            life = self._world.newest[slot]
-            if life.alive:
-                self._world.kill(life)
-                self._restart(life, 5_000_000)
-        self._world.clock.advance(trouble.us)
-
-    def _jump(self, trouble: Trouble) -> None:
-        self._struck("jump", "everybody", f"the wall clock jumps {trouble.us // 1_000_000} s ahead")
-        self._world.clock.jump(trouble.us)
-
-    def _skew(self, trouble: Trouble) -> None:
-        self._struck("skew", trouble.slot, f"its clock is off by {trouble.us / 1_000_000:.3f} s from now on")
-        self._world.skew(trouble.slot, trouble.us)
-
-    def _deploy(self, trouble: Trouble) -> None:
-        """SIGTERM: drain, close, and a new process."""
-        life = self._world.newest[trouble.slot]
-        if not life.alive or life.core is None or life in self._standing_still:
-            return
-        self._struck("deploy", life.client, "drains and is replaced")
-        life.leaving = True
-        try:
-            for _ in range(20):
-                if not life.core.drain():
-                    break
-            life.core.close()
-        except (Killed, BackendDown, LostResource) as end:
-            self._story.tell(self._schedule.tick, life.client, f"the drain ended early: {end}")
-        self._world.kill(life)
-        self._restart(life, 500_000)
-
-    def _compact(self, _trouble: Trouble) -> None:
-        self._struck("compact", "brokers", "the log cleaner comes by")
-        for topic in (NAMES.state("dispatcher"), NAMES.leases):
-            self._world.cluster.compact(topic)
-
-    def _forget(self, _trouble: Trouble) -> None:
-        """A foreign tool commits the dispatchers' positions: the metadata with the cursors is gone."""
-        if any(self._world.newest[slot].alive for slot in DISPATCHERS):
-            self._be_absent(Trouble(0, "absence", "", us=0))
-        group = self._world.cluster.group(NAMES.group("dispatcher"))
-        for partition in range(self._world.plan.partitions):
-            place = TopicPartition(NAMES.commands, partition)
-            position = group.committed(place)
-            if position is not None and not group.is_pending(place):
-                self._struck("forget", "a tool", f"erases the cursor of {partition}")
-                group.commit({place: Committed(position.offset, "")})
 
     # What strikes at a port call --------------------------------------------------------------------------------------
 
@@ -170,9 +107,13 @@ class Nemesis:
         armed = self._armed[life.slot]
         for each in list(armed):
             trouble = each.trouble
-            if each not in armed or trouble.kind not in ("crash", "pause", "away"):
+            if each not in armed or trouble.kind not in ("crash", "pause", "hold", "away"):
                 continue
-            if trouble.operation not in ("", operation):
+            if trouble.operation == AFTER_FLUSH:
+                each.is_counting = each.is_counting or operation == "flush"
+                if not each.is_counting:
+                    continue
+            elif trouble.operation not in ("", operation):
                 continue
             if trouble.kind == "away":
                 self._be_away(each, operation)
@@ -180,7 +121,7 @@ class Nemesis:
             each.calls_left -= 1
             if each.calls_left > 0:
                 continue
-            if trouble.kind == "pause" and len(self._standing_still) >= _STANDING_STILL_MAX:
+            if trouble.kind != "crash" and len(self._standing_still) >= _STANDING_STILL_MAX:
                 continue
             armed.remove(each)
             if trouble.kind == "crash":
@@ -195,11 +136,13 @@ class Nemesis:
 
     def _stand_still(self, life: Life, operation: str, trouble: Trouble) -> None:
         """SIGSTOP in the middle of a step; everybody else goes on."""
-        self._struck("pause", life.client, f"stands still at {operation} for {trouble.us // 1_000_000} s")
+        self._struck(trouble.kind, life.client, f"stands still at {operation} for {trouble.us // 1_000_000} s")
         self._standing_still.append(life)
         if trouble.with_twin:
             self._restart(life, trouble.us // 2)
+        stands_from = self._world.clock.now()
         self._schedule.run(self._schedule.tick + trouble.us)
+        self._world.stood.append((life.slot, stands_from, self._world.clock.now()))
         self._standing_still.remove(life)
         self._story.tell(self._schedule.tick, life.client, "goes on" if life.alive else "was killed meanwhile")
         if not life.alive:

@@ -5,8 +5,8 @@ A simulation that has never caught anything proves nothing. Each bug here was, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
@@ -23,7 +23,7 @@ from waterclock.model.cron_walk import CronWalk
 from waterclock.model.job import JobVersion, Once
 from waterclock.transact import Round, Rounds
 
-Planted = Callable[[], AbstractContextManager[None]]
+from .planted_failures import PLANTED_FAILURES, Planted
 
 
 @contextmanager
@@ -162,6 +162,19 @@ def _forget_compiled() -> None:
     cron._shared_walk.cache_clear()
 
 
+RARE = frozenset(
+    {
+        "dead letter before its verdict is accepted",
+        "retry apart from its verdict",
+        "lost without reading to the high watermark",
+        "hello outside the transaction",
+        "control barrier at the last stable offset",
+        "no control barrier",
+        "lost before fencing",
+    }
+)
+"""Those that take hundreds of seeds: ``make show NAME=simulation`` looks for them, ``make test`` does not."""
+
 PLANTED: dict[str, Planted] = {
     "cursor committed apart from the runs": cursor_apart,
     "no seek after abort": no_seek,
@@ -173,4 +186,5 @@ PLANTED: dict[str, Planted] = {
     "intentions forgotten at a take-over": keys_forgotten,
     "records sent apart from their outcome": effects_apart,
     "effect id contains the attempt": attempt_in_the_effect,
+    **PLANTED_FAILURES,
 }

@@ -22,14 +22,14 @@ from waterclock.log.memory import Killed
 from waterclock.log.port import TopicPartition
 from waterclock.model.errors import BackendDown, LostResource
 from waterclock.model.ids import US_PER_S, Instant
-from waterclock.model.job import Command
-from waterclock.wire.messages import command_message
 
+from .asking import Asking
 from .checkers import CHECKERS, Checker
 from .dice import dice
 from .dumps import Dumps, take_dumps
 from .nemesis import Nemesis
-from .plan import DISPATCHERS, SLOTS, Order, Plan, draw
+from .people import LONG_WAIT_US, Order
+from .plan import Plan, draw
 from .schedule import Schedule
 from .story import Story
 from .world import NAMES, Life, World
@@ -40,7 +40,10 @@ _HEALED = 5 * _SECOND
 _SLICE = 2 * _SECOND
 _STEP_US_HEALED = 500_000
 """Every process has a turn in every slice."""
-_SLICES_MAX = 60
+_SLICES_MAX = 75
+_LONG_WAITS_MAX = 4
+_LOOK_US = 100_000
+_LOOKS_MAX = 60
 _BACKEND_DOWN_US = 500_000
 _ENDED_US = 1_000_000
 
@@ -76,7 +79,11 @@ def play(
 
 def leave(seed: int, story: Story, planted: Callable[[], AbstractContextManager[None]] = nullcontext) -> Dumps:
     """What a play of this seed leaves behind, not judged yet."""
-    plan = draw(seed)
+    return leave_behind(draw(seed), story, planted)
+
+
+def leave_behind(plan: Plan, story: Story, planted: Callable[[], AbstractContextManager[None]] = nullcontext) -> Dumps:
+    """The same for a plan that may follow from no seed."""
     with planted(), _quiet(), _constants(plan):
         return _Play(plan, story).run()
 
@@ -88,51 +95,43 @@ class _Play:
         self._world = World(plan)
         self._schedule = Schedule(self._world.clock)
         self._nemesis = Nemesis(self._world, self._schedule, story, self._restart)
-        self._paces = {slot: dice(plan.seed, f"pace/{slot}") for slot in SLOTS}
+        self._onlooker = self._world.onlooker
+        self._asking = Asking(self._world.outside, NAMES, self._onlooker)
+        self._paces = {slot: dice(plan.seed, f"pace/{slot}") for slot in plan.slots}
         self._broken: list[str] = []
         self._ends: list[int] = []
         self._step_us_max = _SECOND * 10
 
     def run(self) -> Dumps:
         schedule, world = self._schedule, self._world
-        for slot in SLOTS:
+        for slot in self._plan.slots:
             self._start(slot)
         for order in self._plan.orders:
             schedule.after(order.at, lambda order=order: self._order(order))
         schedule.run(self._plan.horizon)
         self._heal()
         schedule.run(schedule.tick + _HEALED)
+        self._asking.pause_all(sorted({order.job_id for order in self._plan.orders if order.job_id}), world.clock.now())
+        schedule.run(schedule.tick + _SLICE)
         until = world.clock.now()
         self._wait_for("decides what is due", lambda: self._decided(until))
-        for slot in DISPATCHERS:
-            world.kill(world.newest[slot])
         self._wait_for("comes to rest", self._at_rest)
+        for _ in range(_LONG_WAITS_MAX):
+            if self._onlooker.look().open:
+                self._wait_long()
         return take_dumps(world, until, self._broken)
 
-    # People -------------------------------------------------------------------------------------------------------
+    def _wait_long(self) -> None:
+        """What waits beyond the ladder is due in more than an hour: nobody plays every second of it."""
+        self._story.counts["waited beyond the ladder"] += 1
+        self._world.clock.advance(LONG_WAIT_US)
+        self._wait_for("comes to rest after a long wait", self._at_rest)
 
-    def _order(self, order: Order) -> None:
-        now = self._world.clock.now()
-        command = Command(
-            order.kind,
-            order.job_id,
-            order.command_id,
-            "people",
-            now,
-            spec=order.spec,
-            idempotency_key=order.key,
-            answer=order.wants_answer,
-        )
-        appender = self._world.outside.appender()
-        ticket = appender.append(command_message(NAMES, command))
-        appender.close()
-        spec = order.spec
-        what = "" if spec is None else f" {spec.schedule} {spec.tier.word} {spec.handler} {spec.pool}"
-        self._story.tell(
-            self._schedule.tick,
-            "people",
-            f"{order.command_id}({order.key}) {order.kind} {order.job_id}{what} -> {ticket.partition}/{ticket.offset}",
-        )
+    def _order(self, order: Order, patience: int = _LOOKS_MAX) -> None:
+        if patience and self._asking.would_wait(order):
+            self._schedule.after(_LOOK_US, lambda: self._order(order, patience - 1))
+            return
+        self._story.tell(self._schedule.tick, "people", self._asking.give(order, self._world.clock.now()))
 
     # Processes ----------------------------------------------------------------------------------------------------
 
@@ -207,7 +206,7 @@ class _Play:
         for life in self._world.lives.values():
             if life.alive:
                 self._world.kill(life)
-        for slot in SLOTS:
+        for slot in self._plan.slots:
             self._world.skew(slot, 0)
             self._start(slot)
 
@@ -229,16 +228,19 @@ class _Play:
         )
 
     def _at_rest(self) -> bool:
-        """Nothing new is on run-events, no user code runs, and the recorder has committed up to the end."""
+        """Every run has ended, nothing new is on run-events, no user code runs, and whoever follows has followed."""
         world = self._world
         ends = [partition.high for partition in world.cluster.topic(NAMES.run_events).partitions]
         before, self._ends = self._ends, ends
-        return ends == before and not any(each.busy for each in world.executors.values()) and self._recorded()
+        is_busy = any(each.busy for each in world.executors.values())
+        if ends != before or is_busy or self._onlooker.look().open:
+            return False
+        return all(self._has_followed(NAMES.group(role)) for role in ("recorder", "retry-router"))
 
-    def _recorded(self) -> bool:
-        """The recorder has committed up to the end of run-events."""
+    def _has_followed(self, name: str) -> bool:
+        """The group has committed up to the end of run-events."""
         world = self._world
-        group = world.cluster.group(NAMES.group("recorder"))
+        group = world.cluster.group(name)
         for partition in range(world.plan.partitions):
             committed = group.committed(TopicPartition(NAMES.run_events, partition))
             end = world.cluster.partition(TopicPartition(NAMES.run_events, partition)).high

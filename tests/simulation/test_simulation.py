@@ -10,17 +10,29 @@ import os
 import secrets
 import subprocess
 import sys
+from collections import Counter
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from waterclock.model.ids import US_PER_S
+from waterclock.model.job import CommandKind, Every, JobSpec
+
+from .checkers import CHECKERS
 from .hunt import catch_planted, hunt
-from .planted import PLANTED
-from .play import play
+from .people import Order
+from .plan import ALWAYS, draw
+from .planted import PLANTED, RARE
+from .planted_failures import Planted
+from .play import leave_behind, play
+from .story import Story
+from .troubles import Trouble
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST_SEED = int(os.environ.get("WATERCLOCK_FIRST_SEED") or secrets.randbits(40))
-SLICE = 160
+SLICE = 120
 CAUGHT_WITHIN = 2_000
 ALMOST_SURE_IN_A_SLICE = (
     "crash",
@@ -37,6 +49,12 @@ ALMOST_SURE_IN_A_SLICE = (
     "skipped:paused",
     "failed",
     "triggered",
+    "attempt LOST",
+    "leases FENCED",
+    "retries begun",
+    "cancel before the claim",
+    "cancel of a claimed run, which ended CANCELLED",
+    "records emitted",
 )
 
 
@@ -58,7 +76,7 @@ def test_seeds_differ() -> None:
     assert len({play(seed, checkers=()).digest for seed in range(FIRST_SEED, FIRST_SEED + 5)}) == 5
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", [name for name in PLANTED if name not in RARE])
 def test_a_planted_bug_is_caught_by_the_checkers_and_by_nothing_else(name: str) -> None:
     found = catch_planted(name, range(CAUGHT_WITHIN))
     assert found is not None, f"{name}: not caught within {CAUGHT_WITHIN} seeds"
@@ -67,6 +85,37 @@ def test_a_planted_bug_is_caught_by_the_checkers_and_by_nothing_else(name: str) 
     assert unjudged.complaints == ()
     assert unjudged.digest == found.digest
     assert play(found.seed).complaints == (), "without the bug the seed is clean"
+
+
+def test_a_hello_outside_its_transaction_is_seen_where_it_kills_somebody_alive() -> None:
+    """A zombie start announces itself over a living twin, which was not fenced and still speaks."""
+    plain = PLANTED["hello outside the transaction"]
+    seen = [_of_a_zombie_start(ms, plain) for ms in (200, 700, 1_000, 1_100)]
+    assert any("I8" in complaint for complaints in seen for complaint in complaints)
+    assert not any(_of_a_zombie_start(ms, nullcontext) for ms in (200, 700, 1_000, 1_100))
+
+
+def _of_a_zombie_start(ms: int, planted: Planted) -> list[str]:
+    jobs = {f"t:job{number}": JobSpec("sim.ok", Every(US_PER_S)) for number in range(2)}
+    orders = [Order(0, CommandKind.CREATE, job_id, spec, f"c {job_id}") for job_id, spec in jobs.items()]
+    operation = "append" if planted is nullcontext else "plain append"
+    zombie = Trouble(10 * US_PER_S + ms * 1_000, "stillborn", "worker-1", operation, 1, 17 * US_PER_S)
+    plan = draw(0)
+    plan = replace(
+        plan,
+        horizon=45 * US_PER_S,
+        slots=ALWAYS,
+        skew_us=dict.fromkeys(ALWAYS, 0),
+        step_us=dict.fromkeys(ALWAYS, 300_000),
+        partitions=1,
+        worker_slots=8,
+        lease_s=15.0,
+        pool_of={},
+        orders=tuple(orders),
+        troubles=(zombie,),
+    )
+    dumps = leave_behind(plan, Story(), planted)
+    return [complaint for checker in CHECKERS for complaint in checker(dumps, Counter())]
 
 
 def _told(seed: int, hash_seed: str) -> str:

@@ -6,35 +6,36 @@ every port call of it raises Killed. What a role holds in memory dies with it; t
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from waterclock.dispatcher.loop import Dispatcher
+from waterclock.retry_router.keeper import Keeper
+from waterclock.retry_router.ladder import Ladder
 from waterclock.retry_router.loop import RetryRouter
-from waterclock.workers.executors.emitting import Emissions, Outlet
-from waterclock.workers.executors.port import Attempt, EndedAttempt
+from waterclock.workers.executors.port import Attempt
 from waterclock.workers.loop import Worker
 
 from waterclock.clock import Clock, ManualClock
 from waterclock.log.memory import MemoryCluster, MemoryLog
-from waterclock.model.events import Outcome
-from waterclock.model.ids import US_PER_S, Instant, murmur2
+from waterclock.log.port import Committed, Isolation, Record, TopicPartition
+from waterclock.model.events import Ended, EventKind, RunEvent, Started
+from waterclock.model.ids import Instant, job_of_run, ordinal
+from waterclock.model.job import Tier
 from waterclock.recorder.loop import Recorder
 from waterclock.role import Role
 from waterclock.store.memory import MemoryStore, MemoryTables
+from waterclock.wire.messages import event_message
 from waterclock.wire.names import Names, topic_specs
 
 from .dice import dice
+from .handlers import OUTPUTS, DrawnExecutors, emits_count
+from .onlooker import Onlooker
 from .plan import POOLS, Plan
 
 GENERATION = 1
 NAMES = Names()
 _SESSION_S = {"dispatcher": 6.0}
-_HANDLER_US = (50_000, 500_000, 4_000_000)
-OUTPUTS = "sim.outputs"
-_GONE = "sim.gone"
-"""A topic that was there when the handler emitted to it, and is not when the round is sent."""
 
 
 class SkewedClock:
@@ -49,68 +50,6 @@ class SkewedClock:
 
     def monotonic_s(self) -> float:
         return self._true.monotonic_s()
-
-
-def emits_count(run_id: str) -> int:
-    """How many records the code of a run with handler ``sim.emits`` sends: the same in each call of it."""
-    return murmur2(run_id.encode()) % 4
-
-
-class DrawnExecutors:
-    """Executors that run no code: how long an attempt takes and how it ends is drawn. ``called`` is told each start."""
-
-    def __init__(self, clock: Clock, rng: random.Random, called: Callable[[Attempt], None]) -> None:
-        self._clock = clock
-        self._rng = rng
-        self._called = called
-        self._running: list[tuple[float, EndedAttempt]] = []
-
-    @property
-    def busy(self) -> bool:
-        """Whether user code is running."""
-        return bool(self._running)
-
-    def submit(self, attempts: Sequence[Attempt]) -> None:
-        for attempt in attempts:
-            self._called(attempt)
-            ends_at_s = self._clock.monotonic_s() + self._rng.choice(_HANDLER_US) / US_PER_S
-            self._running.append((ends_at_s, self._end(attempt)))
-
-    def take_ended(self) -> list[EndedAttempt]:
-        now_s = self._clock.monotonic_s()
-        ended = [end for ends_at_s, end in self._running if ends_at_s <= now_s]
-        self._running = [each for each in self._running if each[0] > now_s]
-        return ended
-
-    def wait(self, enough: int, timeout_s: float) -> None:
-        """The schedule moves the clock."""
-
-    def allow_until(self, monotonic_s: float) -> None:
-        """Nothing runs that could be stopped."""
-
-    def forget(self) -> None:
-        self._running = []
-
-    def stop(self, grace_s: float) -> None:
-        self.forget()
-
-    def _end(self, attempt: Attempt) -> EndedAttempt:
-        handler = attempt.work.handler
-        if handler == "sim.fails" or (handler == "sim.flaky" and self._rng.random() < 0.5):
-            return EndedAttempt(attempt, Outcome.FAILED, error_class="Drawn", error_message="it was to fail")
-        if handler == "sim.emits":
-            return self._emitting(attempt)
-        return EndedAttempt(attempt, Outcome.SUCCEEDED, result=b"1")
-
-    def _emitting(self, attempt: Attempt) -> EndedAttempt:
-        """Some fail after they have emitted, and some emit to a topic that is gone: nothing of either may be seen."""
-        emissions = Emissions(Outlet(NAMES.prefix, lambda _: True), attempt.work)
-        draw = self._rng.random()
-        for number in range(emits_count(attempt.work.run_id)):
-            emissions.emit(_GONE if number == 0 and draw < 0.05 else OUTPUTS, f"k{number}", attempt.work.run_id)
-        if draw > 0.9:
-            return EndedAttempt(attempt, Outcome.FAILED, error_class="Drawn", error_message="it was to fail")
-        return EndedAttempt(attempt, Outcome.SUCCEEDED, emitted=emissions.close())
 
 
 class Life:
@@ -146,6 +85,15 @@ class World:
         self.executors: dict[str, DrawnExecutors] = {}
         self.calls: list[dict[str, object]] = []
         """The ledger outside the system: every start of user code."""
+        self.leases: dict[TopicPartition, dict[int, Record]] = {}
+        """Every committed record of ``leases``, also those that the log cleaner has removed since."""
+        self.stood: list[tuple[str, Instant, Instant]] = []
+        """Who stood still, from when to when, by the brokers' clock."""
+        self.forged: set[tuple[int, int]] = set()
+        """Partition and offset of the records on run-events that no role wrote."""
+        self.swallowed_count = 0
+        """Work records that were passed over behind their workers' backs."""
+        self.onlooker = Onlooker(self.outside, NAMES)
         self._owners: dict[int, str] = {}
 
     def transactional_id(self, slot: str) -> str:
@@ -169,6 +117,50 @@ class World:
         self.executors.pop(life.client, None)
         self.cluster.kill(life.client)
 
+    def compact(self) -> None:
+        """The log cleaner comes by; what it takes from ``leases`` is evidence, and kept outside."""
+        self.keep_leases()
+        for topic in (NAMES.state("dispatcher"), NAMES.state("retry-router"), NAMES.leases):
+            self.cluster.compact(topic)
+
+    def keep_leases(self) -> None:
+        """Take what stands on ``leases``."""
+        reader = self.outside.reader(Isolation.COMMITTED)
+        reader.assign({TopicPartition(NAMES.leases, number): 0 for number in range(self.plan.partitions)})
+        while records := reader.poll(1_000, 0.0):
+            for record in records:
+                place = TopicPartition(record.topic, record.partition)
+                self.leases.setdefault(place, {})[record.offset] = record
+
+    def forge(self, run_id: str, attempt: int, worker: str, kind: EventKind) -> None:
+        """A claim by somebody who did not get the attempt, and its outcome under the token of that claim."""
+        now, job_id = self.clock.now(), job_of_run(run_id)
+        claim = RunEvent(EventKind.STARTED, job_id, run_id, now, attempt, worker, detail=Started("sim.torn", 0, 0))
+        appender = self.outside.appender()
+        place = appender.append(event_message(NAMES, claim))
+        assert place.offset is not None
+        token = ordinal(GENERATION, place.offset)
+        outcome = RunEvent(kind, job_id, run_id, now, attempt, worker, token=token, detail=Ended(now, "Forged"))
+        for ticket in (place, appender.append(event_message(NAMES, outcome))):
+            assert ticket.offset is not None
+            self.forged.add((ticket.partition, ticket.offset))
+        appender.close()
+
+    def swallow(self) -> int:
+        """Move the workers' positions to the ends of their topics; how many records that passes over."""
+        passed = 0
+        for pool in POOLS:
+            for tier in Tier:
+                group = self.cluster.group(NAMES.worker_group(tier, pool))
+                for number in range(self.plan.partitions):
+                    place = TopicPartition(NAMES.runs(tier, pool), number)
+                    position, end = group.committed(place), self.cluster.partition(place).high
+                    if position is not None and position.offset < end and not group.is_pending(place):
+                        group.commit({place: Committed(end)})
+                        passed += end - position.offset
+        self.swallowed_count += passed
+        return passed
+
     def skew(self, slot: str, skew_us: int) -> None:
         """Step the wall clock of one slot."""
         self.clocks[slot].skew_us = skew_us
@@ -186,33 +178,51 @@ class World:
                 self._owners[place.partition] = slot
 
     def _core(self, life: Life, log: MemoryLog, clock: Clock) -> Role:
-        slot, store = life.slot, MemoryStore(clock, self.tables, life.client)
-        if life.role == "dispatcher":
-            pace = self.plan.pace
-            return Dispatcher(clock, log, store, NAMES, instance=slot, generation=GENERATION, pace=pace)
+        slot = life.slot
         if life.role == "worker":
-            executors = DrawnExecutors(clock, dice(self.plan.seed, f"handlers/{life.client}"), self._note_call(life))
-            self.executors[life.client] = executors
-            return Worker(
-                clock,
-                log,
-                NAMES,
-                executors,
-                worker=slot,
-                slots=8,
-                generation=GENERATION,
-                process=life.client,
-                pool=self.plan.pool_of.get(slot, "default"),
-            )
+            return self._worker(life, log, clock)
+        if life.role == "dispatcher":
+            store, pace = MemoryStore(clock, self.tables, life.client), self.plan.pace
+            return Dispatcher(clock, log, store, NAMES, instance=slot, generation=GENERATION, pace=pace)
         if life.role == "recorder":
+            store = MemoryStore(clock, self.tables, life.client)
             return Recorder(log, store, clock, NAMES, slot, generation=GENERATION)
+        if life.role == "lease-keeper":
+            return Keeper(log, clock, NAMES, slot)
+        if life.role == "retry-ladder":
+            return Ladder(log, clock, NAMES, slot)
         return RetryRouter(log, clock, NAMES, slot, generation=GENERATION)
+
+    def _worker(self, life: Life, log: MemoryLog, clock: Clock) -> Worker:
+        rng = dice(self.plan.seed, f"handlers/{life.client}")
+        executors = self.executors[life.client] = DrawnExecutors(clock, rng, NAMES.prefix, self._note_call(life))
+        return Worker(
+            clock,
+            log,
+            NAMES,
+            executors,
+            worker=life.slot,
+            slots=self.plan.worker_slots,
+            generation=GENERATION,
+            process=life.client,
+            pool=self.plan.pool_of.get(life.slot, "default"),
+            lease_ttl_s=self.plan.lease_s,
+            drain_grace_s=self.plan.drain_grace_s,
+            cancel_grace_s=self.plan.cancel_grace_s,
+        )
 
     def _note_call(self, life: Life) -> Callable[[Attempt], None]:
         def note(attempt: Attempt) -> None:
             work = attempt.work
-            emits = emits_count(work.run_id) if work.handler == "sim.emits" else 0
-            call = {"run_id": work.run_id, "attempt": work.attempt, "token": attempt.token, "worker": life.slot}
-            self.calls.append({**call, "emits": emits})
+            self.calls.append(
+                {
+                    "run_id": work.run_id,
+                    "attempt": work.attempt,
+                    "token": attempt.token,
+                    "worker": life.slot,
+                    "emits": emits_count(work.handler, work.run_id),
+                    "once": work.at_most_once,
+                }
+            )
 
         return note

@@ -21,6 +21,7 @@ from waterclock.api.counting import Counting
 from waterclock.api.services import Services
 from waterclock.clock import SystemClock
 from waterclock.log.memory import MemoryCluster, MemoryLog
+from waterclock.recorder.loop import Recorder
 from waterclock.settings import ApiSettings, Settings
 from waterclock.store.memory import MemoryStore, MemoryTables
 from waterclock.wire.names import Names, topic_specs
@@ -70,6 +71,8 @@ class ApiWorld:
         self.services = self.make_services("api")
         self.obeys = True
         """Whether the dispatcher moves."""
+        self.recorder: Recorder | None = None
+        """Moves too, where a test has made one."""
         self.sends = True
         """Whether commands leave the outbox."""
         self._stop = threading.Event()
@@ -96,6 +99,12 @@ class ApiWorld:
         log = Locked(MemoryLog(self.cluster, client_id), self.lock)
         store = Locked(MemoryStore(self.clock, self.tables, client_id), self.lock)
         return Services(self.settings, self.clock, log, store)
+
+    def make_recorder(self) -> None:
+        """History grows from now on."""
+        log, store = MemoryLog(self.cluster, "r1"), MemoryStore(self.clock, self.tables, "r1")
+        with self.lock:
+            self.recorder = Recorder(log, store, self.clock, NAMES, "r1", batch_s=0.0, commit_every_s=0.0)
 
     def key(self, scopes: str = "admin", tenant: str = "default", **more: Any) -> str:
         """A key that works from now on."""
@@ -128,6 +137,8 @@ class ApiWorld:
                         self.services.outbox.step(0.0)
                     if self.obeys:
                         self.dispatcher.step()
+                    if self.recorder is not None:
+                        self.recorder.step()
                     assert self.services.tail is not None
                     self.services.tail.step(0.0)
                 time.sleep(0.001)

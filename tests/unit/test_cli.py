@@ -119,7 +119,7 @@ def test_a_stack_that_is_down_is_never_looked_for_on_ports_that_may_be_anothers(
 
 
 def test_a_broker_that_does_not_answer_is_no_broker_without_groups(waterclock, monkeypatch):
-    monkeypatch.setattr(kafka_lag, "_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(kafka_lag, "TIMEOUT_S", 0.5)
     monkeypatch.setenv("WATERCLOCK_KAFKA__BOOTSTRAP", "127.0.0.1:1")
     code, out, err = waterclock("lag")
     assert (code, out) == (5, "")

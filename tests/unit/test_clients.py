@@ -341,6 +341,23 @@ def test_lists_are_read_page_by_page(api: Api, client: Any) -> None:
     assert api.asked[1][1] == "/api/v1/jobs/j/runs?limit=200&cursor=c%2F1"
 
 
+def test_a_cancel_tells_what_is_known_of_the_run(api: Api, client: Any) -> None:
+    api.will_answer((200, {"run_id": "t:j@20261121T090000Z", "status": "RUNNING", "cancel_requested": True}))
+    assert client.cancel("t:j@20261121T090000Z", note="wrong month")["status"] == "RUNNING"
+    ((method, path, headers, body),) = api.asked
+    assert (method, path, body) == ("POST", "/api/v1/runs/t%3Aj%4020261121T090000Z/cancel", {"note": "wrong month"})
+    assert headers["idempotency-key"]
+
+
+def test_dead_letters_are_read_by_filter_and_redriven_by_name(api: Api, client: Any) -> None:
+    api.will_answer((200, {"letters": [{"run_id": "r"}], "next_cursor": None}))
+    assert [letter["run_id"] for letter in client.dead_letters(job="j", since="2h")] == ["r"]
+    assert "job=j" in api.asked[-1][1]
+    api.will_answer((200, {"done": [{"run_id": "r", "redriven_as": "r~1"}], "left": 0}))
+    assert client.redrive(run_ids=["r"], payload={"n": 1})["done"][0]["redriven_as"] == "r~1"
+    assert api.asked[-1][3] == {"run_ids": ["r"], "payload": {"n": 1}}
+
+
 def test_a_run_id_is_one_segment_of_the_path(api: Api, client: Any) -> None:
     client.run("acme:nightly@20261121T090000Z/load")
     assert api.asked[0][1] == "/api/v1/runs/acme%3Anightly%4020261121T090000Z%2Fload"

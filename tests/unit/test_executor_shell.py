@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+import uvloop
+from waterclock.workers.executors import shell_command
 
 from tests.unit.executor_world import BOUND_S, CLOCK, Bench, attempt_of, bench_of
 from waterclock.model.events import Outcome
@@ -121,6 +125,18 @@ def test_how_it_ended_is_the_class_and_the_end_of_its_output_the_trace(
     assert ended.error_trace == ("late\n" if "late" in text else "")
 
 
+def test_a_program_that_ends_before_it_is_fed_ends_as_it_says() -> None:
+    async def feed_late() -> int:
+        process = await asyncio.create_subprocess_exec(SH, "-c", "exit 0", stdin=-1, stdout=-1, stderr=-1)
+        assert process.stdin is not None
+        await process.wait()
+        await shell_command._feed(process.stdin, b"too late")
+        return process.returncode or 0
+
+    with closing(uvloop.new_event_loop()) as loop:
+        assert loop.run_until_complete(feed_late()) == 0
+
+
 def test_a_program_that_is_not_there_fails_the_attempt(bench: Bench) -> None:
     ended = bench.run(ShellCommand(("/nowhere/at-all",)))
     assert (ended.outcome, ended.error_class) == (Outcome.FAILED, "exit-127")
@@ -143,7 +159,7 @@ def test_signals_are_as_a_program_expects_them(bench: Bench) -> None:
 def test_at_the_timeout_the_whole_group_is_killed(bench: Bench, tmp_path: Path) -> None:
     text = "sleep 600 & echo $! > child; (trap '' TERM; sleep 601 & echo $! > stubborn; wait) & wait"
     ended = bench.run(_sh(text, timeout_s=1.0))
-    assert (ended.outcome, ended.error_class) == (Outcome.FAILED, "timed-out")
+    assert (ended.outcome, ended.error_class) == (Outcome.TIMED_OUT, "timed-out")
     for name in ("child", "stubborn"):
         pid = int((tmp_path / name).read_text())
         _wait_for(lambda pid=pid: not _alive(pid), f"{name} is still alive")
@@ -213,3 +229,36 @@ def test_many_programs_at_once_all_end_once(bench: Bench) -> None:
     bench.executors.submit([attempt_of(_sh("cat >/dev/null"), number=number) for number in range(24)])
     ended = bench.ends(24)
     assert {end.outcome for end in ended} == {Outcome.SUCCEEDED}
+
+
+def test_a_program_is_asked_by_sigterm_and_may_end_in_its_own_way(bench: Bench, tmp_path: Path) -> None:
+    attempt = attempt_of(_sh("trap 'echo asked >&2; exit 7' TERM; touch up; while :; do sleep 0.05; done"))
+    bench.executors.submit([attempt])
+    _wait_for((tmp_path / "up").exists, "it did not start")
+    bench.executors.ask([attempt])
+    (ended,) = bench.ends(1)
+    assert (ended.outcome, ended.error_class) == (Outcome.FAILED, "exit-7")
+    assert "asked" in ended.error_trace
+
+
+def test_a_program_that_heeds_sigterm_with_exit_code_0_has_not_succeeded(bench: Bench, tmp_path: Path) -> None:
+    attempt = attempt_of(_sh("trap 'echo asked >&2; exit 0' TERM; touch up; while :; do sleep 0.05; done"))
+    bench.executors.submit([attempt])
+    _wait_for((tmp_path / "up").exists, "it did not start")
+    bench.executors.ask([attempt])
+    (ended,) = bench.ends(1)
+    assert (ended.outcome, ended.error_class) == (Outcome.FAILED, "exit-0")
+    assert "asked" in ended.error_trace
+
+
+def test_a_program_that_does_not_heed_is_killed_by_force_with_all_that_it_started(bench: Bench, tmp_path: Path) -> None:
+    attempt = attempt_of(_sh("trap '' TERM; sleep 600 & echo $! > tmp; mv tmp child; while :; do sleep 0.05; done"))
+    bench.executors.submit([attempt])
+    _wait_for((tmp_path / "child").exists, "it did not start")
+    bench.executors.ask([attempt])
+    pid = int((tmp_path / "child").read_text())
+    assert _alive(pid)
+    bench.executors.force([attempt])
+    (ended,) = bench.ends(1)
+    assert ended.attempt is attempt
+    _wait_for(lambda: not _alive(pid), "it is still alive")

@@ -60,9 +60,9 @@ def test_nobody_but_roles_may_write_what_decides():
         if acl.resource is Resource.TOPIC and "Write" in acl.operations:
             writers.setdefault(acl.name, set()).add(acl.role)
     assert writers["waterclock.run-events"] == {"dispatcher", "worker", "retry-router"}
-    assert writers["waterclock.runs."] == {"dispatcher"}
-    assert writers["waterclock.commands"] == {"intake", "api", "operator"}
-    assert writers["waterclock.leases"] == {"worker"}
+    assert writers["waterclock.runs."] == {"dispatcher", "retry-router"}
+    assert writers["waterclock.commands"] == {"intake", "api", "operator", "retry-router"}
+    assert writers["waterclock.leases"] == {"worker", "retry-router"}
     assert [name for name, roles in writers.items() if "producer" in roles] == ["waterclock.job-events"]
 
 
@@ -78,8 +78,11 @@ def test_each_ingress_topic_has_a_producer_of_its_own_and_each_allowed_topic_the
     assert writers["bills"] == writers["mail"] == {"worker"}
 
 
-def test_a_role_may_initialise_no_transactional_id_of_another():
+def test_a_role_may_initialise_no_transactional_id_of_another_but_the_lease_keeper_a_workers():
     ids = [(acl.role, acl.name) for acl in acls(Names()) if acl.resource is Resource.TRANSACTIONAL_ID]
+    keepers = ("retry-router", Names().transactional_id("worker", ""))
+    assert keepers in ids
+    ids.remove(keepers)
     for role, name in ids:
         assert [other for other, inner in ids if inner.startswith(name)] == [role]
 

@@ -16,6 +16,7 @@ from waterclock.model.events import (
     Origin,
     Outcome,
     Pending,
+    Retrying,
     RunEvent,
     RunStatus,
     Skipped,
@@ -26,7 +27,7 @@ from waterclock.model.ids import make_run_id, ordinal, parse_run_id
 from waterclock.model.job import Command, CommandKind, Every, JobSpec, Tier
 from waterclock.recorder.loop import Recorder
 from waterclock.store.memory import MemoryStore, MemoryTables, WriteFault
-from waterclock.store.port import History, RunRow, Writing
+from waterclock.store.port import History, LetterAction, RunRow, Writing
 from waterclock.wire.messages import command_message, event_message
 from waterclock.wire.names import Names, topic_specs
 
@@ -385,3 +386,93 @@ def test_bytes_that_are_no_event_are_passed_over() -> None:
     world.turn(world.recorder())
     assert world.row(run_id).status is RunStatus.SUCCEEDED
     assert world.committed(COMMANDS) == 1
+
+
+# -- the failure path
+
+
+def retried(world: World, run_id: str, token: int, attempt: int = 1) -> int:
+    """The attempt fails and is to be tried again; returns when."""
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token, attempt, error_class="ValueError", error_message="no 7")
+    due_at = world.clock.now() + 5_000_000
+    world.event(EventKind.RETRYING, run_id, attempt + 1, detail=Retrying(due_at, 5_000_000))
+    return due_at
+
+
+def test_a_retrying_run_says_when_its_next_attempt_is_due() -> None:
+    world = World()
+    run_id = world.pending()
+    due_at = retried(world, run_id, world.started(run_id))
+    world.turn(recorder := world.recorder())
+
+    row = world.row(run_id)
+    assert (row.status, row.attempt, row.next_attempt_at) == (RunStatus.RETRYING, 1, due_at)
+    run = parse_run_id(run_id)
+    (attempt,) = world.store.attempts(run.job_id, run.fire_at, run.series)
+    assert (attempt.attempt, attempt.outcome) == (1, Outcome.FAILED)
+
+    world.started(run_id, 2)
+    world.turn(recorder)
+    assert (world.row(run_id).status, world.row(run_id).next_attempt_at) == (RunStatus.RUNNING, 0)
+
+
+@pytest.mark.parametrize("batch_records", [1, 100])
+def test_a_run_that_was_asked_to_stop_says_so_and_why(batch_records: int) -> None:
+    world = World()
+    run_id = world.pending()
+    token = world.started(run_id)
+    world.event(EventKind.CANCEL_REQUESTED, run_id, reason="not needed")
+    recorder = world.recorder(batch_records=batch_records)
+    world.turn(recorder)
+    row = world.row(run_id)
+    assert (row.status, row.cancel_requested, row.reason) == (RunStatus.RUNNING, True, "not needed")
+
+    world.ended(EventKind.ATTEMPT_CANCELLED, run_id, token)
+    world.turn(recorder)
+    row = world.row(run_id)
+    assert (row.status, row.outcome, row.reason) == (RunStatus.CANCELLED, Outcome.CANCELLED, "not needed")
+
+
+def test_a_run_that_is_cancelled_while_it_waits_ends_then() -> None:
+    world = World()
+    run_id = world.pending()
+    retried(world, run_id, world.started(run_id))
+    world.clock.advance(3_000_000)
+    world.event(EventKind.CANCEL_REQUESTED, run_id)
+    world.turn(world.recorder())
+
+    row = world.row(run_id)
+    assert (row.status, row.attempt, row.next_attempt_at) == (RunStatus.CANCELLED, 1, 0)
+    assert row.ended_at - row.started_at >= 3_000_000
+
+
+def test_a_failure_tells_class_error_and_attempts() -> None:
+    world = World()
+    world.failed()
+    world.turn(world.recorder())
+
+    (failure,) = world.store.failures("acme", 10)
+    assert (failure.error_class, failure.error, failure.attempts) == ("ValueError", "no 7", 1)
+
+
+def test_what_is_done_about_a_dead_letter_is_told_whatever_is_replayed() -> None:
+    world = World()
+    first, second, untouched = world.failed(), world.failed(), world.failed()
+    again = make_run_id(JOB, parse_run_id(first).fire_at, 77)
+    detail = Pending(9, parse_run_id(first).fire_at, None, Tier.HIGH, Origin.REDRIVE, linked_run=first)
+    world.event(EventKind.PENDING, again, detail=detail)
+    for run_id in (second, "nonsense", "other:job@20261121T090000Z"):
+        command = Command(CommandKind.DISCARD, JOB, f"c-{run_id}", "ann", world.clock.now(), run_id=run_id)
+        world.append(command_message(NAMES, command))
+    for instance in ("recorder-1", "recorder-2"):
+        world.turn(world.recorder(instance), steps=120)
+
+    places = [(run.job_id, run.fire_at, run.series) for run in map(parse_run_id, (first, second, untouched))]
+    redriven, discarded, nothing = world.store.letter_rows(places)
+    assert redriven is not None
+    assert discarded is not None
+    assert (redriven.action, redriven.linked_run) == (LetterAction.REDRIVEN, again)
+    assert (discarded.action, discarded.actor) == (LetterAction.DISCARDED, "ann")
+    assert nothing is None
+    assert world.row(again).linked_run == first
+    assert world.row(again).origin == "REDRIVE"

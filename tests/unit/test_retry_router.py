@@ -2,117 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import contextlib
 from collections.abc import Callable
 
 import pytest
-from waterclock.retry_router.loop import RetryRouter
 
-from waterclock.clock import ManualClock
-from waterclock.log.memory import CommitFate, Killed, MemoryCluster, MemoryLog
-from waterclock.log.port import Isolation, Outgoing, TopicPartition
-from waterclock.log.reading import read_range
-from waterclock.model.events import (
-    DeadLetter,
-    Ended,
-    EventKind,
-    Origin,
-    Pending,
-    Reject,
-    RunEvent,
-    Started,
-    WorkRecord,
-)
+from waterclock.log.memory import CommitFate, Killed
+from waterclock.log.port import Outgoing, TopicPartition
+from waterclock.model.errors import Fenced
+from waterclock.model.events import EventKind, Origin, Pending, Reject, WorkRecord
+from waterclock.model.failure_policy import FailurePolicy, policy_to_json
 from waterclock.model.fold import parse_fold_from
-from waterclock.model.ids import make_run_id, ordinal
+from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import Tier
+from waterclock.transact import Round
 from waterclock.wire.codec import decode_any
-from waterclock.wire.messages import event_message, work_message
-from waterclock.wire.names import Names, topic_specs
 
-JOB = "acme:nightly"
-OTHER = "acme:hourly"
-NAMES = Names()
-GENERATION = 1
-HOSTILE = b"\xc3\x01 no event"
-
-
-class World:
-    """A cluster, and a hand that writes to it what dispatcher and worker would."""
-
-    def __init__(self, partitions: int = 1) -> None:
-        self.clock = ManualClock()
-        self.cluster = MemoryCluster(self.clock)
-        for spec in topic_specs(NAMES, partitions):
-            self.cluster.create_topic(spec.name, spec.partitions)
-        self.log = MemoryLog(self.cluster, "hand")
-        self.appender = self.log.appender()
-        self.made = 0
-
-    def append(self, message: Outgoing) -> int:
-        offset = self.appender.append(message).offset
-        assert offset is not None
-        return offset
-
-    def event(self, kind: EventKind, run_id: str, attempt: int = 0, **parts: object) -> int:
-        event = RunEvent(kind, run_id.partition("@")[0], run_id, self.clock.now(), attempt)._replace(**parts)
-        return self.append(event_message(NAMES, event))
-
-    def claimed(self, job_id: str = JOB, attempt: int = 1) -> tuple[str, int]:
-        """A run that was made and claimed; returns its id and fencing token."""
-        self.made += 1
-        fire_at = self.clock.now() + self.made * 1_000_000
-        run_id = make_run_id(job_id, fire_at)
-        detail = Pending(1, fire_at, fire_at, Tier.HIGH, Origin.SCHEDULE)
-        self.event(EventKind.PENDING, run_id, detail=detail)
-        work = WorkRecord(run_id, fire_at, fire_at, 1, job_id, 1, Tier.HIGH, "default", "invoice", b"payload")
-        message = work_message(NAMES, work)
-        place = self.cluster.place_of(message)
-        claim = Started(place.topic, place.partition, self.append(message))
-        token = self.event(EventKind.STARTED, run_id, attempt, worker="w-1", incarnation=3, detail=claim)
-        return run_id, ordinal(GENERATION, token)
-
-    def ended(self, kind: EventKind, run_id: str, token: int, error_class: str = "ValueError") -> int:
-        detail = Ended(self.clock.now(), error_class, "no invoice 4711")
-        return self.event(kind, run_id, 1, worker="w-1", incarnation=3, token=token, detail=detail)
-
-    def failed(self, job_id: str = JOB) -> str:
-        run_id, token = self.claimed(job_id)
-        self.ended(EventKind.ATTEMPT_FAILED, run_id, token)
-        return run_id
-
-    def router(self, instance: str = "retry-router-1", **parts: int) -> RetryRouter:
-        return RetryRouter(
-            MemoryLog(self.cluster, instance), self.clock, NAMES, instance, generation=GENERATION, **parts
-        )
-
-    def turn(self, *routers: RetryRouter, steps: int = 30) -> None:
-        for _ in range(steps):
-            for router in routers:
-                router.step()
-            self.clock.advance(200_000)
-
-    def dump(self, topic: str) -> list[object]:
-        found: list[object] = []
-        for partition in range(self.log.partitions(topic)):
-            place = TopicPartition(topic, partition)
-            end = self.log.high_watermark(place)
-            records = read_range(self.log, Isolation.COMMITTED, place, self.log.low_watermark(place), end)
-            found.extend(decode_any(record.value) for record in records if record.value and record.value != HOSTILE)
-        return found
-
-    def verdicts(self) -> Counter[str]:
-        events = [each for each in self.dump(NAMES.run_events) if isinstance(each, RunEvent)]
-        return Counter(each.run_id for each in events if each.kind is EventKind.RUN_FAILED)
-
-    def letters(self) -> list[DeadLetter]:
-        return [each for each in self.dump(NAMES.dlq) if isinstance(each, DeadLetter)]
-
-    def lag(self) -> int:
-        place = TopicPartition(NAMES.run_events, 0)
-        committed = self.cluster.group(NAMES.group("retry-router")).committed(place)
-        assert committed is not None
-        return self.log.high_watermark(place) - committed.offset
+from .router_world import HOSTILE, JOB, NAMES, OTHER, World
 
 
 def test_a_failed_attempt_gets_one_verdict_and_its_run_one_dead_letter() -> None:
@@ -210,7 +116,9 @@ def test_work_that_retention_removed_is_named_as_gone() -> None:
     world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
     world.turn(router)
     assert world.verdicts() == {run_id: 1}
-    assert [(each.reason, each.work) for each in world.letters()] == [("ValueError; work-record-gone", None)]
+    assert [(each.reason, each.error_class, each.work) for each in world.letters()] == [
+        ("work-record-gone", "ValueError", None)
+    ]
 
 
 def test_many_letters_of_one_round_find_each_its_own_work() -> None:
@@ -375,3 +283,30 @@ def test_partitions_that_move_to_another_router_are_answered_once() -> None:
     assert sorted(letter.run_id for letter in world.letters()) == sorted(runs)
     assert one.ready
     assert two.ready
+
+
+def test_a_router_that_lost_a_quiet_partition_unawares_can_say_nothing_about_it() -> None:
+    """Given a round that expires a run, held up until another owns the partition and the run goes on there."""
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(delays_us=(30 * US_PER_S,), jitter=False))
+    run_id, claim = world.pending(queue_timeout_us=60 * US_PER_S)
+    world.turn(stale := world.router("retry-router-1"))
+    world.turn(stale)  # its position is committed, and does not move any more
+    commit, paused = stale._rounds.commit, list[int]()
+
+    def held_up(draft: Round) -> None:
+        if not paused and any(message.topic == NAMES.run_events for message in draft.messages):
+            paused.append(1)
+            token = world.started(run_id, claim)
+            world.turn(other := world.router("retry-router-2"), steps=300)  # the session of the stale one is over
+            world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+            world.turn(other)
+        commit(draft)
+
+    stale._rounds.commit = held_up  # type: ignore[method-assign]
+    stale._offsets_every_s = 1e9
+    with contextlib.suppress(Fenced):
+        world.turn(stale, steps=320)
+    assert paused
+    assert [event.attempt for event in world.events(EventKind.RETRYING)] == [2]
+    assert not world.events(EventKind.RUN_EXPIRED)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.router_world import World as RouterWorld
 from tests.unit.test_recorder import World as RecorderWorld
-from tests.unit.test_retry_router import World as RouterWorld
 from waterclock.model.events import EventKind, Origin, Pending, RunStatus
 from waterclock.model.job import Tier
 

@@ -23,6 +23,7 @@ EVERY = Every(5 * US_PER_S)
 def beat(world: World, worker: str, pool: str, handlers: tuple[str, ...]) -> None:
     pulse = Pulse(worker, f"t.worker.{worker}", 15.0, 2.5, pool=pool, handlers=handlers)
     beats = Beats(MemoryLog(world.cluster, worker).appender(), world.names, world.clock, pulse)
+    beats.begin(1, world.clock.monotonic_s())
     beats.beat(Slots(4))
 
 

@@ -27,9 +27,11 @@ from waterclock.model.events import (
     KeyState,
     Lease,
     LeaseKind,
+    OpenRunState,
     Origin,
     Pending,
     Reject,
+    Retrying,
     Revised,
     RunEvent,
     ShardState,
@@ -39,7 +41,9 @@ from waterclock.model.events import (
     WorkRecord,
 )
 from waterclock.model.executor import GrpcCall, HttpCall, KafkaRecord, ShellCommand
+from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy
 from waterclock.model.job import Command, CommandKind, Cron, Every, Fold, Gap, JobSpec, Once, Tier
+from waterclock.model.run_log import LogLine, LogStream, RunLog
 from waterclock.wire import codec, records, schemata
 from waterclock.wire.framing import CARRIER_MAX, RECORD_MAX
 
@@ -64,17 +68,39 @@ details = st.one_of(
         texts,
         texts,
         texts,
+        texts,
+        longs,
+        longs,
     ),
     st.builds(Skipped, longs, longs, longs, longs, tiers, longs, texts),
     st.builds(Started, texts, ints, longs),
-    st.builds(Ended, longs, texts, texts, texts, st.none() | blobs, ints),
+    st.builds(Ended, longs, texts, texts, texts, st.none() | blobs, ints, longs),
     st.builds(Revised, longs, longs, longs, texts, st.lists(pairs, max_size=5).map(tuple)),
     st.builds(Answered, texts, longs, texts, longs, texts, texts, texts, texts, texts, texts),
+    st.builds(Retrying, longs, longs),
 )
 events = st.builds(
     RunEvent, st.sampled_from(EventKind), texts, texts, longs, ints, texts, longs, longs, texts, detail=details
 )
-works = st.builds(WorkRecord, texts, longs, longs, ints, texts, longs, tiers, texts, texts, blobs, texts, st.booleans())
+works = st.builds(
+    WorkRecord,
+    texts,
+    longs,
+    longs,
+    ints,
+    texts,
+    longs,
+    tiers,
+    texts,
+    texts,
+    blobs,
+    texts,
+    st.booleans(),
+    texts,
+    longs,
+    texts,
+    ints,
+)
 crons = st.builds(Cron, texts, texts, st.booleans(), st.sampled_from(Gap), st.sampled_from(Fold))
 schedules = crons | st.builds(Every, longs, st.none() | longs) | st.builds(Once, longs)
 text_pairs = st.lists(st.tuples(texts, texts), max_size=3).map(tuple)
@@ -85,7 +111,21 @@ executors = st.one_of(
     st.builds(ShellCommand, st.lists(texts, max_size=3).map(tuple), timeouts),
     st.builds(KafkaRecord, texts, texts, text_pairs),
 )
-specs = st.builds(JobSpec, texts, schedules, tiers, texts, blobs, st.none() | executors, st.booleans())
+waits = st.integers(0, 10**13)
+policies = st.just(DEFAULT) | st.builds(
+    FailurePolicy,
+    st.integers(1, 100),
+    st.sampled_from(Backoff),
+    st.lists(waits, min_size=1, max_size=3).map(tuple),
+    waits,
+    st.booleans(),
+    st.lists(texts, max_size=2).map(tuple),
+    st.lists(st.builds(ClassRule, texts, st.integers(0, 9), st.just(()) | st.just((5,))), max_size=2).map(tuple),
+    waits,
+    waits,
+    waits,
+)
+specs = st.builds(JobSpec, texts, schedules, tiers, texts, blobs, st.none() | executors, st.booleans(), policies)
 commands = st.builds(
     Command,
     st.sampled_from(CommandKind),
@@ -99,6 +139,9 @@ commands = st.builds(
     note=texts,
     idempotency_key=texts,
     answer=st.booleans(),
+    run_id=texts,
+    due_at=longs,
+    work=st.none() | blobs,
 )
 sources = st.builds(
     SourceRecord,
@@ -109,6 +152,7 @@ sources = st.builds(
     st.none() | blobs,
     st.lists(st.tuples(texts, blobs), max_size=3).map(tuple),
 )
+log_lines = st.builds(LogLine, ints, longs, st.sampled_from(LogStream), texts)
 values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable[[bytes], Any]]] = {
     "run_event": (events, codec.encode_event, codec.decode_event),
     "work_record": (works, codec.encode_work, codec.decode_work),
@@ -119,7 +163,7 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         codec.decode_lease,
     ),
     "heartbeat": (
-        st.builds(Heartbeat, texts, longs, longs, texts, ints, longs, ints, texts, texts),
+        st.builds(Heartbeat, texts, longs, longs, texts, ints, longs, ints, texts, texts, lease_ttl_us=longs),
         codec.encode_heartbeat,
         codec.decode_heartbeat,
     ),
@@ -148,6 +192,33 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         st.builds(KeyState, texts, texts, blobs, texts, longs, longs, texts, longs),
         codec.encode_key_state,
         codec.decode_key_state,
+    ),
+    "open_run": (
+        st.builds(
+            OpenRunState,
+            texts,
+            longs,
+            texts,
+            st.none() | st.builds(Started, texts, ints, longs),
+            texts,
+            texts,
+            longs,
+            longs,
+            longs,
+            ints,
+            longs,
+            longs,
+            longs,
+            longs,
+            longs,
+        ),
+        codec.encode_open_run,
+        codec.decode_open_run,
+    ),
+    "run_log": (
+        st.builds(RunLog, texts, ints, texts, longs, texts, st.lists(log_lines, max_size=3).map(tuple)),
+        codec.encode_run_log,
+        codec.decode_run_log,
     ),
 }
 every_kind = pytest.mark.parametrize("kind", sorted(values))

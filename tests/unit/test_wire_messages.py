@@ -34,6 +34,7 @@ from waterclock.model.events import (
 )
 from waterclock.model.ids import make_job_id, make_run_id
 from waterclock.model.job import Command, CommandKind, Tier
+from waterclock.model.run_log import LogLine, LogStream, RunLog
 from waterclock.wire import codec, headers, messages
 from waterclock.wire.names import Names
 from waterclock.wire.template import PendingTemplate, WorkTemplate
@@ -58,6 +59,9 @@ EVENTS = [
 MESSAGES = [
     *(messages.event_message(NAMES, event) for event in EVENTS),
     messages.work_message(NAMES, WORK),
+    messages.run_log_message(
+        NAMES, RunLog(RUN, 1, JOB, 4711, "worker-1", (LogLine(1, NINE, LogStream.STDOUT, "hello"),))
+    ),
     messages.command_message(NAMES, Command(CommandKind.PAUSE, JOB, "c-1", "ada", NINE)),
     messages.lease_message(NAMES, Lease(LeaseKind.HELLO, "worker-1", NINE)),
     messages.heartbeat_message(NAMES, Heartbeat("worker-1", 77, NINE, "waterclock.worker.worker-1", 0, 0, 8)),
@@ -220,6 +224,9 @@ def test_a_dead_letter_keeps_the_work_and_tells_why() -> None:
     assert (message.topic, message.key) == ("waterclock.dlq", JOB.encode())
     assert header(message, "waterclock-error") == "exhausted: ValueError: no"
     assert header(message, "waterclock-origin") == "waterclock.runs.high/2/41"
+    letter = codec.decode_dead_letter(message.value or b"")
+    assert header(message, "waterclock-cause") == f"ValueError/{letter.fingerprint}"
+    assert header(message, "waterclock-last-failure") >= header(message, "waterclock-first-failure")
     assert codec.decode_dead_letter(message.value or b"").work == SOURCE
 
 

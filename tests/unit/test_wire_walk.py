@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.model.errors import UndecodableRecord
-from waterclock.model.job import CommandKind
+from waterclock.model.job import JOB_VERBS, CommandKind
 from waterclock.model.job_event import JobEvent
 from waterclock.wire import codec, schemata
 from waterclock.wire.binary import put_long, put_text
@@ -39,7 +39,7 @@ _http = st.fixed_dictionaries(
 _shell = st.fixed_dictionaries({"argv": st.lists(_texts, max_size=3), "timeout_s": st.integers(0, 9)})
 _events = st.fixed_dictionaries(
     {
-        "kind": st.sampled_from(CommandKind),
+        "kind": st.sampled_from(JOB_VERBS),
         "name": _texts,
         "cron": st.none() | _texts,
         "every_us": st.none() | _longs,

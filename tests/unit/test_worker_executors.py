@@ -16,7 +16,7 @@ from waterclock.workers.executors.python import PythonExecutors
 
 from waterclock.app import App, Context
 from waterclock.clock import SystemClock
-from waterclock.model.errors import AttemptError
+from waterclock.model.errors import AttemptError, LeaseLost
 from waterclock.model.events import Outcome, WorkRecord
 from waterclock.model.job import Tier
 
@@ -30,9 +30,9 @@ def _attempt(handler: str, number: int = 0, payload: bytes = b"") -> Attempt:
 
 
 class Bench:
-    def __init__(self) -> None:
+    def __init__(self, threads_max: int = 16) -> None:
         self.app = App()
-        self.executors = PythonExecutors(self.app.handlers, CLOCK, threads_max=16)
+        self.executors = PythonExecutors(self.app.handlers, CLOCK, threads_max=threads_max)
 
     def ends(self, count: int) -> list[EndedAttempt]:
         """Wait until so many have ended."""
@@ -136,6 +136,15 @@ def test_an_attempt_error_brings_its_own_class(bench: Bench) -> None:
         raise AttemptError("refused", error_class="acme.Refused")
 
     assert bench.run(handler).error_class == "acme.Refused"
+
+
+def test_user_code_cannot_claim_that_it_was_handed_back(bench: Bench) -> None:
+    """What is handed back costs no attempt: a handler that could say so would be called for ever."""
+
+    def drained(_: Context) -> None:
+        raise AttemptError("again, please", error_class="drained")
+
+    assert bench.run(drained).error_class == "handler.drained"
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -275,6 +284,30 @@ def test_past_the_lease_the_loop_cancels_its_handlers_by_itself(bench: Bench) ->
     assert bench.executors.take_ended() == []
 
 
+def test_a_lease_that_is_over_is_not_prolonged_until_all_is_forgotten(bench: Bench) -> None:
+    """Given handlers that the loop has cancelled, when a beat is acknowledged late, then the lease stays lost."""
+    started, cancelled = threading.Event(), threading.Event()
+
+    @bench.app.handler("sleep")
+    async def sleep(ctx: Context) -> None:
+        started.set()
+        try:
+            await asyncio.sleep(BOUND_S)
+        finally:
+            cancelled.set()
+
+    bench.executors.allow_until(CLOCK.monotonic_s() + BOUND_S)
+    bench.executors.submit([_attempt("sleep")])
+    assert started.wait(BOUND_S)
+    bench.executors.allow_until(CLOCK.monotonic_s() - 1.0)
+    assert cancelled.wait(BOUND_S)
+    with pytest.raises(LeaseLost):
+        bench.executors.allow_until(CLOCK.monotonic_s() + BOUND_S)
+    bench.executors.forget()
+    bench.executors.allow_until(CLOCK.monotonic_s() + BOUND_S)
+    assert bench.run(lambda _: 1).result == b"1"
+
+
 def test_what_is_forgotten_is_cancelled_and_does_not_come_back(bench: Bench) -> None:
     started, cancelled = threading.Event(), threading.Event()
 
@@ -291,3 +324,57 @@ def test_what_is_forgotten_is_cancelled_and_does_not_come_back(bench: Bench) -> 
     bench.executors.forget()
     assert cancelled.wait(BOUND_S)
     assert bench.run(lambda _: 1).result == b"1"
+
+
+@pytest.mark.parametrize("why", ["asked", "lease"])
+def test_a_handler_that_waits_for_a_thread_is_not_called_once_it_is_to_stop(why: str) -> None:
+    blocked, go_on, begun = threading.Event(), threading.Event(), []
+    bench = Bench(threads_max=1)
+
+    @bench.app.handler("block")
+    def block(ctx: Context) -> None:
+        blocked.set()
+        go_on.wait(BOUND_S)
+
+    @bench.app.handler("effect")
+    def effect(ctx: Context) -> None:
+        begun.append(ctx.run_id)
+
+    waiting = _attempt("effect", 1)
+    bench.executors.submit([_attempt("block"), waiting])
+    assert blocked.wait(BOUND_S)
+    if why == "asked":
+        bench.executors.ask([waiting])
+        bench.executors.force([waiting])
+    else:
+        bench.executors.allow_until(CLOCK.monotonic_s() - 1.0)
+    go_on.set()
+    ended = {end.attempt: end for end in bench.ends(2)}
+    assert begun == []
+    assert ended[waiting].outcome is Outcome.FAILED
+    assert ended[waiting].error_class == "AttemptStopped"
+    bench.executors.stop(2.0)
+
+
+def test_a_task_that_is_forced_before_its_first_step_comes_back(bench: Bench) -> None:
+    """Given a loop that a handler blocks, when what waits behind it is forced, then it ends, and was never called."""
+    blocked, go_on, begun = threading.Event(), threading.Event(), []
+
+    @bench.app.handler("block")
+    async def block(ctx: Context) -> None:
+        blocked.set()
+        go_on.wait(BOUND_S)
+
+    @bench.app.handler("effect")
+    async def effect(ctx: Context) -> None:
+        begun.append(ctx.run_id)
+
+    waiting = _attempt("effect", 1)
+    bench.executors.submit([_attempt("block")])
+    assert blocked.wait(BOUND_S)
+    bench.executors.submit([waiting])
+    bench.executors.ask([waiting])
+    bench.executors.force([waiting])
+    go_on.set()
+    assert waiting in {end.attempt for end in bench.ends(2)}
+    assert begun == []

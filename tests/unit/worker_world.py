@@ -11,11 +11,23 @@ from waterclock.clock import ManualClock
 from waterclock.log.memory import MemoryCluster, MemoryLog
 from waterclock.log.port import Isolation, Outgoing, Record, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.events import EventKind, Heartbeat, Lease, Origin, Outcome, Pending, Reject, RunEvent, WorkRecord
-from waterclock.model.ids import US_PER_S, make_run_id
+from waterclock.model.events import (
+    Control,
+    ControlKind,
+    EventKind,
+    Heartbeat,
+    Lease,
+    Origin,
+    Outcome,
+    Pending,
+    Reject,
+    RunEvent,
+    WorkRecord,
+)
+from waterclock.model.ids import US_PER_S, job_of_run, make_run_id
 from waterclock.model.job import Tier
 from waterclock.wire.codec import decode_event, decode_heartbeat, decode_lease, decode_reject
-from waterclock.wire.messages import event_message, lease_message, work_message
+from waterclock.wire.messages import control_message, event_message, lease_message, work_message
 from waterclock.wire.names import Names, topic_specs
 
 START = 1_795_000_000 * US_PER_S
@@ -31,6 +43,10 @@ class HandExecutors:
         self.ended: list[EndedAttempt] = []
         self.allowed_until_s = 0.0
         self.forgotten_count = 0
+        self.asked: list[Attempt] = []
+        self.forced: list[Attempt] = []
+        self.unbegun: list[Attempt] = []
+        """Those of ``running`` that the test calls queued."""
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
         self.submitted.extend(attempts)
@@ -53,6 +69,17 @@ class HandExecutors:
 
     def allow_until(self, monotonic_s: float) -> None:
         self.allowed_until_s = monotonic_s
+
+    def ask(self, attempts: Sequence[Attempt]) -> None:
+        self.asked.extend(attempts)
+
+    def force(self, attempts: Sequence[Attempt]) -> None:
+        self.forced.extend(attempts)
+
+    def withdraw(self) -> list[Attempt]:
+        taken, self.unbegun = self.unbegun, []
+        self.running = [attempt for attempt in self.running if attempt not in taken]
+        return taken
 
     def forget(self) -> None:
         self.forgotten_count += 1
@@ -107,6 +134,12 @@ class World:
 
     def put_lease(self, lease: Lease) -> int:
         return self.put(lease_message(self.names, lease))
+
+    def cancel(self, run_id: str, kind: EventKind = EventKind.CANCEL_REQUESTED) -> None:
+        """What a dispatcher writes (a router, of RUN_EXPIRED): control first, then run-events."""
+        job_id = job_of_run(run_id)
+        self.put(control_message(self.names, Control(ControlKind[kind.value], job_id, run_id, self.clock.now())))
+        self.put(event_message(self.names, RunEvent(kind, job_id, run_id, self.clock.now())))
 
     def dump(self, topic: str, isolation: Isolation = Isolation.COMMITTED) -> list[Record]:
         """Everything that committed readers see."""

@@ -10,7 +10,7 @@ from waterclock.model.ids import Instant
 
 from .problems import Problem
 
-_CURSOR = re.compile(r"(-?\d{1,19})\|(\S{0,200})\Z")
+_CURSOR = re.compile(r"(-?\d{1,19})\|(\S{0,320})\Z")
 _INT64 = 2**63
 
 

@@ -11,10 +11,16 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
-from . import shapes
+from . import cancelling, letter_views, shapes
 
 VERSION = "1"
 _REF = "#/components/schemas/{model}"
+_MORE_BODIES = (
+    cancelling.CancelBody,
+    cancelling.CancelManyBody,
+    letter_views.DiscardBody,
+    letter_views.RedriveBody,
+)
 _OPEN_PATHS = ("/healthz", "/readyz")
 
 
@@ -36,7 +42,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
 
 def _add_bodies(document: dict[str, Any]) -> None:
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    models: tuple[type[BaseModel], ...] = (*shapes.BODIES, shapes.Problem)
+    models: tuple[type[BaseModel], ...] = (*shapes.BODIES, *_MORE_BODIES, shapes.Problem)
     for model in models:
         schema = model.model_json_schema(ref_template=_REF)
         schemas.update(schema.pop("$defs", {}))

@@ -156,7 +156,7 @@ async def trigger_job(job_id: str, request: Request, services: Held, caller: Wri
         order = Order(CommandKind.TRIGGER, mine, expected, payload=payload, repeat_key=repeat_key)
         obeyed = await _given(services, caller, request, order)
         if obeyed.answer is None:
-            return _pending(obeyed, request)
+            return pending_reply(obeyed, request)
         run_id = obeyed.answer.run_id
         told = {"job_id": mine, "run_id": run_id, "revision": obeyed.answer.revision}
         return views.reply(201, told, Location=f"/api/v1/runs/{quote(run_id, safe='')}")
@@ -211,7 +211,7 @@ async def _change(
     """Give the order, and answer with the job as it stands since."""
     obeyed = await _given(services, caller, request, order)
     if obeyed.answer is None:
-        return _pending(obeyed, request)
+        return pending_reply(obeyed, request)
     if told is not None:
         return told(None, order.job_id)
     row = _newborn(services, order, obeyed.answer) if created else None
@@ -234,7 +234,7 @@ async def _given(services: Services, caller: Caller, request: Request, order: Or
     return obeyed
 
 
-def _pending(obeyed: Obeyed, request: Request) -> Response:
+def pending_reply(obeyed: Obeyed, request: Request) -> Response:
     """202: it stands in the log and will be obeyed; here is where to ask."""
     where = {"Location": f"/api/v1/operations/{obeyed.operation.operation_id}"}
     if wants_no_wait(request):

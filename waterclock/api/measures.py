@@ -38,6 +38,12 @@ class Measures:
             buckets=_BUCKETS_S,
             registry=registry,
         )
+        self.repairs = Gauge(
+            "waterclock_reconciler_repairs_total",
+            "What the reconciler has repaired since the installation began, all partitions; NaN: not known",
+            registry=registry,
+        )
+        self.repairs.set(float("nan"))
         build = Gauge("waterclock_build_info", "What runs here", ("version",), registry=registry)
         build.labels(version("waterclock")).set(1)
         self._by_class = {number: self._requests.labels(f"{number}xx") for number in range(1, 6)}

@@ -9,6 +9,7 @@ nothing (with an Idempotency-Key the repeat is safe).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
 from waterclock.model.errors import BackendDown
@@ -25,7 +26,7 @@ _ACKNOWLEDGED_WITHIN_S = 5.0
 
 
 class Order(NamedTuple):
-    """A command in the making: what a route wants of a job. ``repeat_key``: the request's Idempotency-Key."""
+    """A command in the making: what a route wants of a job, or of one run. ``repeat_key``: its Idempotency-Key."""
 
     kind: CommandKind
     job_id: str
@@ -33,6 +34,30 @@ class Order(NamedTuple):
     spec: JobSpec | None = None
     payload: bytes | None = None
     repeat_key: str = ""
+    run_id: str = ""
+    note: str = ""
+
+
+async def give_all(services: Services, commands: Sequence[Command]) -> list[Answered | None]:
+    """Send commands about runs together, and wait for their answers: None where none came in time. Raises BackendDown.
+
+    What was not answered stands in the log all the same, and will be obeyed.
+    """
+    expected = [services.answers.expect(command.job_id, command.command_id) for command in commands]
+    try:
+        async with asyncio.TaskGroup() as sending:
+            for command in commands:
+                sending.create_task(_append(services, command))
+        await asyncio.wait(expected, timeout=services.settings.api.wait_s)
+    except BaseExceptionGroup as group:  # of one kind: the log did not take them
+        raise group.exceptions[0] from None
+    finally:
+        for command in commands:
+            services.answers.forget(command.job_id, command.command_id)
+    answers = [each.result() if each.done() else None for each in expected]
+    for answer in answers:
+        services.measures.commands.labels(answer.verdict if answer else "awaited").inc()
+    return answers
 
 
 class Obeyed(NamedTuple):
@@ -99,6 +124,8 @@ def _command(services: Services, caller: Caller, order: Order) -> Command:
         payload=order.payload,
         idempotency_key=order.repeat_key,
         answer=True,
+        run_id=order.run_id,
+        note=order.note,
     )
 
 

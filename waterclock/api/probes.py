@@ -10,8 +10,13 @@ from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
+from waterclock.model.errors import BackendDown
+from waterclock.model.fold import parse_repairs
+
 from . import shapes, views
 from .access import Admin, Held
+from .problems import Problem
+from .services import Services
 from .shapes import Answers
 
 routes = APIRouter(tags=["probes"])
@@ -38,4 +43,14 @@ async def readyz(services: Held) -> Response:
 @routes.get("/metrics", summary="Figures for Prometheus", responses=shapes.answers(Answers.READ, {200: shapes.METRICS}))
 async def metrics(services: Held, caller: Admin) -> Response:  # noqa: ARG001 - whoever may see all tenants
     """Made off the event loop: a scrape delays no request."""
+    await _count_repairs(services)
     return Response(await services.call(services.measures.text), media_type=CONTENT_TYPE_LATEST)
+
+
+async def _count_repairs(services: Services) -> None:
+    """They ride with the retry router's committed positions. Where the log does not answer, as it was told last."""
+    try:
+        positions = await services.ask(services.log.group_positions, services.names.group("retry-router"))
+    except (BackendDown, Problem):
+        return
+    services.measures.repairs.set(sum(parse_repairs(at.metadata) for at in positions.values()))

@@ -57,15 +57,15 @@ async def list_runs(
 )
 async def show_run(run_id: str, services: Held, caller: Reader) -> Response:
     """With the attempts before its last one. In a path, percent-encode the `@` and `/` of a run id."""
-    place = _own_run(run_id, caller.tenant)
-    row = await _found(services, place)
+    place = own_run(run_id, caller.tenant)
+    row = await run_row(services, place)
     if row is None:
-        raise _no_such_run(run_id)
+        raise no_such_run(run_id)
     attempts = await services.call(services.store.attempts, place.job_id, place.fire_at, place.series)
     return views.reply(200, {**views.run_view(row), "attempts": [views.attempt_view(each) for each in attempts]})
 
 
-async def _found(services: Services, place: RunId) -> RunRow | None:
+async def run_row(services: Services, place: RunId) -> RunRow | None:
     """The run; one that may just have been made is waited for, a second at most, because history lags."""
     may_be_young = abs(services.clock.now() - place.fire_at) < _YOUNG_US
     for look in range(_LOOKS if may_be_young else 1):
@@ -77,17 +77,19 @@ async def _found(services: Services, place: RunId) -> RunRow | None:
     return None
 
 
-def _own_run(text: str, tenant: str) -> RunId:
+def own_run(text: str, tenant: str) -> RunId:
+    """The run that a path names. Raises Problem (404), also where it is another tenant's."""
     try:
         place = parse_run_id(text)
     except RequestError:
-        raise _no_such_run(text) from None
+        raise no_such_run(text) from None
     if not place.job_id.startswith(f"{tenant}:") or place.node or place.series >= _INT64:
-        raise _no_such_run(text)
+        raise no_such_run(text)
     return place
 
 
-def _no_such_run(text: str) -> Problem:
+def no_such_run(text: str) -> Problem:
+    """404, in the same words whether it does not exist or is another tenant's."""
     return Problem(
         "not-found", f"History knows no run {text[:300]!r}", hint="GET /api/v1/jobs/{job_id}/runs lists those it knows"
     )

@@ -12,57 +12,19 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from .part_shapes import CLOSED as _CLOSED
+from .part_shapes import DURATION as _DURATION
+from .part_shapes import GrpcCall, HttpCall, KafkaRecord, Retry, ShellCommand, Timeouts
 from .problems import MEDIA_TYPE
 
 _OPEN = ConfigDict(extra="allow")
-_CLOSED = ConfigDict(extra="forbid")
 _NAME = r"^[a-z0-9][a-z0-9._-]{0,127}$"
 _POOL = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 _HANDLER = r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$"
-_DURATION = r"^[1-9][0-9]{0,7}[smhd]$"
 _JSON: TypeAlias = Any
 
 Instant = str
 """RFC 3339, UTC."""
-
-
-class HttpCall(BaseModel):
-    """Call a URL with the payload as the body, signed after the Standard Webhooks scheme."""
-
-    model_config = _CLOSED
-    url: str = Field(examples=["https://billing.example/hooks/nightly"])
-    method: Literal["POST", "PUT", "PATCH", "GET", "DELETE"] = "POST"
-    headers: dict[str, str] = {}
-    timeout: str = Field("30s", pattern=_DURATION)
-    secret: str = Field("", description="Name of a signing secret in the worker's settings")
-
-
-class GrpcCall(BaseModel):
-    """A unary gRPC call with the payload as the request's bytes."""
-
-    model_config = _CLOSED
-    target: str = Field(examples=["billing.example:443"])
-    method: str = Field(examples=["billing.Invoices/Nightly"])
-    metadata: dict[str, str] = {}
-    timeout: str = Field("30s", pattern=_DURATION)
-    tls: bool = True
-
-
-class ShellCommand(BaseModel):
-    """A program on the worker's host, where its operators allow it; the payload is its standard input."""
-
-    model_config = _CLOSED
-    argv: list[str] = Field(min_length=1, max_length=64)
-    timeout: str = Field("60s", pattern=_DURATION)
-
-
-class KafkaRecord(BaseModel):
-    """A record, written in the transaction that completes the run; its value is the payload."""
-
-    model_config = _CLOSED
-    topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")
-    key: str = ""
-    headers: dict[str, str] = {}
 
 
 class JobChange(BaseModel):
@@ -89,6 +51,8 @@ class JobChange(BaseModel):
     payload: _JSON = Field(None, description="Any JSON value; at most 64 KiB")
     payload_base64: str | None = Field(None, description="Any bytes")
     at_most_once: bool | None = Field(None, description="Called once or never, and not tried again")
+    retry: Retry | bool | None = Field(None, description="`false`: no attempt after the first")
+    timeouts: Timeouts | None = None
 
 
 class JobDefinition(JobChange):
@@ -206,6 +170,9 @@ class Run(BaseModel):
     result: _JSON
     error: str | None
     reason: str | None
+    next_attempt_at: Instant | None = Field(description="While it is RETRYING")
+    cancel_requested: bool
+    linked_run: str | None = Field(description="Of a redrive: the run that was given up")
     skipped_count: int | None
     skipped_to: Instant | None
 
@@ -313,6 +280,7 @@ class Answers(Enum):
     PROBE = (503,)
     READ = (400, 401, 403, 429, 503)
     READ_ONE = (400, 401, 403, 404, 429, 503)
+    BULK = (400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503)
     CHANGE = (202, 400, 401, 403, 408, 413, 415, 422, 429, 503)
     CHANGE_ONE = (202, 400, 401, 403, 404, 408, 409, 412, 413, 415, 422, 429, 503)
 

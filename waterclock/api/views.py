@@ -82,6 +82,9 @@ def run_view(row: RunRow) -> dict[str, Any]:
         "result": _result(row.result),
         "error": row.error or None,
         "reason": row.reason or None,
+        "next_attempt_at": instant(row.next_attempt_at),
+        "cancel_requested": row.cancel_requested,
+        "linked_run": row.linked_run or None,
         "skipped_count": row.skipped_count if is_skipped else None,
         "skipped_to": instant(row.skipped_to) if is_skipped else None,
     }

@@ -44,6 +44,34 @@ class KafkaDefinition(TypedDict, total=False):
     headers: dict[str, str]
 
 
+class ClassRuleDefinition(TypedDict, total=False):
+    """Another rule for errors of one class."""
+
+    max_attempts: int
+    delays: list[str]
+
+
+class RetryDefinition(TypedDict, total=False):
+    """When a run that failed is tried again."""
+
+    max_attempts: int
+    backoff: Literal["exponential", "fixed", "list"]
+    delay: str
+    delays: list[str]
+    max_delay: str
+    jitter: bool
+    never: list[str]
+    by_class: dict[str, ClassRuleDefinition]
+
+
+class TimeoutsDefinition(TypedDict, total=False):
+    """How long an attempt may wait for a worker, how long it may run, how old the whole run may get."""
+
+    queue: str
+    attempt: str
+    run: str
+
+
 class JobDefinition(TypedDict, total=False):
     """One way to the work (``handler``, ``http``, ``callback_url``, ``grpc``, ``shell``, ``kafka``), one schedule
     (``cron``, ``every``, ``at``), and the rest. Durations as ``5m``, instants as RFC 3339.
@@ -69,3 +97,5 @@ class JobDefinition(TypedDict, total=False):
     payload: Any
     payload_base64: str
     at_most_once: bool
+    retry: RetryDefinition | Literal[False]
+    timeouts: TimeoutsDefinition

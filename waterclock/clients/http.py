@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self, TypedDict, Unpack, cast
 from urllib.parse import quote, urlencode
 
@@ -66,6 +67,70 @@ class RunView(TypedDict, total=False):
     result: Any
     error: str | None
     reason: str | None
+
+
+class CancelView(TypedDict):
+    """What is known of a run that somebody asked to end."""
+
+    run_id: str
+    status: str
+    cancel_requested: bool
+
+
+class LetterView(TypedDict, total=False):
+    """A run that was given up."""
+
+    run_id: str
+    job_id: str
+    state: str
+    reason: str
+    error_class: str
+    error: str
+    fingerprint: str
+    attempts: int
+    ended_at: str | None
+    redriven_as: str | None
+
+
+class LetterFilter(TypedDict, total=False):
+    """Which letters. ``since``: RFC 3339, or an age such as ``36h``; ``state``: open, redriven, discarded or all."""
+
+    job: str
+    error_class: str
+    fingerprint: str
+    since: str
+    state: str
+
+
+class LetterChoice(LetterFilter, total=False):
+    """Which letters to act on: by filter, or by name; and how. ``cursor``: ``next_cursor`` of the answer before."""
+
+    run_ids: list[str]
+    dry_run: bool
+    cap: int
+    rate_per_s: float
+    note: str
+    cursor: str
+
+
+class RedriveChoice(LetterChoice, total=False):
+    """The same; ``payload``, any JSON value, stands in for that of each. ``force``: see docs/dead-letters.md."""
+
+    payload: Any
+    force: bool
+
+
+class RunChoice(TypedDict, total=False):
+    """Which open runs. ``older_than``: an age such as ``10m``."""
+
+    job: str
+    run_ids: list[str]
+    status: list[str]
+    older_than: str
+    dry_run: bool
+    cap: int
+    rate_per_s: float
+    note: str
 
 
 class Triggered(NamedTuple):
@@ -140,6 +205,31 @@ class HttpClient:
         """A run. Raises NotFound; history may lag behind the log by a second or so."""
         return cast("RunView", self._exchange.ask("GET", f"/runs/{quote(run_id, safe='')}").body)
 
+    def cancel(self, run_id: str, *, note: str = "", idempotency_key: str = "") -> CancelView:
+        """Ask a run to end. One that waits is CANCELLED at once; one that runs is asked to stop. Raises NotFound."""
+        body = {"note": note} if note else None
+        found = self._change("POST", f"/runs/{quote(run_id, safe='')}/cancel", body, idempotency_key).body
+        if "operation_id" in found:
+            found = {"run_id": run_id, "status": self.run(run_id)["status"], "cancel_requested": True}
+        return cast("CancelView", found)
+
+    def cancel_all(self, *, idempotency_key: str = "", **choice: Unpack[RunChoice]) -> dict[str, Any]:
+        """Ask all open runs to end that ``choice`` means; with ``dry_run`` only count them. ``left``: ask again."""
+        return dict(self._change("POST", "/runs/cancel", choice, idempotency_key).body)
+
+    def dead_letters(self, **choice: Unpack[LetterFilter]) -> Iterator[LetterView]:
+        """Runs that were given up, newest first; open ones of the last day where ``choice`` says nothing else."""
+        asked = {key: str(value) for key, value in choice.items()}
+        return cast("Iterator[LetterView]", self._pages("/dlq", "letters", asked))
+
+    def redrive(self, *, idempotency_key: str = "", **choice: Unpack[RedriveChoice]) -> dict[str, Any]:
+        """Run dead letters once more: ``done`` names the new runs, ``refused`` what was not done, and why."""
+        return dict(self._change("POST", "/dlq/redrive", choice, idempotency_key).body)
+
+    def discard(self, *, idempotency_key: str = "", **choice: Unpack[LetterChoice]) -> dict[str, Any]:
+        """Put dead letters away."""
+        return dict(self._change("POST", "/dlq/discard", choice, idempotency_key).body)
+
     def close(self) -> None:
         """Give the connection up."""
         self._exchange.close()
@@ -177,10 +267,10 @@ class HttpClient:
             return self.job(answer.body["job_id"])
         return cast("JobView", answer.body)
 
-    def _pages(self, path: str, field: str) -> Iterator[Any]:
+    def _pages(self, path: str, field: str, choice: Mapping[str, str] = MappingProxyType({})) -> Iterator[Any]:
         cursor: str | None = None
         while True:
-            asked = {"limit": str(_PAGE), **({"cursor": cursor} if cursor else {})}
+            asked = {**choice, "limit": str(_PAGE), **({"cursor": cursor} if cursor else {})}
             page = self._exchange.ask("GET", f"{path}?{urlencode(asked)}").body
             yield from page[field]
             cursor = page["next_cursor"]

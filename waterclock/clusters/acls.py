@@ -16,7 +16,10 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from waterclock.wire.names import ROLES_WITH_STATE, Names
+from waterclock.wire.names import ROLES_WITH_STATE, RUNGS, Names
+
+_ROUTER_CORES = ("retry_router", "retry_ladder", "lease_keeper", "worker")
+"""Whose transactional ids the router's process initialises: its three cores', and a worker's to fence it."""
 
 READER_GROUP = "waterclock.reader"
 """Readers without membership name this group and never join it, under any prefix: the client wants a name."""
@@ -72,6 +75,7 @@ def acls(names: Names, ingress: Sequence[str] = (), records: Sequence[str] = ())
 def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict[str, _Needs]:
     work, everything = f"{names.prefix}.runs.", f"{names.prefix}."
     own = {role: [names.state(role)] for role in ROLES_WITH_STATE}
+    rungs = [names.delay(rung) for rung in RUNGS]
     ingress = [topic for topic in ingress if topic != names.job_events]
     return {
         "dispatcher": _Needs(
@@ -82,17 +86,32 @@ def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict
         ),
         "worker": _Needs(
             reads=[work, names.run_events, names.control, names.leases],
-            writes=[names.run_events, names.leases, names.heartbeats, names.rejects, *records],
+            writes=[names.run_events, names.leases, names.heartbeats, names.rejects, names.run_logs, *records],
             groups=[f"{names.prefix}.workers."],
             transactional_ids=[names.transactional_id("worker", "")],
         ),
         "retry-router": _Needs(
-            reads=[names.run_events, work],
-            writes=[names.run_events, names.dlq, names.rejects],
-            groups=[names.group("retry_router")],
-            transactional_ids=[names.transactional_id("retry_router", "")],
+            reads=[names.run_events, work, names.leases, names.heartbeats, *rungs, *own["retry-router"]],
+            writes=[
+                names.run_events,
+                names.dlq,
+                names.rejects,
+                work,
+                *rungs,
+                names.control,
+                names.commands,
+                names.leases,
+                names.heartbeats,
+                *own["retry-router"],
+            ],
+            groups=[names.group("retry_router"), f"{names.group('retry-ladder')}.", names.group("lease-keeper")],
+            transactional_ids=[names.transactional_id(role, "") for role in _ROUTER_CORES],
+            looks_at=[f"{names.prefix}.workers."],
         ),
-        "recorder": _Needs(reads=[names.commands, names.run_events], groups=[names.group("recorder")]),
+        "recorder": _Needs(
+            reads=[names.commands, names.run_events, names.run_logs],
+            groups=[names.group("recorder"), names.group("recorder_logs")],
+        ),
         "intake": _Needs(
             reads=[names.job_events, *ingress],
             writes=[names.commands, names.rejects],
@@ -100,7 +119,9 @@ def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict
             groups=[names.group("intake")],
             transactional_ids=[names.transactional_id("intake", "")],
         ),
-        "api": _Needs(reads=[names.run_events, names.heartbeats], writes=[names.commands], looks_at=[everything]),
+        "api": _Needs(
+            reads=[names.run_events, names.heartbeats, names.dlq], writes=[names.commands], looks_at=[everything]
+        ),
         "operator": _Needs(reads=[everything], writes=[names.commands], looks_at=[everything, CLUSTER]),
         "producer": _Needs(writes=[names.job_events]),
         **{f"producer-{topic}": _Needs(writes=[topic]) for topic in ingress},

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from waterclock.clock import SystemClock
-from waterclock.clusters import doctor_cassandra, doctor_clocks, doctor_kafka
+from waterclock.clusters import doctor_cassandra, doctor_clocks, doctor_forgotten, doctor_kafka, doctor_runs
 from waterclock.clusters.finding import Finding, State
 from waterclock.clusters.plan import plan_of
 from waterclock.settings import Settings
@@ -52,3 +52,5 @@ def _examined(settings: Settings, principal: str) -> Iterator[Finding]:
     if of_kafka[0].state is State.OK:
         with open_log(settings) as log:
             yield from doctor_clocks.examine(log, names_of(settings), clock)
+            yield from doctor_runs.examine(log, names_of(settings), clock, settings.generation)
+            yield from doctor_forgotten.examine(log, names_of(settings), clock, settings.generation)

@@ -10,6 +10,8 @@ from enum import IntEnum
 
 from waterclock.model.errors import AccessRefused, BackendDown, RequestError, WaterclockError
 
+from .visible import visible_lines
+
 
 class ExitCode(IntEnum):
     """What the shell sees."""
@@ -61,4 +63,4 @@ def told(error: WaterclockError) -> tuple[list[str], ExitCode]:
 
 
 def _lines(what: str, next_step: str) -> list[str]:
-    return [f"error: {what}", *([f"  try: {next_step}"] if next_step else [])]
+    return [visible_lines(line) for line in (f"error: {what}", *([f"  try: {next_step}"] if next_step else []))]

@@ -51,7 +51,7 @@ def command_for(
         kind=kind,
         job_id=job_id,
         command_id=uuid.uuid4().hex,
-        actor=f"cli:{_user()}",
+        actor=f"cli:{user_name()}",
         at=SystemClock().now(),
         expected_revision=expected_revision,
         spec=spec,
@@ -116,7 +116,8 @@ def _raise_refusal(refusals: Reader, place: TopicPartition, offset: int) -> None
             raise kind(reject.reason, pointer=reject.pointer, hint=reject.hint)
 
 
-def _user() -> str:
+def user_name() -> str:
+    """Who sits at this terminal."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -1,7 +1,8 @@
 """What a command computed, as a table, as JSON, or as one JSON document a line.
 
 Tables are for people: without ``-o`` they are printed on a terminal only, and a pipe gets JSON lines. Data goes to
-stdout, chatter to stderr. ``NO_COLOR`` is honoured (by rich).
+stdout, chatter to stderr. In tables and chatter control characters are spelt out: texts of others do not steer the
+terminal. ``NO_COLOR`` is honoured (by rich).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from waterclock.model.time_text import format_rfc3339
+
+from .visible import visible_lines
 
 Row = Mapping[str, Any]
 
@@ -39,12 +42,12 @@ OutputOption = Annotated[
 
 def say(line: str = "") -> None:
     """Chatter, to stderr."""
-    typer.echo(line, err=True)
+    typer.echo(visible_lines(line), err=True)
 
 
 def show_rows(rows: Sequence[Row], columns: Sequence[str], form: Format | None) -> None:
     """A list: a table with these columns (absent: empty), or all fields as JSON."""
-    match form or _default_form():
+    match form or default_format():
         case Format.TABLE:
             _table(rows, columns)
         case Format.JSON:
@@ -56,7 +59,7 @@ def show_rows(rows: Sequence[Row], columns: Sequence[str], form: Format | None) 
 
 def show_one(row: Row, form: Format | None) -> None:
     """One thing: a line for each field that says something, or one JSON document."""
-    match form or _default_form():
+    match form or default_format():
         case Format.TABLE:
             _card(row)
         case Format.JSON:
@@ -86,7 +89,8 @@ def payload_text(payload: bytes | None) -> str | None:
         return f"<{len(payload)} bytes>"
 
 
-def _default_form() -> Format:
+def default_format() -> Format:
+    """What is printed without ``-o``."""
     return Format.TABLE if sys.stdout.isatty() else Format.JSONL
 
 
@@ -126,10 +130,10 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return escape(orjson.dumps(value, default=_plain).decode())
+        return escape(visible_lines(orjson.dumps(value, default=_plain).decode()))
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
         return "\n".join(_cell(item) for item in value)
-    return escape(str(_plain(value) if isinstance(value, bytes | Enum) else value))
+    return escape(visible_lines(str(_plain(value) if isinstance(value, bytes | Enum) else value)))
 
 
 def _plain(value: object) -> object:

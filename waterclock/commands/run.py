@@ -1,4 +1,4 @@
-"""``waterclock run``: what has run, what runs, and what waits for ever."""
+"""``waterclock run``: what has run, what runs, and what waits."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ from waterclock.model.ids import US_PER_S, make_run_id, parse_run_id
 from waterclock.serving import warning_for, who_serves
 from waterclock.store.port import AttemptRow, RunRow
 
+from .cancel import cancel
 from .connect import here, job_id_of, names_of, open_log, open_store
 from .liveness import judge
 from .output import OutputOption, instant_text, payload_text, say, show_one, show_rows
+from .run_logs import logs
 
-app = typer.Typer(add_completion=False, help="Look at runs.", no_args_is_help=True)
+app = typer.Typer(add_completion=False, help="Look at runs, and end them.", no_args_is_help=True)
+
+app.command("logs")(logs)
+app.command("cancel")(cancel)
 
 _PAGE_MAX = 500
 
@@ -57,7 +62,7 @@ def list_runs(
 
 @app.command()
 def show(run: Annotated[str, typer.Argument(metavar="RUN", help="A run id")], output: OutputOption = None) -> None:
-    """Show one run: its attempts, result or error; of one that waits for ever, why."""
+    """Show one run: its attempts, result or error; of one that waits, for what."""
     settings = here()
     place = parse_run_id(run)
     with open_store(settings) as store:
@@ -75,7 +80,8 @@ def show(run: Annotated[str, typer.Argument(metavar="RUN", help="A run id")], ou
             now, ttl_s = SystemClock().now(), settings.worker.lease_ttl_s
             liveness = judge(log, names_of(settings), row, lease_ttl_s=ttl_s, now=now)
         card["worker_alive"] = liveness.alive
-        card["note"] = liveness.why if liveness.alive else f"it waits for ever: its worker is dead ({liveness.why})"
+        dead = f"its worker is dead ({liveness.why}): the attempt is declared lost once its lease is over"
+        card["note"] = liveness.why if liveness.alive else dead
     if row.status is RunStatus.PENDING and job is not None:
         # By the job as it is now: a run made before its pool was changed may wait elsewhere.
         with open_log(settings) as log:
@@ -117,6 +123,9 @@ def _card(row: RunRow) -> dict[str, Any]:
         "result": _result(row.result),
         "error": row.error or None,
         "reason": row.reason or None,
+        "next_attempt_at": instant_text(row.next_attempt_at),
+        "cancel_requested": row.cancel_requested or None,
+        "linked_run": row.linked_run or None,
         "skipped_count": row.skipped_count if skipped else None,
         "skipped_to": instant_text(row.skipped_to) if skipped else None,
         "zone": row.zone or None,

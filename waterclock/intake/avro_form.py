@@ -24,6 +24,8 @@ _POINTERS = {
     "/every": "/every_us",
     "/at": "/once_at",
     **{f"/{word}/timeout": f"/{word}/timeout_s" for word in EXECUTORS},
+    **{f"/retry/{key}": f"/retry/{key}_s" for key in ("delay", "delays", "max_delay")},
+    **{f"/timeouts/{key}": f"/timeouts/{key}_s" for key in ("queue", "attempt", "run")},
 }
 _CRON_PARTS = ("zone", "seconds", "gap", "fold")
 _PAIRS = ("headers", "metadata")
@@ -58,6 +60,11 @@ def _document(event: JobEvent) -> dict[str, object]:
             document[word] = _executor(word, part)
     if event.at_most_once:
         document["at_most_once"] = True
+    if event.retry is not None:
+        document["retry"] = _retry(event.retry)
+    if event.timeouts is not None:
+        limits = ((key.removesuffix("_s"), limit_s) for key, limit_s in event.timeouts.items())
+        document["timeouts"] = {key: f"{limit_s}s" for key, limit_s in limits if limit_s}
     if event.tier != "MEDIUM":
         document["tier"] = event.tier.lower()
     if event.pool != "default":
@@ -96,6 +103,34 @@ def _executor(word: str, part: Mapping[str, Any]) -> dict[str, object]:
         if key in document:
             document[key] = _pairs(f"/{word}/{key}", document[key])
     return document
+
+
+def _retry(part: Mapping[str, Any]) -> dict[str, object]:
+    """The retry policy in the words of the document; what does not go with its backoff is left out."""
+    backoff = part["backoff"].lower()
+    document: dict[str, object] = {"max_attempts": part["max_attempts"], "backoff": backoff}
+    document["max_delay"] = f"{part['max_delay_s']}s"
+    if backoff == "list" or part["delays_s"]:
+        document["delays"] = _waits(part["delays_s"])
+    else:
+        document["delay"] = f"{part['delay_s']}s"
+    if backoff == "exponential":
+        document["jitter"] = part["jitter"]
+    if part["never"]:
+        document["never"] = part["never"]
+    rules = {rule["error_class"]: _rule(rule) for rule in part["by_class"]}
+    if len(rules) != len(part["by_class"]):
+        _refuse("/retry/by_class", "A class is given twice", "Give each class once")
+    return document | ({"by_class": rules} if rules else {})
+
+
+def _rule(rule: Mapping[str, Any]) -> dict[str, object]:
+    attempts = {"max_attempts": rule["max_attempts"]} if rule["max_attempts"] else {}
+    return attempts | ({"delays": _waits(rule["delays_s"])} if rule["delays_s"] else {})
+
+
+def _waits(delays_s: list[int]) -> list[str]:
+    return [f"{delay_s}s" for delay_s in delays_s]
 
 
 def _pairs(pointer: str, pairs: list[Mapping[str, str]]) -> dict[str, str]:

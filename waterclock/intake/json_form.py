@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from waterclock.model.errors import RequestError
-from waterclock.model.job import CommandKind
+from waterclock.model.job import JOB_VERBS, CommandKind
 from waterclock.wire.json_text import read_json
 
 from .sent import Sent
 
 _OWN_KEYS = ("kind", "name", "job", "idempotency_key", "expected_revision", "note")
-_KINDS = {kind.value.lower(): kind for kind in CommandKind if kind is not CommandKind.UNKNOWN}
+_KINDS = {kind.value.lower(): kind for kind in JOB_VERBS}
 _REVISION_MAX = 2**63 - 1
 
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException
 from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
 
 from waterclock.model.errors import BackendDown, NotFound
 from waterclock.model.ids import Instant
@@ -21,12 +22,13 @@ from .kafka_appender import KafkaAppender
 from .kafka_closing import close_in_background
 from .kafka_consumer import KafkaConsumer
 from .kafka_errors import BACKEND, error_of, query_error
+from .kafka_groups import committed_of
 from .kafka_metadata import cluster_metadata
 from .kafka_producer import KafkaProducer
 from .kafka_properties import Properties
 from .kafka_reader import KafkaReader
 from .kafka_watch import Watch
-from .port import Isolation, TopicPartition
+from .port import Committed, Isolation, TopicPartition
 
 _ANSWER_TIMEOUT_S = 10.0
 _US_PER_MS = 1_000
@@ -93,6 +95,11 @@ class KafkaLog:
         # Kafka's record times are milliseconds: "at or after" rounds up.
         found = self._offset(partition, max(0, -(-at // _US_PER_MS)))
         return found if found >= 0 else self.high_watermark(partition)
+
+    def group_positions(self, group: str) -> dict[TopicPartition, Committed]:
+        watch = Watch(f"{self._client_id} groups")
+        with AdminClient(self._properties.admin(), logger=watch, error_cb=watch.on_error) as admin:
+            return committed_of(admin, group)
 
     def close(self) -> None:
         asker, self._asker = self._asker, None

@@ -115,6 +115,17 @@ class KafkaProducer:
         except KafkaException as raised:
             raise self._round_error(raised, "send_offsets") from raised
 
+    def flush(self, timeout_s: float) -> None:
+        try:
+            left = self._live.flush(timeout_s)
+        except KafkaException as raised:
+            raise self._round_error(raised, "flush") from raised
+        if left:
+            self._is_dirty = True
+            raise RoundInDoubt(f"{self._name}: {left} records were not acknowledged in {timeout_s:.0f} s")
+        if self.dirty:
+            raise self._dirty_error()
+
     def commit(self, timeout_s: float) -> None:
         try:
             self._live.commit_transaction(timeout_s)

@@ -28,7 +28,7 @@ _SILENT = logging.getLogger("waterclock.kafka.trial")
 _SILENT.disabled = True
 
 _HEARTBEAT_MAX_MS = 3_000
-_HEARTBEATS_PER_SESSION = 6
+_HEARTBEATS_PER_SESSION = 20
 
 
 def check_extra(extra: Mapping[str, str]) -> None:

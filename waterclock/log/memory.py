@@ -20,7 +20,7 @@ from .memory_cluster import MemoryCluster
 from .memory_consumer import MemoryConsumer, MemoryReader
 from .memory_faults import CommitFate, Faults, Killed
 from .memory_producer import MemoryAppender, MemoryProducer
-from .port import Isolation, TopicPartition
+from .port import Committed, Isolation, TopicPartition
 
 __all__ = ["CommitFate", "Faults", "Killed", "MemoryCluster", "MemoryLog"]
 
@@ -85,6 +85,10 @@ class MemoryLog:
     def high_watermark(self, partition: TopicPartition) -> int:
         self.cluster.enter(self._client, "high_watermark")
         return self.cluster.partition(partition).high
+
+    def group_positions(self, group: str) -> dict[TopicPartition, Committed]:
+        self.cluster.enter(self._client, "group_positions")
+        return self.cluster.group(group).positions()
 
     def offset_at(self, partition: TopicPartition, at: Instant) -> int:
         self.cluster.enter(self._client, "offset_at")

@@ -161,3 +161,7 @@ class Group:
     def committed(self, partition: TopicPartition) -> Committed | None:
         """The position that stands."""
         return self._committed.get(partition)
+
+    def positions(self) -> dict[TopicPartition, Committed]:
+        """All positions that stand, and are not about to be moved by an open transaction."""
+        return {place: at for place, at in self._committed.items() if not self.is_pending(place)}

@@ -110,6 +110,12 @@ class MemoryProducer:
         self._cluster.coordinator.add_offsets(self._id, self._held_epoch(), members, dict(offsets))
         self._round.has_offsets = True
 
+    def flush(self, timeout_s: float) -> None:  # noqa: ARG002 - the port's signature; what is appended stands already
+        self._enter("flush")
+        self._require_usable_round()
+        if self._round.unsendable:
+            raise self._doubt(f"no answer within the time-out: {self._round.unsendable}")
+
     def commit(self, timeout_s: float) -> None:  # noqa: ARG002 - the port's signature; nothing here waits
         self._enter("commit")
         if self._round.in_doubt:

@@ -148,6 +148,10 @@ class Producer(Protocol):
         """Make the group's positions part of the transaction (KIP-447). Call it after the appends."""
         ...
 
+    def flush(self, timeout_s: float) -> None:
+        """Wait until everything appended so far stands in the log, uncommitted. Raises RoundInDoubt, RoundAborted."""
+        ...
+
     def commit(self, timeout_s: float) -> None:
         """Flush and commit; when it returns, the round has landed and every ticket has its offset."""
         ...
@@ -277,6 +281,13 @@ class Log(Protocol):
 
     def high_watermark(self, partition: TopicPartition) -> int:
         """The end, open transactions included (``list_offsets`` READ_UNCOMMITTED, never the LSO)."""
+        ...
+
+    def group_positions(self, group: str) -> dict[TopicPartition, Committed]:
+        """What a group has committed, asked from outside; {} for one that never did. Slow: a question of its own.
+
+        Waits for pending transactional commits. Raises BackendDown on time-out.
+        """
         ...
 
     def offset_at(self, partition: TopicPartition, at: Instant) -> int:

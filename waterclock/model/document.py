@@ -26,7 +26,10 @@ from .cron_lint import has_hashed
 from .errors import RequestError
 from .executor import EXECUTORS, Executor, HttpCall, executor_from_stored, executor_to_stored
 from .executor_document import checked_url, executor_from_document, executor_to_document
+from .failure_policy import policy_from_json, policy_to_json
 from .job import Cron, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
+from .policy_document import KEYS as _POLICY_KEYS
+from .policy_document import policy_from_document, policy_to_document
 from .schedule import check_schedule
 from .time_text import format_duration, format_rfc3339, parse_duration, parse_rfc3339
 
@@ -42,7 +45,7 @@ _KINDS = ("cron", "every", "at")
 _CRON_KEYS = ("zone", "seconds", "gap", "fold")
 _WORK_KEYS = ("handler", *EXECUTORS, "callback_url")
 _REST_KEYS = ("start_at", "tier", "priority", "pool", "payload", "payload_base64", "at_most_once")
-_KEYS = (*_WORK_KEYS, *_KINDS, *_CRON_KEYS, *_REST_KEYS)
+_KEYS = (*_WORK_KEYS, *_KINDS, *_CRON_KEYS, *_REST_KEYS, *_POLICY_KEYS)
 _TIERS = {tier.word: tier for tier in Tier}
 _HANDLER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*\Z")
 _POOL = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
@@ -53,11 +56,11 @@ def spec_from_document(document: object, *, job_id: str = "") -> JobSpec:
     """The spec that a document describes. Raises RequestError at its first fault.
 
     Keys: one of ``handler``, ``http``, ``grpc``, ``shell`` and ``kafka``; one of ``cron`` (with ``zone``, ``seconds``,
-    ``gap``, ``fold``), ``every`` (with ``start_at``) and ``at``; ``tier``, ``pool``, ``at_most_once``; ``payload`` (any
-    JSON value, kept compact) or ``payload_base64`` (any bytes). Two more spellings: ``callback_url`` for an ``http``
-    with that ``url`` alone, and ``priority``, in any case, for ``tier``.
-    ``H`` in a cron text is replaced here by what it means for ``job_id``, so that nobody later needs the id to know the
-    fires; without a ``job_id`` it is refused.
+    ``gap``, ``fold``), ``every`` (with ``start_at``) and ``at``; ``tier``, ``pool``, ``at_most_once``; ``retry`` and
+    ``timeouts`` (``policy_document.py``); ``payload`` (any JSON value, kept compact) or ``payload_base64`` (any bytes).
+    Two more spellings: ``callback_url`` for an ``http`` with that ``url`` alone, and ``priority``, in any case, for
+    ``tier``. ``H`` in a cron text is replaced here by what it means for ``job_id``, so that nobody later needs the id
+    to know the fires; without a ``job_id`` it is refused.
     """
     if not isinstance(document, Mapping):
         _refuse("", "A job is a JSON object", 'Such as {"handler": "demo.ping", "every": "5s"}')
@@ -68,6 +71,7 @@ def spec_from_document(document: object, *, job_id: str = "") -> JobSpec:
         schedule = replace(schedule, text=compile_cron(schedule, job_id).resolved)
     check_schedule(schedule)
     handler, executor = _work(document)
+    at_most_once = _flag(document, "at_most_once", "true: called once or never, and not tried again")
     return JobSpec(
         handler=handler,
         schedule=schedule,
@@ -75,7 +79,8 @@ def spec_from_document(document: object, *, job_id: str = "") -> JobSpec:
         pool=_matching({"pool": "default", **document}, "pool", _POOL, 63, "Use 1 to 63 of a-z, 0-9, '.', '_' and '-'"),
         payload=_payload(document),
         executor=executor,
-        at_most_once=_flag(document, "at_most_once", "true: called once or never, and not tried again"),
+        at_most_once=at_most_once,
+        policy=policy_from_document(document, at_most_once=at_most_once),
     )
 
 
@@ -85,7 +90,10 @@ def is_pool_name(text: str) -> bool:
 
 
 def spec_to_document(spec: JobSpec) -> dict[str, Any]:
-    """The document of a spec, in full: JSON-able, defaults included; a payload that is no compact JSON as base64."""
+    """The document of a spec: JSON-able, defaults included (but a failure policy only where it is not the default).
+
+    A payload that is no compact JSON goes as base64.
+    """
     document: dict[str, Any] = executor_to_document(spec.executor) if spec.executor else {"handler": spec.handler}
     match spec.schedule:
         case Cron() as cron:
@@ -100,6 +108,7 @@ def spec_to_document(spec: JobSpec) -> dict[str, Any]:
     document |= {"tier": spec.tier.word, "pool": spec.pool}
     if spec.at_most_once:
         document["at_most_once"] = True
+    document |= policy_to_document(spec.policy)
     if spec.payload:
         document |= _payload_document(spec.payload)
     return document
@@ -121,6 +130,8 @@ def spec_to_json(spec: JobSpec) -> bytes:
         stored["executor"] = executor_to_stored(spec.executor)
     if spec.at_most_once:
         stored["at_most_once"] = True
+    if policy := policy_to_json(spec.policy):
+        stored["policy"] = policy
     return orjson.dumps(stored)
 
 
@@ -139,7 +150,8 @@ def spec_from_json(stored: bytes | str) -> JobSpec:
     body = binascii.a2b_base64(payload) if payload else b""
     executor = executor_from_stored(parts["executor"]) if "executor" in parts else None
     once = parts.get("at_most_once", False)
-    return JobSpec(parts["handler"], schedule, Tier(parts["tier"]), parts["pool"], body, executor, once)
+    policy = policy_from_json(parts.get("policy", ""))
+    return JobSpec(parts["handler"], schedule, Tier(parts["tier"]), parts["pool"], body, executor, once, policy)
 
 
 def payload_from_document(document: Mapping[str, object]) -> bytes:

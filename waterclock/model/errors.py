@@ -79,16 +79,24 @@ class UndecodableRecord(RequestError):
 
 
 class AttemptError(WaterclockError):
-    """The handler failed. ``error_class`` groups failures; ``trace`` is short and bounded."""
+    """The handler failed. ``error_class`` groups failures; ``trace`` is short and bounded.
 
-    def __init__(self, message: str, *, error_class: str = "", trace: str = "") -> None:
+    ``retry_after_us``: how long whoever was called wants to be left alone, 0 where it did not say.
+    """
+
+    def __init__(self, message: str, *, error_class: str = "", trace: str = "", retry_after_us: int = 0) -> None:
         super().__init__(message)
         self.error_class = error_class or type(self).__name__
         self.trace = trace
+        self.retry_after_us = retry_after_us
 
 
 class EmitRefused(AttemptError):
     """A record that user code wanted to send cannot leave: no such topic, too large, or nobody would take it."""
+
+
+class AttemptStopped(AttemptError):
+    """User code heeded the request to stop. Why it was asked is not its affair: whoever asked makes the outcome."""
 
 
 class LostResource(WaterclockError):

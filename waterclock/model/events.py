@@ -63,16 +63,24 @@ class Outcome(IntEnum):
     CANCELLED = 5
 
 
+DRAINED = "drained"  # the error class of an attempt that was handed back: it costs none of the run's attempts
+
+
 class Origin(StrEnum):
-    """What made a run: its schedule, or somebody's trigger. UNKNOWN is Avro's default."""
+    """What made a run: its schedule, somebody's trigger, or a redrive. UNKNOWN is Avro's default."""
 
     UNKNOWN = "UNKNOWN"
     SCHEDULE = "SCHEDULE"
     TRIGGER = "TRIGGER"
+    REDRIVE = "REDRIVE"
 
 
 class Pending(NamedTuple):
-    """Detail of PENDING. ``due_at`` and ``entry`` are the due position where the timeline made the run, else None."""
+    """Detail of PENDING. ``due_at`` and ``entry`` are the due position where the timeline made the run, else None.
+
+    ``linked_run``: the run that was given up, where this one is its redrive. ``queue_timeout_us``, ``run_timeout_us``:
+    the limits of its job's failure policy, 0 where there is none; the retry router ends what exceeds them.
+    """
 
     revision: int
     fire_at: Instant
@@ -84,6 +92,9 @@ class Pending(NamedTuple):
     handler: str = ""
     zone: str = ""
     tzdata: str = ""
+    linked_run: str = ""
+    queue_timeout_us: int = 0
+    run_timeout_us: int = 0
 
 
 class Skipped(NamedTuple):
@@ -113,7 +124,8 @@ class Started(NamedTuple):
 class Ended(NamedTuple):
     """Detail of an attempt's outcome. ``error_*`` are bounded texts; ``result`` is at most 8 KiB, else None.
 
-    ``emitted``: how many records left with it; their effect ids are ``<run id>/out/0`` and on.
+    ``emitted``: how many records left with it; their effect ids are ``<run id>/out/0`` and on. ``retry_after_us``: how
+    long its target asked us to wait, 0 where it did not.
     """
 
     started_at: Instant
@@ -122,6 +134,14 @@ class Ended(NamedTuple):
     error_trace: str = ""
     result: bytes | None = None
     emitted: int = 0
+    retry_after_us: int = 0
+
+
+class Retrying(NamedTuple):
+    """Detail of RETRYING: when the next attempt may begin, and how long that was to wait when it was decided."""
+
+    due_at: Instant
+    delay_us: int
 
 
 class Revised(NamedTuple):
@@ -168,7 +188,7 @@ class Answered(NamedTuple):
     first_command_id: str = ""
 
 
-Detail: TypeAlias = Pending | Skipped | Started | Ended | Revised | Answered
+Detail: TypeAlias = Pending | Skipped | Started | Ended | Revised | Answered | Retrying
 
 
 class RunEvent(NamedTuple):
@@ -195,6 +215,9 @@ class WorkRecord(NamedTuple):
     """What a tier topic carries: everything that a worker needs to run one attempt.
 
     ``executor``: its stored form (``executor_from_json`` reads it), "" where ``handler`` names a Python function.
+    ``policy``: the stored form of the job's failure policy. ``verify_from``: -1, or the run-events offset up to which
+    its maker knew the run's state, ``verify_state``: whoever claims it folds from there to its own STARTED before it
+    runs it (design §7). ``redrives``: how often this work was redriven.
     """
 
     run_id: str
@@ -209,6 +232,10 @@ class WorkRecord(NamedTuple):
     payload: bytes
     executor: str = ""
     at_most_once: bool = False
+    policy: str = ""
+    verify_from: int = -1
+    verify_state: str = ""
+    redrives: int = 0
 
 
 class LeaseKind(StrEnum):
@@ -232,7 +259,7 @@ class Heartbeat(NamedTuple):
     """A plain beat. ``held_count`` and ``held_xor`` are count and XOR of the fencing tokens held (design §7).
 
     ``pool`` is the one whose work it takes; ``handlers`` are the names that it knows, at most 200 of them: a last
-    ``*`` says that there are more.
+    ``*`` says that there are more. ``lease_ttl_us``: for how long it may be silent before it counts as dead.
     """
 
     worker: str
@@ -246,10 +273,11 @@ class Heartbeat(NamedTuple):
     tzdata: str = ""
     pool: str = "default"
     handlers: tuple[str, ...] = ()
+    lease_ttl_us: int = 15_000_000
 
 
 class ControlKind(StrEnum):
-    """Records on ``control``; nobody writes them before the failure path exists. UNKNOWN is Avro's default."""
+    """Records on ``control``. UNKNOWN is Avro's default."""
 
     UNKNOWN = "UNKNOWN"
     CANCEL_REQUESTED = "CANCEL_REQUESTED"
@@ -345,3 +373,27 @@ class KeyState(NamedTuple):
     revision: int
     run_id: str
     stamp_at: Instant
+
+
+class OpenRunState(NamedTuple):
+    """A record of ``state.retry-router`` under a run id: a run that has been open for long, as the router knows it.
+
+    ``first_offset``: of its first event. ``state``: a ``known_state`` text. ``folded_to``: its events below that offset
+    are in here; 0: not known. The rest is its story and its limits (``retry_router/trail.py``).
+    """
+
+    run_id: str
+    first_offset: int
+    state: str
+    work: Started | None = None
+    error_class: str = ""
+    error_message: str = ""
+    retry_after_us: int = 0
+    first_failure_at: Instant = 0
+    last_failure_at: Instant = 0
+    counted: int = 0
+    due_at: Instant = 0
+    claimable_at: Instant = 0
+    queue_timeout_us: int = 0
+    run_timeout_us: int = 0
+    folded_to: int = 0

@@ -3,7 +3,9 @@
 Open runs are kept with a note of the role's own; finished ones are remembered for at least ``window`` offsets, so
 that a late duplicate finds its run final instead of unknown. What must hold: events are applied once, in offset
 order, by one thread; and :meth:`Fold.fold_from` names the offset from which a successor must re-read to know the same
-of every open run. A role lets it ride in the metadata of its offset commits (:func:`fold_from_text`).
+of every open run. A role lets it ride in the metadata of its offset commits (:func:`fold_from_text`). An open run
+holds that offset back (it is *pinned*) unless the role has kept the run's state elsewhere (:meth:`Fold.keep`): then
+only what happens to it afterwards does.
 
 Limits. A duplicate that comes more than ``window`` offsets after its run's end is taken for a new run. Open runs are
 bounded: at ``open_max`` :class:`FoldFull` is raised, before anything is forgotten; the log keeps everything until the
@@ -26,6 +28,7 @@ OPEN_MAX = 1_000_000
 """Open runs in one partition, about 300 bytes each while they wait."""
 
 _FOLD_FROM = "fold-from="
+_REPAIRS = "repairs="
 _SKIPPED = EventKind.SKIPPED
 
 Note = TypeVar("Note")
@@ -77,6 +80,8 @@ class Fold(Generic[Note]):
         """Open runs by run id, oldest first. Read it, and set notes; only the fold adds and removes."""
         self.position = 0
         """One past the last offset applied."""
+        self._pins: dict[str, int] = {}
+        # By open run the first offset that its successor must re-read; in the order of the offsets.
         self._high_bits = ordinal(generation, 0)
         self._window = window
         self._open_max = open_max
@@ -85,6 +90,9 @@ class Fold(Generic[Note]):
         self._recent = _Memory()
         self._older = _Memory()
         self._turn_at = -1
+        # By restored run the offset below which its state holds everything already; let go once all are passed.
+        self._restored_to: dict[str, int] = {}
+        self._restored_end = 0
 
     def apply(self, event: RunEvent, offset: int) -> Verdict:
         """Apply the event at ``offset``; raises FoldFull at the bound, ValueError when offsets run backwards.
@@ -99,10 +107,12 @@ class Fold(Generic[Note]):
         run = self.open.get(event.run_id)
         if run is None:
             verdict = self._apply_to_closed(event, offset)
+        elif offset < self._restored_end and self._is_folded(event.run_id, offset):
+            verdict = Verdict(run.state, False, Ignored.FOLDED)
         else:
             verdict = reduce(run.state, event, self._high_bits | offset)
             if verdict.accepted:
-                self._move(event.run_id, run, verdict.state)
+                self._move(event.run_id, run, verdict.state, offset)
         if event.kind is _SKIPPED:
             self._skip_range(event, offset)
         self.position = offset + 1
@@ -114,14 +124,47 @@ class Fold(Generic[Note]):
         return run.state if run is not None else self._finished(run_id)
 
     def fold_from(self) -> int:
-        """From where a successor re-reads: the oldest open run's first event, and the window at least."""
+        """From where a successor re-reads: what the oldest pinned run needs, and the window at least."""
         floor = max(self.position - self._window, 0)
-        oldest = next(iter(self.open.values()), None)
-        return floor if oldest is None else min(oldest.first_offset, floor)
+        oldest = next(iter(self._pins.values()), None)
+        return floor if oldest is None else min(oldest, floor)
+
+    def restore(self, run_id: str, state: RunState, first_offset: int, note: Note | None, folded_to: int = 0) -> None:
+        """An open run as it was kept elsewhere. Only before the first event is applied, each run once.
+
+        ``folded_to``: its events below that offset are in ``state``, and are passed over when they are read again.
+        What was *accepted* the reducer would ignore; what was refused in an earlier state it might accept in this one.
+        """
+        run = self.open[run_id] = OpenRun(state, first_offset)
+        run.note = note
+        if folded_to:
+            self._restored_to[run_id] = folded_to
+            self._restored_end = max(self._restored_end, folded_to)
+        if state.held:
+            self._held.setdefault(run_id.partition("@")[0], {})[run_id] = parse_run_id(run_id)
+
+    def keep(self, run_id: str) -> None:
+        """This open run is kept elsewhere as it is now: a successor need not re-read what happened to it so far."""
+        self._pins.pop(run_id, None)
+
+    def pinned_below(self, offset: int, limit: int) -> list[str]:
+        """The open runs, at most ``limit``, that make a successor re-read from below ``offset``; the oldest first."""
+        found: list[str] = []
+        for run_id, pin in self._pins.items():
+            if pin >= offset or len(found) >= limit:
+                break
+            found.append(run_id)
+        return found
+
+    def _is_folded(self, run_id: str, offset: int) -> bool:
+        """Whether a restored run's state holds this offset already."""
+        return offset < self._restored_to.get(run_id, 0)
 
     def _turn(self, offset: int) -> None:
         self._older, self._recent = self._recent, _Memory()
         self._turn_at = offset + self._window
+        if offset >= self._restored_end:
+            self._restored_to.clear()
 
     def _finished(self, run_id: str) -> RunState | None:
         return self._recent.runs.get(run_id) or self._older.runs.get(run_id)
@@ -146,16 +189,20 @@ class Fold(Generic[Note]):
         elif "~" in event.run_id:
             parse_run_id(event.run_id)  # whoever follows the run will ask for its series
         self.open[event.run_id] = OpenRun(verdict.state, offset)
+        self._pins[event.run_id] = offset
         return verdict
 
-    def _move(self, run_id: str, run: OpenRun[Note], state: RunState | None) -> None:
+    def _move(self, run_id: str, run: OpenRun[Note], state: RunState | None, offset: int) -> None:
         assert state is not None  # the reducer never makes a known run unknown
         if run.state.held and not state.held:
             self._release(run_id)
         run.state = state
         if state.status in FINAL:
             del self.open[run_id]
+            self._pins.pop(run_id, None)
             self._recent.runs[run_id] = state
+        elif run_id not in self._pins:
+            self._pins[run_id] = offset
 
     def _release(self, run_id: str) -> None:
         job_id = run_id.partition("@")[0]
@@ -179,17 +226,26 @@ class Fold(Generic[Note]):
             return
         self._recent.ranges.setdefault(event.job_id, []).append(_Range(skipped, event.job_id))
         for run_id, parts in list(self._held.get(event.job_id, {}).items()):
-            if covers(event.job_id, skipped, parts):
+            if covers(event.job_id, skipped, parts) and not self._is_folded(run_id, offset):
                 run = self.open[run_id]
-                self._move(run_id, run, reduce(run.state, event, self._high_bits | offset).state)
+                self._move(run_id, run, reduce(run.state, event, self._high_bits | offset).state, offset)
 
 
-def fold_from_text(offset: int) -> str:
-    """The text that rides with a committed position."""
-    return f"{_FOLD_FROM}{offset}"
+def fold_from_text(offset: int, repairs: int = 0) -> str:
+    """The text that rides with a committed position. ``repairs``: how many the reconciler has made here, ever."""
+    return f"{_FOLD_FROM}{offset} {_REPAIRS}{repairs}" if repairs else f"{_FOLD_FROM}{offset}"
 
 
 def parse_fold_from(metadata: str) -> int | None:
     """The offset in that text; None where a commit without it has erased it: then everything kept is re-read."""
-    text = metadata.removeprefix(_FOLD_FROM)
-    return int(text) if text != metadata and text.isdecimal() else None
+    return _number_after(_FOLD_FROM, metadata.partition(" ")[0])
+
+
+def parse_repairs(metadata: str) -> int:
+    """The reconciler's repairs in that text."""
+    return _number_after(_REPAIRS, metadata.partition(" ")[2]) or 0
+
+
+def _number_after(name: str, text: str) -> int | None:
+    number = text.removeprefix(name)
+    return int(number) if number != text and number.isdecimal() else None

@@ -7,6 +7,7 @@ from enum import IntEnum, StrEnum
 from typing import NamedTuple, TypeAlias
 
 from .executor import Executor, executor_label
+from .failure_policy import DEFAULT, FailurePolicy
 from .ids import Instant
 
 
@@ -86,6 +87,7 @@ class JobSpec:
     payload: bytes = b""
     executor: Executor | None = None
     at_most_once: bool = False
+    policy: FailurePolicy = DEFAULT
 
     @property
     def label(self) -> str:
@@ -102,7 +104,11 @@ class JobStatus(IntEnum):
 
 
 class CommandKind(StrEnum):
-    """The verbs that change a job, or fire it. UNKNOWN is Avro's default for a symbol of a later release."""
+    """The verbs that change a job, fire it, or speak of one run of it. UNKNOWN: a symbol of a later release.
+
+    CANCEL: end ``run_id``. REDRIVE: run ``work`` once more, as a new series. DEFER: hand ``work`` out at ``due_at``.
+    DISCARD: put the dead letter of ``run_id`` away.
+    """
 
     UNKNOWN = "UNKNOWN"
     CREATE = "CREATE"
@@ -111,7 +117,21 @@ class CommandKind(StrEnum):
     RESUME = "RESUME"
     DELETE = "DELETE"
     TRIGGER = "TRIGGER"
+    CANCEL = "CANCEL"
+    REDRIVE = "REDRIVE"
+    DEFER = "DEFER"
+    DISCARD = "DISCARD"
 
+
+JOB_VERBS = (
+    CommandKind.CREATE,
+    CommandKind.UPDATE,
+    CommandKind.PAUSE,
+    CommandKind.RESUME,
+    CommandKind.DELETE,
+    CommandKind.TRIGGER,
+)
+"""What other services may ask for by a job event; the rest speaks of single runs, and comes from the API and roles."""
 
 MUST_BE_NEW = -1
 """An ``expected_revision``: no such job stands, or the very same spec does."""
@@ -124,7 +144,9 @@ class Command(NamedTuple):
     ``MUST_BE_NEW`` is for a CREATE that must not redefine.
     ``spec`` is set on CREATE and UPDATE; ``payload`` may replace the job's on TRIGGER. A command of the same job with
     the same ``idempotency_key`` (where there is none, with the same ``command_id``) is ignored for 24 hours.
-    ``answer``: say on run-events what became of it (an ANSWERED); a repeat is always answered.
+    ``answer``: say on run-events what became of it (an ANSWERED); a repeat is always answered. ``run_id``: of a CANCEL
+    the run, of a REDRIVE or DISCARD the one that was given up. ``work``: a framed work record; ``due_at``: when a DEFER
+    wants it.
     """
 
     kind: CommandKind
@@ -138,6 +160,9 @@ class Command(NamedTuple):
     note: str = ""
     idempotency_key: str = ""
     answer: bool = False
+    run_id: str = ""
+    due_at: Instant = 0
+    work: bytes | None = None
 
 
 class JobVersion(NamedTuple):

@@ -5,12 +5,14 @@ The fields are those of ``schemas/avro/job_event.avsc``, in its order and with i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from .executor import executor_to_stored
-from .ids import Instant
+from .failure_policy import Backoff, FailurePolicy
+from .ids import US_PER_S, Instant
 from .job import Command, CommandKind, Cron, Every, JobSpec, Once, Schedule
+from .policy_document import says_retry
 
 Part: TypeAlias = Mapping[str, Any]
 """A nested record, by field name."""
@@ -41,6 +43,8 @@ class JobEvent(NamedTuple):
     shell: Part | None = None
     kafka: Part | None = None
     at_most_once: bool = False
+    retry: Part | None = None
+    timeouts: Part | None = None
 
 
 def event_of(command: Command) -> JobEvent:
@@ -65,6 +69,7 @@ def _spec_parts(spec: JobSpec) -> dict[str, Any]:
         "at_most_once": spec.at_most_once,
         **_schedule_parts(spec.schedule),
     }
+    parts |= _policy_parts(spec.policy)
     if spec.executor is not None:
         ((word, stored),) = executor_to_stored(spec.executor).items()
         parts[word] = _record(stored)
@@ -80,6 +85,43 @@ def _schedule_parts(schedule: Schedule) -> dict[str, Any]:
             return {"every_us": schedule.every_us, "start_at": schedule.start_at}
         case Once():
             return {"once_at": schedule.at}
+
+
+def _policy_parts(policy: FailurePolicy) -> dict[str, Part]:
+    """``retry`` and ``timeouts``, each where it says something else than the default: beside ``at_most_once`` a
+    ``retry`` is refused.
+    """
+    limits = {
+        "queue_s": policy.queue_timeout_us,
+        "attempt_s": policy.attempt_timeout_us,
+        "run_s": policy.run_timeout_us,
+    }
+    parts: dict[str, Part] = {"retry": _retry_part(policy)} if says_retry(policy) else {}
+    if any(limits.values()):
+        parts["timeouts"] = {name: us // US_PER_S for name, us in limits.items()}
+    return parts
+
+
+def _retry_part(policy: FailurePolicy) -> Part:
+    """In full, in whole seconds, as documents have them."""
+    is_list = policy.backoff is Backoff.LIST
+    return {
+        "max_attempts": policy.max_attempts,
+        "backoff": policy.backoff.name,
+        "delay_s": 0 if is_list else policy.delays_us[0] // US_PER_S,
+        "delays_s": _seconds(policy.delays_us) if is_list else [],
+        "max_delay_s": policy.max_delay_us // US_PER_S,
+        "jitter": policy.jitter,
+        "never": list(policy.never),
+        "by_class": [
+            {"error_class": each.error_class, "max_attempts": each.max_attempts, "delays_s": _seconds(each.delays_us)}
+            for each in policy.by_class
+        ],
+    }
+
+
+def _seconds(times_us: Iterable[int]) -> list[int]:
+    return [us // US_PER_S for us in times_us]
 
 
 def _record(stored: Part) -> Part:

@@ -36,6 +36,8 @@ class Ignored(StrEnum):
     WRONG_OWNER = "wrong-owner"
     NO_VERDICT_DUE = "no-verdict-due"
     ALREADY_REQUESTED = "already-requested"
+    FOLDED = "folded"
+    """Said by a fold, not by the reducer: the state it began with holds this event."""
 
 
 class RunState(NamedTuple):

@@ -7,21 +7,26 @@ from waterclock.process import open_log, open_store, run_role
 from waterclock.settings import Settings
 from waterclock.wire.names import Names
 
+from .beside import Beside
 from .loop import ROLE, Recorder
+from .run_logs import RunLogs
 
 
-def build(settings: Settings) -> Recorder:
-    """A recorder on real Kafka and Cassandra."""
-    return Recorder(
+def build(settings: Settings) -> Beside:
+    """A recorder on real Kafka and Cassandra: history, and beside it the lines of attempts."""
+    names, clock, instance = Names(settings.kafka.prefix), SystemClock(), settings.instance_of(ROLE)
+    store = open_store(settings)
+    history = Recorder(
         open_log(settings, ROLE, patient=True),
-        open_store(settings),
-        SystemClock(),
-        Names(settings.kafka.prefix),
-        settings.instance_of(ROLE),
+        store,
+        clock,
+        names,
+        instance,
         generation=settings.generation,
         batch_records=settings.recorder.batch_records,
         writes_in_flight=settings.recorder.writes_in_flight,
     )
+    return Beside(history, RunLogs(open_log(settings, ROLE, patient=True), store, clock, names, instance))
 
 
 if __name__ == "__main__":

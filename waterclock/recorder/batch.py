@@ -12,9 +12,20 @@ from waterclock.log.following import Followed
 from waterclock.log.port import Record
 from waterclock.model.events import EventKind, Pending, RunEvent, Skipped
 from waterclock.model.fold import OpenRun
-from waterclock.store.port import AttemptRow, AuditRow, FailureRow, History, RunRow
+from waterclock.model.job import Command
+from waterclock.store.port import AttemptRow, AuditRow, FailureRow, History, LetterRow, RunRow
 
-from .projection import Known, attempt_row, failure_row, follow, run_row, skipped_row
+from .projection import (
+    Known,
+    attempt_row,
+    audit_row,
+    discarded_row,
+    failure_row,
+    follow,
+    redriven_row,
+    run_row,
+    skipped_row,
+)
 
 _GIVEN_UP = frozenset({EventKind.RUN_FAILED, EventKind.RUN_EXPIRED})
 
@@ -22,7 +33,7 @@ _GIVEN_UP = frozenset({EventKind.RUN_FAILED, EventKind.RUN_EXPIRED})
 class Batch:
     """Collects. ``record_count`` counts what was read, also what asks for no row."""
 
-    __slots__ = ("attempts", "audit", "began_s", "failures", "ignored", "record_count", "runs", "skipped")
+    __slots__ = ("attempts", "audit", "began_s", "failures", "ignored", "letters", "record_count", "runs", "skipped")
 
     def __init__(self, began_s: float) -> None:
         self.began_s = began_s
@@ -32,6 +43,7 @@ class Batch:
         self.attempts: list[AttemptRow] = []
         self.failures: list[FailureRow] = []
         self.audit: list[AuditRow] = []
+        self.letters: list[LetterRow] = []
         self.ignored: Counter[str] = Counter()
 
     def take(self, shard: Followed[Known], event: RunEvent, record: Record) -> None:
@@ -48,6 +60,8 @@ class Batch:
             run.note = Known(event, detail, record.timestamp_us)
             if shard.live:
                 self.runs[event.run_id] = run
+                if detail.linked_run:
+                    self._note_letter(redriven_row(event, detail, record.timestamp_us))
         elif run is not None and run.note is not None:
             follow(run.note, event, run.state)
             if shard.live:
@@ -55,14 +69,23 @@ class Batch:
                 if kind is EventKind.RETRYING:
                     self.attempts.append(attempt_row(run.note, run.state, record.timestamp_us))
                 elif kind in _GIVEN_UP:
-                    self.failures.append(failure_row(run.note, event, record.timestamp_us))
+                    self.failures.append(failure_row(run.note, event, run.state.attempt, record.timestamp_us))
         elif isinstance(detail, Skipped) and shard.live:
             self.skipped.append(skipped_row(event, detail, record.timestamp_us))
+
+    def obey(self, command: Command, record: Record) -> None:
+        """Note who asked for what, and what that did to a dead letter."""
+        self.audit.append(audit_row(command, record.timestamp_us, record.partition, record.offset))
+        self._note_letter(discarded_row(command, record.timestamp_us))
+
+    def _note_letter(self, row: LetterRow | None) -> None:
+        if row is not None:
+            self.letters.append(row)
 
     def history(self) -> History:
         """The rows, one for each run."""
         rows = [run_row(run.note, run.state) for run in self.runs.values() if run.note is not None]
-        return History(rows + self.skipped, self.attempts, self.failures, self.audit)
+        return History(rows + self.skipped, self.attempts, self.failures, self.audit, self.letters)
 
     @property
     def empty(self) -> bool:

@@ -27,7 +27,7 @@ from waterclock.wire.codec import decode_command, decode_event
 from waterclock.wire.names import Names
 
 from .batch import Batch
-from .projection import Known, audit_row
+from .projection import Known
 from .writes import Writes
 
 ROLE = "recorder"
@@ -204,7 +204,7 @@ class Recorder:
         except UndecodableRecord as error:
             self._cannot_read(record, error)
             return
-        self._batch.audit.append(audit_row(command, record.timestamp_us, record.partition, record.offset))
+        self._batch.obey(command, record)
 
     def _cannot_read(self, record: Record, error: RequestError) -> None:
         self._ignored["undecodable"] += 1

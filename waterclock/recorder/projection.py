@@ -2,7 +2,9 @@
 
 Must hold: a row is a function of the run and of its write stamp alone, so that a replay, in whatever batches, writes
 the same cells: ``wts = dispatched_at + attempt * 64 + rank``, and each rank is reached by one accepted event of that
-attempt. Rank 12, between RUNNING and RETRYING, is an attempt that has ended and waits for its verdict.
+attempt. Between RUNNING and RETRYING, rank 10 is an open attempt that was asked to stop, and rank 12 one that has
+ended and waits for its verdict. What was done last about a dead letter is a row of its own, by the record time of the
+redrive's PENDING or of the command that discarded it.
 
 Not shown yet: HELD runs (the event names neither revision nor tier; they come with the overlap policies).
 """
@@ -11,12 +13,24 @@ from __future__ import annotations
 
 import orjson
 
-from waterclock.model.events import FINAL, Ended, EventKind, Origin, Outcome, Pending, RunEvent, RunStatus, Skipped
+from waterclock.model.errors import RequestError
+from waterclock.model.events import (
+    FINAL,
+    Ended,
+    EventKind,
+    Origin,
+    Outcome,
+    Pending,
+    Retrying,
+    RunEvent,
+    RunStatus,
+    Skipped,
+)
 from waterclock.model.fingerprint import fingerprint
 from waterclock.model.ids import Instant, parse_run_id
-from waterclock.model.job import Command
+from waterclock.model.job import Command, CommandKind
 from waterclock.model.reduce import RunState
-from waterclock.store.port import AttemptRow, AuditRow, FailureRow, RunRow
+from waterclock.store.port import AttemptRow, AuditRow, FailureRow, LetterAction, LetterRow, RunRow
 
 _RANK = {
     RunStatus.PENDING: 0,
@@ -27,14 +41,27 @@ _RANK = {
     RunStatus.CANCELLED: 32,
     RunStatus.SKIPPED: 32,
 }
+_RANK_ASKED_TO_STOP = 10
 _RANK_UNDECIDED = 12
 _ATTEMPT_STEP = 64
+_ERROR_MAX = 300
+"""Characters of an error in the list of failures."""
 
 
 class Known:
     """What the events of one open run have told beyond its state; changed in place, once for each event."""
 
-    __slots__ = ("dispatched_at", "ended", "ended_at", "job_id", "pending", "reason", "series", "started_at")
+    __slots__ = (
+        "dispatched_at",
+        "ended",
+        "ended_at",
+        "job_id",
+        "next_attempt_at",
+        "pending",
+        "reason",
+        "series",
+        "started_at",
+    )
 
     def __init__(self, event: RunEvent, pending: Pending, dispatched_at: Instant) -> None:
         self.job_id = event.job_id
@@ -45,36 +72,47 @@ class Known:
         self.ended_at: Instant = 0
         self.ended: Ended | None = None
         self.reason = ""
+        self.next_attempt_at: Instant = 0
 
 
 def follow(known: Known, event: RunEvent, state: RunState) -> None:
     """Take in an accepted event; ``state`` is the one after it."""
-    detail = event.detail
-    if event.kind is EventKind.STARTED:
+    detail, kind = event.detail, event.kind
+    if kind is EventKind.STARTED:
         known.started_at, known.ended_at, known.ended, known.reason = event.at, 0, None, ""
+        known.next_attempt_at = 0
     elif isinstance(detail, Ended):
         known.ended = detail
         known.ended_at = event.at
         known.started_at = detail.started_at or known.started_at
-        known.reason = event.reason
-    elif state.status in FINAL:
-        known.ended_at = known.ended_at or event.at
-        known.reason = event.reason
+        known.reason = event.reason or (known.reason if state.cancel_requested else "")  # why it was asked to stop
+    elif isinstance(detail, Retrying):
+        known.next_attempt_at = detail.due_at
+    elif kind is EventKind.CANCEL_REQUESTED or state.status in FINAL:
+        known.reason, known.next_attempt_at = event.reason, 0
+        if kind is EventKind.RUN_FAILED:
+            known.ended_at = known.ended_at or event.at
+        elif state.status in FINAL:
+            known.ended_at = event.at  # it ends now, whenever its last attempt did
 
 
 def run_row(known: Known, state: RunState) -> RunRow:
     """The row of a run as it is now."""
-    status, attempt, outcome, worker, _, token, _, _ = state
-    revision, fire_at, _, tier, origin, _, _, _, zone, tzdata = known.pending
-    rank = _RANK_UNDECIDED if state.undecided else _RANK[status]
+    status, attempt, outcome, worker, _, token, _, asked_to_stop = state
+    pending = known.pending
+    rank = _RANK[status]
+    if status is RunStatus.RUNNING and outcome is not Outcome.NONE:
+        rank = _RANK_UNDECIDED
+    elif status is RunStatus.RUNNING and asked_to_stop:
+        rank = _RANK_ASKED_TO_STOP
     ended = known.ended
     return RunRow(
         known.job_id,
-        fire_at,
+        pending.fire_at,
         known.series,
-        revision,
-        tier,
-        origin,
+        pending.revision,
+        pending.tier,
+        pending.origin,
         status,
         outcome,
         attempt,
@@ -86,11 +124,14 @@ def run_row(known: Known, state: RunState) -> RunRow:
         "" if outcome is Outcome.SUCCEEDED else error_text(ended),
         None if ended is None else ended.result,
         known.reason,
-        zone,
-        tzdata,
+        pending.zone,
+        pending.tzdata,
         0,
         0,
         known.dispatched_at + attempt * _ATTEMPT_STEP + rank,
+        known.next_attempt_at,
+        pending.linked_run,
+        asked_to_stop,
     )
 
 
@@ -148,7 +189,7 @@ def attempt_row(known: Known, state: RunState, recorded_at: Instant) -> AttemptR
     )
 
 
-def failure_row(known: Known, event: RunEvent, recorded_at: Instant) -> FailureRow:
+def failure_row(known: Known, event: RunEvent, attempts: int, recorded_at: Instant) -> FailureRow:
     """A run's line in the failure list, under the same fingerprint as its dead letter."""
     ended = known.ended
     error_class, message = ("", "") if ended is None else (ended.error_class, ended.error_message)
@@ -161,7 +202,34 @@ def failure_row(known: Known, event: RunEvent, recorded_at: Instant) -> FailureR
         event.reason,
         fingerprint(error_class or event.reason, message),
         recorded_at,
+        error_class or event.reason,
+        message[:_ERROR_MAX],
+        attempts,
     )
+
+
+def redriven_row(event: RunEvent, pending: Pending, recorded_at: Instant) -> LetterRow | None:
+    """What a redrive's PENDING says of the letter of the run that was given up; None where it names none."""
+    try:
+        given_up = parse_run_id(pending.linked_run)
+    except RequestError:
+        return None
+    place = (given_up.job_id, given_up.fire_at, given_up.series, given_up.node)
+    return LetterRow(*place, LetterAction.REDRIVEN, event.run_id, "", recorded_at)
+
+
+def discarded_row(command: Command, recorded_at: Instant) -> LetterRow | None:
+    """What a DISCARD says of a letter; None for any other command, and for one that the dispatcher refuses."""
+    if command.kind is not CommandKind.DISCARD:
+        return None
+    try:
+        run = parse_run_id(command.run_id)
+    except RequestError:
+        return None
+    if run.job_id != command.job_id:
+        return None
+    place = (run.job_id, run.fire_at, run.series, run.node)
+    return LetterRow(*place, LetterAction.DISCARDED, "", command.actor, recorded_at)
 
 
 def audit_row(command: Command, recorded_at: Instant, partition: int, offset: int) -> AuditRow:
@@ -172,6 +240,7 @@ def audit_row(command: Command, recorded_at: Instant, partition: int, offset: in
         "handler": command.spec.label if command.spec is not None else "",
         "idempotency_key": command.idempotency_key,
         "note": command.note,
+        "run_id": command.run_id,
     }
     detail = orjson.dumps({name: value for name, value in told.items() if value}).decode()
     return AuditRow(command.job_id, recorded_at, partition, offset, command.actor, command.kind.value.lower(), detail)

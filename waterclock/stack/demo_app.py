@@ -26,14 +26,16 @@ def echo(context: Context) -> Any:
 
 @app.handler("demo.sleep")
 async def sleep(context: Context) -> str:
-    """Takes as many seconds as the payload says (1 where it says nothing), at most a minute."""
+    """Takes as many seconds as the payload says (1 where it says nothing), at most a minute; logs it."""
     seconds = context.json()
     seconds = min(_SLEEP_S_MAX, float(1.0 if seconds is None else seconds))
+    context.log.info("going to sleep", seconds=seconds)
     await asyncio.sleep(seconds)
     return f"slept {seconds:g} s"
 
 
 @app.handler("demo.fail")
 def fail(context: Context) -> None:
-    """Fails every attempt: its run ends FAILED, with a dead letter."""
+    """Fails every attempt, and says so: its run ends FAILED, with a dead letter."""
+    print(f"attempt {context.attempt} is about to fail")  # noqa: T201 - a handler may: its run keeps the line
     raise RuntimeError(f"this job fails on purpose (attempt {context.attempt})")

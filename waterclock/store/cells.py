@@ -43,7 +43,8 @@ class Select(NamedTuple):
     """A read of one partition, in the order of its clustering columns.
 
     A key for it: the partition key, then ``equal`` clustering values that must match, then ``below`` values (a tuple
-    slice over the first clustering columns) that bound it from above, excluded; then, if ``limited``, the row limit.
+    slice over the clustering columns that follow, all in one direction) that bound it from above, excluded, or
+    ``above`` values that bound it from below; then, if ``limited``, the row limit.
     Rows come as clustering and regular columns, and the WRITETIME where the table is stamped.
     ``relaxed``: any one replica may answer (lists for people).
     """
@@ -54,6 +55,7 @@ class Select(NamedTuple):
     limited: bool = False
     relaxed: bool = False
     in_flight: int = 32
+    above: int = 0
 
 
 class Cells(Protocol):

@@ -108,11 +108,14 @@ class MemoryTables:
         if partition is None:
             return []
         equal = key[width : width + query.equal]
-        below = key[width + query.equal : width + query.equal + query.below]
+        first, below_end, above_end = query.equal, query.equal + query.below, query.equal + query.above
+        below, above = key[width + first : width + below_end], key[width + first : width + above_end]
         chosen = [
             each
             for each in partition.rows
-            if each[: query.equal] == equal and (not below or each[: query.below] < below)
+            if each[:first] == equal
+            and (not below or each[first:below_end] < below)
+            and (not above or each[first:above_end] > above)
         ]
         for column in range(len(table.clustering) - 1, -1, -1):
             chosen.sort(key=lambda each: each[column], reverse=table.descending[column])

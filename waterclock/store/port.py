@@ -12,11 +12,13 @@ Two implementations, held together by one conformance suite: ``cassandra.py`` an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from waterclock.model.events import Outcome, RunStatus
-from waterclock.model.ids import Instant
+from waterclock.model.ids import Instant, RunId
 from waterclock.model.job import JobSpec, JobStatus, JobVersion, Tier
+from waterclock.model.run_log import LogStream
 
 
 class DueRow(NamedTuple):
@@ -87,6 +89,7 @@ class RunRow(NamedTuple):
 
     ``dispatched_at`` is the record time of PENDING (or SKIPPED); ``wts`` is ``dispatched_at + attempt * 64 + rank``
     with rank 0 PENDING, 8 RUNNING, 16 RETRYING, 32 final (cassandra.md 4). ``skipped_*``: for SKIPPED rows.
+    ``next_attempt_at``: while it is RETRYING. ``linked_run``: of a redrive, the run that was given up.
     """
 
     job_id: str
@@ -111,6 +114,9 @@ class RunRow(NamedTuple):
     skipped_count: int
     skipped_to: Instant
     wts: int
+    next_attempt_at: Instant = 0
+    linked_run: str = ""
+    cancel_requested: bool = False
 
 
 class AttemptRow(NamedTuple):
@@ -141,6 +147,32 @@ class FailureRow(NamedTuple):
     reason: str
     fingerprint: str
     wts: int
+    error_class: str = ""
+    error: str = ""
+    attempts: int = 0
+
+
+class LetterAction(StrEnum):
+    """What can be done about a dead letter; the order is on-disk format."""
+
+    REDRIVEN = "redriven"
+    DISCARDED = "discarded"
+
+
+class LetterRow(NamedTuple):
+    """What was done last about the dead letter of a run. ``at`` is also its write stamp.
+
+    ``linked_run``: the run that a redrive made; ``actor``: who discarded it (of a redrive the audit tells).
+    """
+
+    job_id: str
+    fire_at: Instant
+    series: int
+    node: str
+    action: LetterAction
+    linked_run: str
+    actor: str
+    at: Instant
 
 
 class AuditRow(NamedTuple):
@@ -153,6 +185,22 @@ class AuditRow(NamedTuple):
     actor: str
     action: str
     detail: str
+
+
+class LogRow(NamedTuple):
+    """One line that an attempt printed. ``fence``: the token of the claim that printed it; ``seq`` counts within it.
+
+    ``wts``: on writing, the stamp to write with, the same at every repeat; on reading, 0.
+    """
+
+    run_id: str
+    attempt: int
+    fence: int
+    seq: int
+    at: Instant
+    stream: LogStream
+    text: str
+    wts: int = 0
 
 
 class JobListing(NamedTuple):
@@ -209,6 +257,7 @@ class History(NamedTuple):
     attempts: Sequence[AttemptRow] = ()
     failures: Sequence[FailureRow] = ()
     audit: Sequence[AuditRow] = ()
+    letters: Sequence[LetterRow] = ()
 
 
 class Writing(Protocol):
@@ -255,6 +304,14 @@ class Histories(Protocol):
         ...
 
 
+class LineKeeping(Protocol):
+    """What the recorder writes of printed lines, apart from histories."""
+
+    def keep_lines(self, lines: Sequence[LogRow]) -> Writing:
+        """Begin to write these; writing one again is writing it once."""
+        ...
+
+
 class Reading(Protocol):
     """What people read: CLI, API."""
 
@@ -282,8 +339,25 @@ class Reading(Protocol):
 
     def attempts(self, job_id: str, fire_at: Instant, series: int) -> list[AttemptRow]: ...
 
-    def failures(self, tenant: str, limit: int) -> list[FailureRow]:
-        """The newest failures of the last 24 hours."""
+    def lines(self, run_id: str, attempt: int, limit: int, after: tuple[int, int] | None = None) -> list[LogRow]:
+        """What an attempt printed, by claim and in order; ``after``: the (fence, seq) of the last line seen."""
+        ...
+
+    def failures(
+        self, tenant: str, limit: int, since: Instant | None = None, after: tuple[Instant, RunId] | None = None
+    ) -> list[FailureRow]:
+        """Failures that ended after ``since`` (default: 24 hours ago, 31 days at most), newest first, then by run.
+
+        ``after``: the page goes on behind this failure, so that of many of one instant none is left out.
+        """
+        ...
+
+    def failure_rows(self, places: Sequence[tuple[Instant, RunId]]) -> list[FailureRow | None]:
+        """The failures at these places, by when they ended and their runs; None: there is none. Many at once."""
+        ...
+
+    def letter_rows(self, runs: Sequence[tuple[str, Instant, int]]) -> list[LetterRow | None]:
+        """For each (job id, fire time, series): what was done about its dead letter, None: nothing. Many at once."""
         ...
 
     def version(self, job_id: str, revision: int) -> JobVersion | None: ...
@@ -315,7 +389,7 @@ class Requests(Protocol):
     def operation(self, tenant: str, operation_id: str) -> Operation | None: ...
 
 
-class Store(TimeIndex, Histories, Reading, Access, Requests, Protocol):
+class Store(TimeIndex, Histories, LineKeeping, Reading, Access, Requests, Protocol):
     """All of it, and the connection."""
 
     def release(self) -> str:

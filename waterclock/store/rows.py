@@ -8,11 +8,25 @@ from __future__ import annotations
 
 from waterclock.model.document import spec_from_json, spec_to_json
 from waterclock.model.events import Outcome, RunStatus
-from waterclock.model.ids import US_PER_S, Instant, slot_of
+from waterclock.model.ids import US_PER_S, Instant, RunId, slot_of
 from waterclock.model.job import Cron, Every, JobSpec, JobStatus, JobVersion, Tier
+from waterclock.model.run_log import LogStream
 
 from .cells import Values
-from .port import ApiKey, AttemptRow, AuditRow, DueDelete, DueRow, FailureRow, JobListing, JobRow, RunRow
+from .port import (
+    ApiKey,
+    AttemptRow,
+    AuditRow,
+    DueDelete,
+    DueRow,
+    FailureRow,
+    JobListing,
+    JobRow,
+    LetterAction,
+    LetterRow,
+    LogRow,
+    RunRow,
+)
 from .tables import PSHARDS
 
 US_PER_HOUR = 3_600 * US_PER_S
@@ -22,13 +36,15 @@ KINDS = ("cron", "every", "once")
 KEY_SHELF = "keys"
 """The one partition of ``api_keys``."""
 
-ORIGINS = ("", "SCHEDULE", "TRIGGER", "UNKNOWN")
+ORIGINS = ("", "SCHEDULE", "TRIGGER", "UNKNOWN", "REDRIVE")
 
 _ORIGIN_NUMBER = {word: number for number, word in enumerate(ORIGINS)}
 _TIERS = tuple(Tier)
 _RUN_STATUSES = tuple(RunStatus)
 _OUTCOMES = tuple(Outcome)
 _JOB_STATUSES = tuple(JobStatus)
+_LETTER_ACTIONS = tuple(LetterAction)
+_LOG_STREAMS = tuple(LogStream)
 
 
 def tenant_of(job_id: str) -> str:
@@ -131,18 +147,10 @@ def run_values(run: RunRow) -> Values:
 
 def run_row(job_id: str, values: Values) -> RunRow:
     """A row of ``runs`` as read."""
-    fire_at, series, revision, tier, origin, status, outcome = values[:7]
-    return RunRow(
-        job_id,
-        fire_at,
-        series,
-        revision,
-        _TIERS[tier],
-        ORIGINS[origin],
-        _RUN_STATUSES[status],
-        _OUTCOMES[outcome],
-        *values[7:-1],
-    )
+    fire_at, series, revision, tier, origin, status, outcome, *rest = values
+    *told, next_attempt_at, linked_run, asked_to_stop, _tenant = rest  # rows of an earlier release have none of these
+    head = (job_id, fire_at, series, revision, _TIERS[tier], ORIGINS[origin], _RUN_STATUSES[status], _OUTCOMES[outcome])
+    return RunRow._make((*head, *told, next_attempt_at or 0, linked_run or "", bool(asked_to_stop)))
 
 
 def attempt_values(row: AttemptRow) -> Values:
@@ -158,24 +166,33 @@ def attempt_row(job_id: str, values: Values) -> AttemptRow:
 
 def failure_values(row: FailureRow) -> Values:
     """A row of ``failures``."""
-    return (
-        tenant_of(row.job_id),
-        row.ended_at // US_PER_HOUR,
-        pshard_of(row.job_id),
-        row.ended_at,
-        row.job_id,
-        row.fire_at,
-        row.series,
-        row.node,
-        row.reason,
-        row.fingerprint,
-    )
+    place = failure_key(row.ended_at, RunId(row.job_id, row.fire_at, row.series, row.node))
+    return (*place, row.reason, row.fingerprint, row.error_class, row.error, row.attempts)
+
+
+def failure_key(ended_at: Instant, run: RunId) -> Values:
+    """The whole key of a row of ``failures``."""
+    return (tenant_of(run.job_id), ended_at // US_PER_HOUR, pshard_of(run.job_id), ended_at, *run)
 
 
 def failure_row(values: Values) -> FailureRow:
     """A row of ``failures`` as read; its stamp is a WRITETIME."""
-    ended_at, job_id, fire_at, series, node, reason, fingerprint, wts = values
-    return FailureRow(job_id, fire_at, series, node, ended_at, reason, fingerprint, wts)
+    ended_at, job_id, fire_at, series, node, reason, fingerprint, error_class, error, attempts, wts = values
+    head = (job_id, fire_at, series, node, ended_at, reason, fingerprint, wts)
+    return FailureRow(*head, error_class or "", error or "", attempts or 0)
+
+
+def letter_values(row: LetterRow) -> Values:
+    """A row of ``letters``."""
+    action = _LETTER_ACTIONS.index(row.action) + 1
+    place = (row.job_id, day_of(row.fire_at), row.fire_at, row.series, row.node)
+    return (*place, action, row.linked_run, row.actor, row.at)
+
+
+def letter_row(job_id: str, values: Values) -> LetterRow:
+    """A row of ``letters`` as read."""
+    fire_at, series, node, action, linked_run, actor, at = values
+    return LetterRow(job_id, fire_at, series, node, _LETTER_ACTIONS[action - 1], linked_run, actor, at)
 
 
 def audit_values(row: AuditRow) -> Values:
@@ -196,3 +213,14 @@ def audit_values(row: AuditRow) -> Values:
 def key_values(key: ApiKey) -> Values:
     """A row of ``api_keys``."""
     return (KEY_SHELF, *key)
+
+
+def line_values(row: LogRow) -> Values:
+    """A row of ``run_logs``: the port's value without its stamp."""
+    return (*row[:5], _LOG_STREAMS.index(row.stream), row.text)
+
+
+def line_row(run_id: str, attempt: int, values: Values) -> LogRow:
+    """A row of ``run_logs`` as read."""
+    fence, seq, at, stream, text = values
+    return LogRow(run_id, attempt, fence, seq, at, _LOG_STREAMS[stream], text)

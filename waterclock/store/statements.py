@@ -63,8 +63,11 @@ def select_text(query: Select) -> str:
         wanted.append(f"WRITETIME({table.stamped})")
     where = [f"{column.name} = ?" for column in table.partition + table.clustering[: query.equal]]
     if query.below:
-        names = ", ".join(column.name for column in table.clustering[: query.below])
+        names = ", ".join(column.name for column in table.clustering[query.equal : query.equal + query.below])
         where.append(f"({names}) < ({', '.join('?' * query.below)})")
+    if query.above:
+        names = ", ".join(column.name for column in table.clustering[query.equal : query.equal + query.above])
+        where.append(f"({names}) > ({', '.join('?' * query.above)})")
     limit = " LIMIT ?" if query.limited else ""
     return f"SELECT {', '.join(wanted)} FROM {table.name} WHERE {' AND '.join(where)}{limit}"  # noqa: S608 (ours)
 
@@ -72,7 +75,7 @@ def select_text(query: Select) -> str:
 def key_packers(query: Select) -> tuple[Callable[[Value], Packed], ...]:
     """What packs each value of a key for ``query``."""
     table = query.table
-    columns = table.partition + table.clustering[: query.equal] + table.clustering[: query.below]
+    columns = table.partition + table.clustering[: query.equal + (query.below or query.above)]
     packers = tuple(_PACK[column.type] for column in columns)
     return (*packers, _pack_int) if query.limited else packers
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 HISTORY_TTL_S = 30 * 86_400
 AUDIT_TTL_S = 400 * 86_400
 REQUEST_TTL_S = 2 * 86_400
+LOG_TTL_S = 7 * 86_400
 
 PSHARDS = 16
 """Parts of a tenant's lists: ``slot % 16``, so that a big tenant is no single hot partition. On-disk format."""
@@ -108,7 +109,8 @@ RUNS = _table(
     "fire_at bigint desc, series bigint desc",
     "revision bigint, tier tinyint, trig tinyint, status tinyint, outcome tinyint, attempt int, dispatched_at bigint, "
     "started_at bigint, ended_at bigint, worker text, fence bigint, error text, result blob, reason text, zone text, "
-    "tzdata text, skipped_count int, skipped_to bigint, wts bigint, tenant text",
+    "tzdata text, skipped_count int, skipped_to bigint, wts bigint, next_attempt_at bigint, linked_run text, "
+    "cancel_requested tinyint, tenant text",
     ttl_s=HISTORY_TTL_S,
 )
 ATTEMPTS = _table(
@@ -123,9 +125,16 @@ FAILURES = _table(
     "failures",
     "tenant text, hour int, pshard smallint",
     "ended_at bigint desc, job_id text, fire_at bigint, series bigint, node text",
-    "reason text, fingerprint text",
+    "reason text, fingerprint text, error_class text, error text, attempts int",
     ttl_s=HISTORY_TTL_S,
     stamped="reason",
+)
+LETTERS = _table(
+    "letters",
+    "job_id text, day int",
+    "fire_at bigint desc, series bigint desc, node text",
+    "action tinyint, linked_run text, actor text, at bigint",
+    ttl_s=HISTORY_TTL_S,
 )
 AUDIT = _table(
     "audit",
@@ -155,6 +164,13 @@ API_OPERATIONS = _table(
     "job_id text, action text, at bigint",
     ttl_s=REQUEST_TTL_S,
 )
+RUN_LOGS = _table(
+    "run_logs",
+    "run_id text, attempt int",
+    "fence bigint, seq int",
+    "at bigint, stream tinyint, line text",
+    ttl_s=LOG_TTL_S,
+)
 
 TABLES = (
     JOBS,
@@ -168,5 +184,7 @@ TABLES = (
     API_KEYS,
     API_ANSWERS,
     API_OPERATIONS,
+    RUN_LOGS,
+    LETTERS,
 )
 """Every table of the domain (``schema_migrations`` belongs to the migrator alone)."""

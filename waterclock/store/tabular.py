@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from waterclock.clock import Clock
-from waterclock.model.ids import SLOT_COUNT, US_PER_MINUTE, US_PER_S, Instant
+from waterclock.model.ids import SLOT_COUNT, US_PER_MINUTE, US_PER_S, Instant, RunId
 from waterclock.model.job import JobStatus, JobVersion
 
 from . import rows
@@ -25,6 +25,8 @@ from .port import (
     JobListing,
     JobRow,
     KeptAnswer,
+    LetterRow,
+    LogRow,
     Operation,
     RunRow,
     Writing,
@@ -40,7 +42,9 @@ from .tables import (
     JOB_VERSIONS,
     JOBS,
     JOBS_BY_TENANT,
+    LETTERS,
     PSHARDS,
+    RUN_LOGS,
     RUNS,
 )
 
@@ -65,6 +69,8 @@ RUN_DAYS = 33
 
 FAILURE_HOURS = 24
 
+_LETTERS_KEPT_US = 31 * rows.US_PER_DAY
+
 _DUE_BUCKET = Select(DUE, in_flight=8)
 _VERSION = Select(JOB_VERSIONS, equal=1)
 _VERSIONS_BELOW = Select(JOB_VERSIONS, below=1, limited=True)
@@ -76,7 +82,12 @@ _RUN = Select(RUNS, equal=2)
 _RUNS_BEFORE = Select(RUNS, below=1, limited=True, relaxed=True)
 _RUNS_AFTER = Select(RUNS, below=2, limited=True, relaxed=True)
 _ATTEMPTS = Select(ATTEMPTS, equal=2)
-_FAILURES = Select(FAILURES, limited=True, relaxed=True)
+_FAILURES = Select(FAILURES, below=1, limited=True, relaxed=True)
+_FAILURES_OF_INSTANT = Select(FAILURES, equal=1, above=4, limited=True, relaxed=True)
+_FAILURE = Select(FAILURES, equal=5, relaxed=True)
+_LETTER = Select(LETTERS, equal=3, relaxed=True)
+_LINES_FIRST = Select(RUN_LOGS, limited=True, relaxed=True)
+_LINES_NEXT = Select(RUN_LOGS, above=2, limited=True, relaxed=True)
 _KEY = Select(API_KEYS, equal=1)
 _KEYS = Select(API_KEYS, limited=True)
 _ANSWER = Select(API_ANSWERS)
@@ -136,7 +147,11 @@ class TabularStore:
         mutations += [Put(ATTEMPTS, rows.attempt_values(row), row.wts) for row in history.attempts]
         mutations += [Put(FAILURES, rows.failure_values(row), row.wts) for row in history.failures]
         mutations += [Put(AUDIT, rows.audit_values(row), row.at) for row in history.audit]
+        mutations += [Put(LETTERS, rows.letter_values(row), row.at) for row in history.letters]
         return self._write("record", mutations)
+
+    def keep_lines(self, lines: Sequence[LogRow]) -> Writing:
+        return self._write("keep_lines", [Put(RUN_LOGS, rows.line_values(line), line.wts) for line in lines])
 
     # -- reading
 
@@ -179,19 +194,48 @@ class TabularStore:
         (found,) = self._cells.select("attempts", _ATTEMPTS, [(job_id, rows.day_of(fire_at), fire_at, series)])
         return [rows.attempt_row(job_id, values) for values in found]
 
-    def failures(self, tenant: str, limit: int) -> list[FailureRow]:
+    def lines(self, run_id: str, attempt: int, limit: int, after: tuple[int, int] | None = None) -> list[LogRow]:
+        query = _LINES_NEXT if after else _LINES_FIRST
+        (found,) = self._cells.select("lines", query, [(run_id, attempt, *(after or ()), limit)])
+        return [rows.line_row(run_id, attempt, values) for values in found]
+
+    def failures(
+        self, tenant: str, limit: int, since: Instant | None = None, after: tuple[Instant, RunId] | None = None
+    ) -> list[FailureRow]:
         now = self._clock.now()
-        hour = now // rows.US_PER_HOUR
+        since = now - FAILURE_HOURS * rows.US_PER_HOUR if since is None else max(since, now - _LETTERS_KEPT_US)
+        edge = now + rows.US_PER_HOUR
         found: list[FailureRow] = []
-        for hours in _waves(range(hour + 1, hour - FAILURE_HOURS - 1, -1)):
-            keys = [(tenant, each, pshard, limit) for each in hours for pshard in range(PSHARDS)]
-            for part in self._cells.select("failures", _FAILURES, keys):
-                found += [rows.failure_row(values) for values in part]
+        if after is not None and since < after[0] < edge:  # beyond them a client's cursor would name any hour
+            edge, found = after[0], self._failures_of_instant(tenant, after, limit)
+        elif after is not None:
+            return []
+        for hours in _waves(range(edge // rows.US_PER_HOUR, since // rows.US_PER_HOUR - 1, -1)):
             if len(found) >= limit:
                 break
-        recent = [row for row in found if row.ended_at > now - FAILURE_HOURS * rows.US_PER_HOUR]
+            keys = [(tenant, each, pshard, edge, limit) for each in hours for pshard in range(PSHARDS)]
+            for part in self._cells.select("failures", _FAILURES, keys):
+                found += [rows.failure_row(values) for values in part]
+        recent = [row for row in found if row.ended_at > since]
         recent.sort(key=lambda row: (-row.ended_at, row.job_id, row.fire_at, row.series, row.node))
         return recent[:limit]
+
+    def _failures_of_instant(self, tenant: str, after: tuple[Instant, RunId], limit: int) -> list[FailureRow]:
+        """Those of one instant stand in the order of their runs."""
+        ended_at, run = after
+        hour = ended_at // rows.US_PER_HOUR
+        keys = [(tenant, hour, pshard, ended_at, *run, limit) for pshard in range(PSHARDS)]
+        parts = self._cells.select("failures", _FAILURES_OF_INSTANT, keys)
+        return [rows.failure_row(values) for part in parts for values in part]
+
+    def failure_rows(self, places: Sequence[tuple[Instant, RunId]]) -> list[FailureRow | None]:
+        found = self._cells.select("failure_rows", _FAILURE, [rows.failure_key(*place) for place in places])
+        return [rows.failure_row(part[0]) if part else None for part in found]
+
+    def letter_rows(self, runs: Sequence[tuple[str, Instant, int]]) -> list[LetterRow | None]:
+        keys = [(job_id, rows.day_of(fire_at), fire_at, series, "") for job_id, fire_at, series in runs]
+        found = self._cells.select("letter_rows", _LETTER, keys)
+        return [rows.letter_row(key[0], part[0]) if part else None for key, part in zip(keys, found, strict=True)]
 
     def version(self, job_id: str, revision: int) -> JobVersion | None:
         (found,) = self._cells.select("version", _VERSION, [(job_id, revision)])

@@ -105,6 +105,8 @@ _shard_state = _Plain("shard_state", records.SHARD_STATE)
 _job_state = _Plain("job_state", records.JOB_STATE)
 _job_event = _FromStrangers("job_event", records.JOB_EVENT)
 _key_state = _Plain("key_state", records.KEY_STATE)
+_open_run = _Plain("open_run", records.OPEN_RUN)
+_run_log = _Plain("run_log", records.RUN_LOG)
 
 
 def encode_event(event: RunEvent) -> bytes:
@@ -147,6 +149,8 @@ encode_shard_state, decode_shard_state = _shard_state.encode, _shard_state.decod
 encode_job_state, decode_job_state = _job_state.encode, _job_state.decode
 encode_job_event, decode_job_event = _job_event.encode, _job_event.decode
 encode_key_state, decode_key_state = _key_state.encode, _key_state.decode
+encode_open_run, decode_open_run = _open_run.encode, _open_run.decode
+encode_run_log, decode_run_log = _run_log.encode, _run_log.decode
 
 _DECODERS: dict[str, Callable[[bytes], Any]] = {
     "run_event": decode_event,
@@ -160,7 +164,9 @@ _DECODERS: dict[str, Callable[[bytes], Any]] = {
     "shard_state": decode_shard_state,
     "job_state": decode_job_state,
     "key_state": decode_key_state,
+    "open_run": decode_open_run,
     "job_event": decode_job_event,
+    "run_log": decode_run_log,
 }
 
 

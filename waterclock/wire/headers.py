@@ -2,7 +2,8 @@
 
 Avro is for programs; these are for people: ``kcat -f '%k | %h\\n'`` tells the story of a run. UTF-8 text, under 1 KiB
 in all, what a person wants first comes first. They repeat what the record says and decide nothing: no reader of ours
-trusts a header. Pairs that come again are made once and kept.
+trusts a header, but for the two that say how long a record waits on a delay topic (``retry_router/hops.py``). Pairs
+that come again are made once and kept.
 """
 
 from __future__ import annotations
@@ -93,9 +94,18 @@ def origin(record: SourceRecord) -> Pair:
     return "waterclock-origin", f"{record.topic}/{record.partition}/{record.offset}".encode()
 
 
+def cause(error_class: str, fingerprint: str) -> Pair:
+    """What dead letters are grouped by: ``<error class>/<fingerprint>``, bounded."""
+    return "waterclock-cause", f"{_line(error_class)}/{fingerprint}".encode()
+
+
 def error(text: str) -> Pair:
     """What went wrong, on one line and bounded."""
-    return "waterclock-error", " ".join(text.split()).encode()[:TEXT_MAX].decode(errors="ignore").encode()
+    return "waterclock-error", _line(text).encode()
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split()).encode()[:TEXT_MAX].decode(errors="ignore")
 
 
 @lru_cache(maxsize=4_096)

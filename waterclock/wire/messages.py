@@ -17,6 +17,7 @@ from waterclock.model.events import (
     JobState,
     KeyState,
     Lease,
+    OpenRunState,
     Reject,
     Revised,
     RunEvent,
@@ -26,6 +27,7 @@ from waterclock.model.events import (
 )
 from waterclock.model.ids import event_id, format_instant
 from waterclock.model.job import Command
+from waterclock.model.run_log import RunLog
 
 from . import codec, headers
 from .names import Names
@@ -130,6 +132,23 @@ def heartbeat_message(names: Names, heartbeat: Heartbeat) -> Outgoing:
     return Outgoing(names.heartbeats, heartbeat.worker.encode(), codec.encode_heartbeat(heartbeat), story)
 
 
+def run_log_message(names: Names, log: RunLog) -> Outgoing:
+    """Lines of an attempt (at least one), for run-logs, keyed by run id: a job's runs are read apart."""
+    run_id, first = log.run_id.encode(), log.lines[0]
+    batch = f"{log.token}/{first.seq}-{first.at}"
+    story = (
+        ("ce_type", b"io.waterclock.run.log"),
+        ("ce_subject", run_id),
+        headers.attempt(log.attempt),
+        headers.time(first.at),
+        ("ce_id", f"{event_id(log.run_id, log.attempt, 'log')}/{batch}".encode()),
+        headers.source(names.prefix, "workers", log.worker),
+        headers.tenant(log.job_id),
+        *headers.TAIL,
+    )
+    return Outgoing(names.run_logs, run_id, codec.encode_run_log(log), story)
+
+
 def control_message(names: Names, control: Control) -> Outgoing:
     """A cancel or an expiry, for control, keyed by job id."""
     word = control.kind.value.lower().replace("_", "-")
@@ -178,7 +197,9 @@ def dead_letter_message(names: Names, letter: DeadLetter) -> Outgoing:
         headers.error(f"{letter.reason}: {letter.error_class}: {letter.error_message}"),
         headers.time(letter.at),
         ("ce_id", event_id(letter.run_id, letter.attempts, "dead").encode()),
+        headers.cause(letter.error_class or letter.reason, letter.fingerprint),
         ("waterclock-first-failure", headers.time(letter.first_failure_at)[1]),
+        ("waterclock-last-failure", headers.time(letter.last_failure_at)[1]),
         headers.source(names.prefix, "retry-router"),
         headers.tenant(letter.job_id),
         *headers.TAIL,
@@ -217,6 +238,12 @@ def key_state_message(names: Names, role: str, partition: int, state: KeyState) 
     """An intention that was served, in the job's partition."""
     key = key_of_state(state.job_id, state.key, state.command_id).encode()
     return Outgoing(names.state(role), key, codec.encode_key_state(state), headers.TAIL, partition=partition)
+
+
+def open_run_message(names: Names, role: str, partition: int, run: OpenRunState) -> Outgoing:
+    """A run that has been open for long, in its own partition."""
+    value = codec.encode_open_run(run)
+    return Outgoing(names.state(role), run.run_id.encode(), value, headers.TAIL, partition=partition)
 
 
 def state_tombstone(names: Names, role: str, partition: int, key: str) -> Outgoing:

@@ -19,7 +19,10 @@ _PREFIX_MAX = 64
 _DAY_MS = 86_400_000
 _MESSAGE_MAX = 1_048_576
 
-ROLES_WITH_STATE = ("dispatcher",)
+RUNGS: dict[str, int] = {"1s": 1, "5s": 5, "30s": 30, "2m": 120, "10m": 600, "1h": 3_600}
+"""The retry ladder: by the word in its topic's name, how long a record stands on the rung, in seconds."""
+
+ROLES_WITH_STATE = ("dispatcher", "retry-router")
 """Roles that keep a state topic today."""
 
 
@@ -42,10 +45,15 @@ class Names:
         self.heartbeats = f"{prefix}.heartbeats"
         self.dlq = f"{prefix}.dlq"
         self.rejects = f"{prefix}.rejects"
+        self.run_logs = f"{prefix}.run-logs"
 
     def runs(self, tier: Tier, pool: str = "default") -> str:
         """The topic of a tier's work: ``<prefix>.runs.high``, with ``.<pool>`` for a named pool."""
         return f"{self.prefix}.runs.{_lane(tier, pool)}"
+
+    def delay(self, rung: str) -> str:
+        """The topic of a rung, such as ``<prefix>.delay.30s``."""
+        return f"{self.prefix}.delay.{rung}"
 
     def state(self, role: str) -> str:
         """The compacted topic of a role's open state."""
@@ -59,6 +67,10 @@ class Names:
         """The consumer group of one tier's workers. One group per run topic, never two."""
         return f"{self.prefix}.workers.{_lane(tier, pool)}"
 
+    def worker_group_of(self, topic: str) -> str:
+        """The group of the workers that read this run topic."""
+        return f"{self.prefix}.workers.{topic.removeprefix(f'{self.prefix}.runs.')}"
+
     def transactional_id(self, role: str, instance: str) -> str:
         """Stable for a process slot, so that a restart fences its predecessor."""
         return f"{self.prefix}.{_word(role)}.{instance}"
@@ -71,7 +83,7 @@ class Names:
 def topic_specs(
     names: Names, partitions: int, pools: Sequence[str] = ("default",), ingress: Iterable[str] = ()
 ) -> list[TopicSpec]:
-    """The topics that the roles of this release use. The ladder comes with its reader.
+    """The topics that the roles of this release use.
 
     ``ingress``: topics that the intake reads beside job-events, made as that one is.
 
@@ -96,6 +108,9 @@ def topic_specs(
         names.heartbeats: _kept(1),
         names.dlq: _kept(30),
         names.rejects: _kept(30),
+        # A delayed record that retention took would be a lost retry: kept far longer than anything stands there.
+        **{names.delay(rung): _kept(7) for rung in RUNGS},
+        names.run_logs: _kept(7),
         **{names.state(role): _COMPACTED for role in ROLES_WITH_STATE},
     }
     size = {"max.message.bytes": str(_MESSAGE_MAX)}

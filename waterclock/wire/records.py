@@ -22,9 +22,11 @@ from waterclock.model.events import (
     KeyState,
     Lease,
     LeaseKind,
+    OpenRunState,
     Origin,
     Pending,
     Reject,
+    Retrying,
     Revised,
     RunEvent,
     ShardState,
@@ -34,8 +36,10 @@ from waterclock.model.events import (
     WorkRecord,
 )
 from waterclock.model.executor import executor_from_json, executor_to_json
+from waterclock.model.failure_policy import policy_from_json, policy_to_json
 from waterclock.model.job import Command, CommandKind, Cron, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
 from waterclock.model.job_event import JobEvent
+from waterclock.model.run_log import LogLine, LogStream, RunLog
 
 Dict: TypeAlias = dict[str, Any]
 _Value = TypeVar("_Value")
@@ -55,6 +59,7 @@ _DETAILS = {
     "ended": Ended,
     "revised": Revised,
     "answered": Answered,
+    "retrying": Retrying,
 }
 
 
@@ -114,7 +119,8 @@ def _command_from_record(record: Dict) -> Command:
 def _spec_to_record(spec: JobSpec) -> Dict:
     record: Dict = {"handler": spec.handler, "tier": spec.tier.name, "pool": spec.pool, "payload": spec.payload}
     executor = executor_to_json(spec.executor) if spec.executor else ""
-    record |= {"executor": executor, "at_most_once": spec.at_most_once}
+    policy = policy_to_json(spec.policy)
+    record |= {"executor": executor, "at_most_once": spec.at_most_once, "policy": policy}
     return record | {"cron": None, "every": None, "once": None} | _schedule_to_record(spec.schedule)
 
 
@@ -131,7 +137,7 @@ def _spec_from_record(record: Dict) -> JobSpec:
     schedule = _schedule_from_record(record["cron"], record["every"], record["once"])
     executor = executor_from_json(record["executor"]) if record["executor"] else None
     parts = (record["handler"], schedule, Tier[record["tier"]], record["pool"], record["payload"])
-    return JobSpec(*parts, executor, record["at_most_once"])
+    return JobSpec(*parts, executor, record["at_most_once"], policy_from_json(record["policy"]))
 
 
 def _schedule_from_record(cron: Dict | None, every: Dict | None, once: Dict | None) -> Schedule:
@@ -187,6 +193,24 @@ def _source_from_record(record: Dict) -> SourceRecord:
     return SourceRecord(**record | {"headers": headers})
 
 
+def _run_log_to_record(log: RunLog) -> Dict:
+    return log._asdict() | {"lines": [line._asdict() for line in log.lines]}
+
+
+def _run_log_from_record(record: Dict) -> RunLog:
+    lines = tuple(LogLine(**line | {"stream": LogStream(line["stream"])}) for line in record["lines"])
+    return RunLog(**record | {"lines": lines})
+
+
+def _open_run_to_record(run: OpenRunState) -> Dict:
+    return run._asdict() | {"work": None if run.work is None else run.work._asdict()}
+
+
+def _open_run_from_record(record: Dict) -> OpenRunState:
+    work = None if record["work"] is None else Started(**record["work"])
+    return OpenRunState(**record | {"work": work})
+
+
 EVENT = Shape(_event_to_record, _event_from_record)
 WORK = Shape(_work_to_record, _work_from_record)
 COMMAND = Shape(_command_to_record, _command_from_record)
@@ -198,4 +222,6 @@ REJECT = Shape(_reject_to_record, _reject_from_record)
 SHARD_STATE = Shape(ShardState._asdict, lambda record: ShardState(**record))
 JOB_STATE = Shape(JobState._asdict, lambda record: JobState(**record))
 JOB_EVENT = Shape(JobEvent._asdict, _job_event_from_record)
+OPEN_RUN = Shape(_open_run_to_record, _open_run_from_record)
 KEY_STATE = Shape(KeyState._asdict, lambda record: KeyState(**record))
+RUN_LOG = Shape(_run_log_to_record, _run_log_from_record)

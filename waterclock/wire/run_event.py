@@ -16,6 +16,7 @@ from waterclock.model.events import (
     EventKind,
     Origin,
     Pending,
+    Retrying,
     Revised,
     RunEvent,
     Skipped,
@@ -142,6 +143,9 @@ def _put_pending_constants(pending: Pending) -> bytes:
             put_text(pending.handler),
             put_text(pending.zone),
             put_text(pending.tzdata),
+            put_text(pending.linked_run),
+            put_long(pending.queue_timeout_us),
+            put_long(pending.run_timeout_us),
         )
     )
 
@@ -157,7 +161,11 @@ def _get_pending(data: bytes, place: int) -> tuple[Pending, int]:
     handler, place = get_text(data, place)
     zone, place = get_text(data, place)
     tzdata, place = get_text(data, place)
-    return Pending(revision, fire_at, due_at, tier, origin, entry, pool, handler, zone, tzdata), place
+    linked_run, place = get_text(data, place)
+    queue_timeout_us, place = get_long(data, place)
+    run_timeout_us, place = get_long(data, place)
+    names = (pool, handler, zone, tzdata, linked_run)
+    return Pending(revision, fire_at, due_at, tier, origin, entry, *names, queue_timeout_us, run_timeout_us), place
 
 
 def _put_skipped(skipped: Skipped) -> bytes:
@@ -190,10 +198,10 @@ def _get_started(data: bytes, place: int) -> tuple[Started, int]:
 
 
 def _put_ended(ended: Ended) -> bytes:
-    started_at, error_class, error_message, error_trace, result, emitted = ended
+    started_at, error_class, error_message, error_trace, result, emitted, retry_after_us = ended
     texts = put_text(error_class) + put_text(error_message) + put_text(error_trace)
     kept = b"\0" if result is None else b"\x02" + put_bytes(result)
-    return put_instant(started_at) + texts + kept + put_long(emitted)
+    return put_instant(started_at) + texts + kept + put_long(emitted) + put_long(retry_after_us)
 
 
 def _get_ended(data: bytes, place: int) -> tuple[Ended, int]:
@@ -203,7 +211,8 @@ def _get_ended(data: bytes, place: int) -> tuple[Ended, int]:
     error_trace, place = get_text(data, place)
     result, place = _get_optional(data, place, get_bytes)
     emitted, place = get_long(data, place)
-    return Ended(started_at, error_class, error_message, error_trace, result, emitted), place
+    retry_after_us, place = get_long(data, place)
+    return Ended(started_at, error_class, error_message, error_trace, result, emitted, retry_after_us), place
 
 
 def _put_revised(revised: Revised) -> bytes:
@@ -257,6 +266,16 @@ def _get_answered(data: bytes, place: int) -> tuple[Answered, int]:
     return answered, place
 
 
+def _put_retrying(retrying: Retrying) -> bytes:
+    return put_instant(retrying.due_at) + put_long(retrying.delay_us)
+
+
+def _get_retrying(data: bytes, place: int) -> tuple[Retrying, int]:
+    due_at, place = get_instant(data, place)
+    delay_us, place = get_long(data, place)
+    return Retrying(due_at, delay_us), place
+
+
 def _get_optional(
     data: bytes, place: int, read: Callable[[bytes, int], tuple[_Value, int]]
 ) -> tuple[_Value | None, int]:
@@ -275,6 +294,7 @@ _DETAILS: tuple[Callable[[bytes, int], tuple[Detail, int]], ...] = (
     _get_ended,
     _get_revised,
     _get_answered,
+    _get_retrying,
 )
 _NO_DETAIL = bytes(len(_DETAILS))
 _READERS = [(_NO_DETAIL[place:], read) for place, read in enumerate(_DETAILS, 1)]
@@ -286,6 +306,7 @@ _PUTTERS: dict[type[Detail], Callable[[Any], bytes]] = {
     Ended: _put_ended,
     Revised: _put_revised,
     Answered: _put_answered,
+    Retrying: _put_retrying,
 }
 _PUT = {
     detail: (_NO_DETAIL[:place] + b"\x02", put, _NO_DETAIL[place + 1 :])

@@ -29,8 +29,10 @@ KINDS = (
     "job_state",
     "key_state",
     "lease",
+    "open_run",
     "reject",
     "run_event",
+    "run_log",
     "shard_state",
     "work_record",
 )

@@ -15,18 +15,25 @@ from .run_event import TIER_AT, TIER_BYTE
 
 FRAME = schemata.current("work_record").frame
 
-_A_HANDLERS = put_text("") + b"\0"
-"""The end of most records: no executor, and not at most once."""
+_A_HANDLERS = put_text("") + b"\0" + put_text("")
+"""The end of most records: no executor, not at most once, the default policy."""
+
+_AS_MADE = put_long(-1) + put_text("") + put_long(0)
+"""What stands behind the attempt of most records: nothing to verify, never redriven."""
 
 
 def put_work(work: WorkRecord) -> bytes:
     """The framed record."""
-    return put_work_head(put_text(work.run_id), work.fire_at, work.due_at, work.attempt) + work_tail(work)
+    head = put_work_head(put_text(work.run_id), work.fire_at, work.due_at, work.attempt)
+    if work.verify_from != -1 or work.verify_state or work.redrives:
+        doubts = put_long(work.verify_from) + put_text(work.verify_state) + put_long(work.redrives)
+        head = head[: -len(_AS_MADE)] + doubts
+    return head + work_tail(work)
 
 
 def put_work_head(run_id: bytes, fire_at: int, due_at: int, attempt: int) -> bytes:
     """The framed record up to its constant tail; ``run_id`` is encoded already, with its length."""
-    return b"".join((FRAME, run_id, put_instant(fire_at), put_instant(due_at), put_long(attempt)))
+    return b"".join((FRAME, run_id, put_instant(fire_at), put_instant(due_at), put_long(attempt), _AS_MADE))
 
 
 def work_tail(work: WorkRecord) -> bytes:
@@ -41,6 +48,7 @@ def work_tail(work: WorkRecord) -> bytes:
             put_bytes(work.payload),
             put_text(work.executor),
             b"\x01" if work.at_most_once else b"\0",
+            put_text(work.policy),
         )
     )
 
@@ -51,18 +59,26 @@ def get_work(data: bytes) -> WorkRecord:
     fire_at, place = get_instant(data, place)
     due_at, place = get_instant(data, place)
     attempt, place = get_long(data, place)
+    doubts = (-1, "", 0)
+    if data[place : place + len(_AS_MADE)] == _AS_MADE:
+        place += len(_AS_MADE)
+    else:
+        verify_from, place = get_long(data, place)
+        verify_state, place = get_text(data, place)
+        redrives, place = get_long(data, place)
+        doubts = (verify_from, verify_state, redrives)
     job_id, place = get_text(data, place)
     revision, place = get_long(data, place)
     tier = TIER_AT[data[place]]
     pool, place = get_text(data, place + 1)
     handler, place = get_text(data, place)
     payload, place = get_bytes(data, place)
+    head = (run_id, fire_at, due_at, attempt, job_id, revision, tier, pool, handler, payload)
     if data[place:] == _A_HANDLERS:
-        return WorkRecord(run_id, fire_at, due_at, attempt, job_id, revision, tier, pool, handler, payload)
+        return WorkRecord(*head, "", False, "", *doubts)
     executor, place = get_text(data, place)
     once = data[place]
-    if once > 1 or place + 1 != len(data):
+    policy, place = get_text(data, place + 1)
+    if once > 1 or place != len(data):
         raise ValueError("an odd boolean, or the record ends elsewhere than its bytes")
-    return WorkRecord(
-        run_id, fire_at, due_at, attempt, job_id, revision, tier, pool, handler, payload, executor, once == 1
-    )
+    return WorkRecord(*head, executor, once == 1, policy, *doubts)

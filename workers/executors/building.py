@@ -18,6 +18,7 @@ from waterclock.wire.names import Names
 
 from .basket import Basket
 from .by_kind import ExecutorsByKind
+from .capture import Capture
 from .emitting import Outlet
 from .grpc_call import GrpcCalls
 from .http_call import HttpCalls
@@ -27,12 +28,18 @@ from .shell_command import ShellCommands
 
 
 def executors_of(
-    app: App, settings: Settings, clock: Clock, topic_exists: Callable[[str], bool], resolver: Resolver | None = None
+    app: App,
+    settings: Settings,
+    clock: Clock,
+    topic_exists: Callable[[str], bool],
+    resolver: Resolver | None = None,
+    *,
+    capture: Capture | None = None,
 ) -> ExecutorsByKind:
     """Handlers of ``app``, and calls as far as the settings allow them. Raises RequestError for a bad setting.
 
     ``topic_exists`` says where records may go (it may raise BackendDown); ``resolver``: the system's, unless a test
-    brings its own.
+    brings its own. ``capture`` keeps what programs print.
     """
     egress, shell = settings.egress, settings.shell
     guard = Guard(AllowList(egress.allow), clock, resolver=resolver)
@@ -57,6 +64,7 @@ def executors_of(
             allow=shell.allow,
             working_dir=shell.working_dir,
             search_path=shell.search_path,
+            capture=capture,
         ),
         kafka=KafkaRecords(outlet, settings.kafka_records.allow),
     )

@@ -64,6 +64,17 @@ class ExecutorsByKind:
         self._python.allow_until(monotonic_s)
         self._calls.allow_until(monotonic_s)
 
+    def ask(self, attempts: Sequence[Attempt]) -> None:
+        self._python.ask(attempts)
+        self._calls.call(self._shell.ask, [attempt for attempt in attempts if attempt.work.executor])
+
+    def force(self, attempts: Sequence[Attempt]) -> None:
+        self._calls.force([attempt for attempt in attempts if attempt.work.executor])
+        self._python.force([attempt for attempt in attempts if not attempt.work.executor])
+
+    def withdraw(self) -> list[Attempt]:
+        return self._python.withdraw()
+
     def forget(self) -> None:
         self._calls.forget()
         self._python.forget()

@@ -15,13 +15,16 @@ import orjson
 
 from waterclock.log.port import Outgoing
 from waterclock.model.errors import AttemptError
-from waterclock.model.events import Outcome
+from waterclock.model.events import DRAINED, Outcome
+from waterclock.model.ids import US_PER_S
 
 from .port import Attempt, EndedAttempt
 
 RESULT_MAX_BYTES = 8 * 1024
 MESSAGE_MAX_BYTES = 2 * 1024
 TRACE_MAX_BYTES = 4 * 1024
+RETRY_AFTER_MAX_US = 86_400 * US_PER_S
+TIMED_OUT = "timed-out"
 _CLASS_MAX_BYTES = 256
 _FRAMES_MAX = 12
 _NAMES_MAX = 20
@@ -50,23 +53,30 @@ def failed(attempt: Attempt, error: BaseException) -> EndedAttempt:
     trace = ""
     if isinstance(error, AttemptError):
         error_class, trace = error.error_class, error.trace
+    if error_class == DRAINED:
+        error_class = "handler.drained"  # ours: only what this worker hands back costs no attempt
     return EndedAttempt(
         attempt,
         Outcome.FAILED,
         error_class=cut(error_class, _CLASS_MAX_BYTES),
         error_message=cut(_message(error), MESSAGE_MAX_BYTES),
         error_trace=cut_front(trace or _trace(error), TRACE_MAX_BYTES),
+        retry_after_us=_retry_after_us(error),
     )
 
 
 def fell_short(attempt: Attempt, error: AttemptError) -> EndedAttempt:
-    """A call of ours did not do it: as ``failed``, without frames of ours, which would tell nobody anything."""
+    """A call of ours did not do it: as ``failed``, without frames of ours, which would tell nobody anything.
+
+    The class ``timed-out`` is that of an executor's own time-out: the attempt has timed out.
+    """
     return EndedAttempt(
         attempt,
-        Outcome.FAILED,
+        Outcome.TIMED_OUT if error.error_class == TIMED_OUT else Outcome.FAILED,
         error_class=cut(error.error_class, _CLASS_MAX_BYTES),
         error_message=cut(_message(error), MESSAGE_MAX_BYTES),
         error_trace=cut_front(error.trace, TRACE_MAX_BYTES),
+        retry_after_us=_retry_after_us(error),
     )
 
 
@@ -90,6 +100,12 @@ def cut(text: str, limit: int) -> str:
 def cut_front(text: str, limit: int) -> str:
     """At most ``limit`` bytes of valid UTF-8: the end."""
     return text.encode("utf-8", "replace")[-limit:].decode("utf-8", "ignore")
+
+
+def _retry_after_us(error: BaseException) -> int:
+    asked_us: object = getattr(error, "retry_after_us", 0) if isinstance(error, AttemptError) else 0
+    # User code may have set anything.
+    return max(0, min(asked_us, RETRY_AFTER_MAX_US)) if isinstance(asked_us, int) else 0
 
 
 def _message(error: BaseException) -> str:

@@ -4,9 +4,9 @@ What must hold: a receiver can make the effect happen once. It gets the run id a
 (the same in every attempt) and the fencing token as ``Waterclock-Fence`` (which only grows); nothing that a job says
 can replace one of these headers or smuggle in another. 2xx is success; a redirect is a failure and is not followed.
 
-How it fails, as a failed attempt with a class: ``http-<status>``; ``throttled`` (429, 502, 503, 504), whose message
-carries ``retry_after_s=`` where the receiver asked for time; ``gone`` (410), which no retry will cure; and what
-``waterclock/egress`` raises.
+How it fails, as a failed attempt with a class: ``http-<status>``; ``throttled`` (429, 502, 503, 504), whose outcome
+says for how long where the receiver asked for time (``Retry-After``); ``gone`` (410), which no retry will cure;
+``timed-out``; and what ``waterclock/egress`` raises.
 """
 
 from __future__ import annotations
@@ -87,25 +87,29 @@ class HttpCalls:
         if 300 <= answer.status < 400:
             message += ": redirects are not followed; give the job the final URL"
         error_class = f"http-{answer.status}"
+        wait_s = 0
         if answer.status in _THROTTLED:
             error_class = "throttled"
             wait_s = self._retry_after_s(answer.retry_after)
-            message += f" (retry_after_s={wait_s})" if wait_s is not None else ""
+            message += f", and wants to be left alone for {wait_s} s" if wait_s else ""
         elif answer.status == _GONE:
             error_class = "gone"
         return AttemptError(
-            message, error_class=error_class, trace=answer.body[:_TRACE_BYTES].decode("utf-8", "replace")
+            message,
+            error_class=error_class,
+            trace=answer.body[:_TRACE_BYTES].decode("utf-8", "replace"),
+            retry_after_us=wait_s * US_PER_S,
         )
 
-    def _retry_after_s(self, text: str) -> int | None:
-        """Whole seconds from now, at most a day; None where the header is missing or unreadable."""
+    def _retry_after_s(self, text: str) -> int:
+        """Whole seconds from now, at most a day; 0 where the header is missing or unreadable."""
         text = text.strip()[:64]
         if text.isascii() and text.isdecimal():
             return min(int(text), RETRY_AFTER_MAX_S)
         try:
             wait_s = parsedate_to_datetime(text).timestamp() - self._clock.now() / US_PER_S
         except (TypeError, ValueError, OverflowError):
-            return None
+            return 0
         return max(0, min(round(wait_s), RETRY_AFTER_MAX_S))
 
 

@@ -2,7 +2,8 @@
 
 What must hold: attempts are handed over many at a time, so that one costs no thread switch of its own; each ends once,
 whatever its coroutine does, unless it was forgotten. Past ``allow_until`` the loop cancels its tasks by itself, so that
-a round thread which hangs in a broker call does not keep effects alive that the lease no longer covers.
+a round thread which hangs in a broker call does not keep effects alive that the lease no longer covers. From then on
+``allow_until`` refuses until they are forgotten: a worker that lived on would hold attempts that no task will ever end.
 
 How it fails: a coroutine that blocks holds up the others on the same loop (asyncio names it in debug mode).
 """
@@ -10,12 +11,14 @@ How it fails: a coroutine that blocks holds up the others on the same loop (asyn
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 
 import uvloop
 
 from waterclock.clock import Clock
+from waterclock.model.errors import LeaseLost
 
 from . import ending
 from .basket import Basket
@@ -48,6 +51,9 @@ class LoopThread:
         self._clock = clock
         self._closing = closing
         self._allowed_until_s = float("inf")
+        self._has_lapsed = False
+        self._lease = threading.Lock()
+        """Around these two: either the lease is prolonged first, or the tasks are cancelled."""
         self._tasks: dict[Attempt, asyncio.Task[None]] = {}
         self._loop = uvloop.new_event_loop()
         self._thread: threading.Thread | None = None
@@ -62,11 +68,25 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._start_tasks, attempts)
 
     def allow_until(self, monotonic_s: float) -> None:
-        """Past this monotonic instant every task is cancelled."""
-        self._allowed_until_s = monotonic_s
+        """Past this monotonic instant every task is cancelled. Raises LeaseLost where they were already."""
+        with self._lease:
+            if self._has_lapsed:
+                raise LeaseLost("three quarters of the lease were over, and the attempts were cancelled")
+            self._allowed_until_s = monotonic_s
+
+    def call(self, function: Callable[[Sequence[Attempt]], None], attempts: Sequence[Attempt]) -> None:
+        """Call ``function`` with these on the loop, after all that was submitted before; not once it has stopped."""
+        if self._thread is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function, attempts)
+
+    def force(self, attempts: Sequence[Attempt]) -> None:
+        """Cancel these; they come back as ended."""
+        self.call(self._cancel_some, attempts)
 
     def forget(self) -> None:
-        """Cancel every task; none of them comes back as ended."""
+        """Cancel every task; none of them comes back as ended. The next ones stand under a lease of their own."""
+        with self._lease:
+            self._allowed_until_s, self._has_lapsed = float("inf"), False
         if self._thread is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._cancel_tasks)
 
@@ -81,7 +101,8 @@ class LoopThread:
             if self._thread.is_alive():
                 return  # something blocks the loop: the daemon thread dies with the process
         if self._has_cleaned_up:  # else there are handles that a close would trip over
-            self._loop.close()
+            with contextlib.suppress(OSError):  # EBUSY: a program is not gone yet, its handles die with this process
+                self._loop.close()
 
     # -- on the loop ----------------------------------------------------------------------------------------------
 
@@ -112,8 +133,16 @@ class LoopThread:
         if self._tasks.pop(attempt, None) is not None:
             self._basket.put(ended)
 
+    def _cancel_some(self, attempts: Sequence[Attempt]) -> None:
+        for attempt in attempts:
+            if task := self._tasks.get(attempt):
+                # Behind its first step: a task that is cancelled before it never runs, and could not tell its end.
+                self._loop.call_soon(task.cancel)
+
     def _watch(self) -> None:
-        if self._clock.monotonic_s() > self._allowed_until_s:
+        with self._lease:
+            self._has_lapsed = self._clock.monotonic_s() > self._allowed_until_s
+        if self._has_lapsed:
             self._cancel_tasks()
         self._loop.call_later(_WATCH_EVERY_S, self._watch)
 

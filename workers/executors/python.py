@@ -1,7 +1,8 @@
 """The executor of Python handlers: async ones on an event loop of its own, sync ones in threads.
 
 What must hold: the round thread is never inside user code and never waits for it; attempts are handed over, and their
-ends taken back, many at a time; whatever a handler does, its attempt ends once.
+ends taken back, many at a time; whatever a handler does, its attempt ends once; no handler is called for an attempt
+that was asked to stop, or whose lease ran out, while it waited for its thread or its turn.
 
 How it fails: a handler that blocks the event loop holds up the other async handlers; a sync handler cannot be stopped,
 only forgotten. Both then show as attempts whose lease ran out.
@@ -11,13 +12,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from waterclock.app import Context, Handler
 from waterclock.clock import Clock
+from waterclock.model.errors import AttemptStopped
 
 from . import ending
 from .basket import Basket
+from .capture import entered, left
 from .emitting import Emissions, Outlet
 from .loop_thread import LoopThread
 from .port import Attempt, EndedAttempt
@@ -46,6 +50,7 @@ class PythonExecutors:
         self._outlet = outlet
         self._handlers = handlers
         self._clock = clock
+        self._allowed_until_s = float("inf")
         self._basket = basket or Basket()
         self._threads: Threads[_Call] = Threads(self._call, min(threads_max, THREADS_MAX))
         self._loop = LoopThread("handlers-loop", self._serve, self._basket, clock)
@@ -77,6 +82,17 @@ class PythonExecutors:
 
     def allow_until(self, monotonic_s: float) -> None:
         self._loop.allow_until(monotonic_s)
+        self._allowed_until_s = monotonic_s
+
+    def ask(self, attempts: Sequence[Attempt]) -> None:
+        for attempt in attempts:
+            attempt.is_asked_to_stop = True
+
+    def force(self, attempts: Sequence[Attempt]) -> None:
+        self._loop.force(attempts)
+
+    def withdraw(self) -> list[Attempt]:
+        return [attempt for _, attempt in self._threads.withdraw()]
 
     def forget(self) -> None:
         self._threads.clear()
@@ -88,13 +104,31 @@ class PythonExecutors:
         self._threads.stop(grace_s / 2)
         self._loop.stop(grace_s / 2)
 
+    def _context(self, attempt: Attempt, emissions: Emissions) -> Context:
+        timeout_us = attempt.timeout_us
+        return Context.of(
+            attempt.work,
+            attempt.token,
+            emissions.emit,
+            asked=partial(self._was_asked, attempt),
+            deadline_at=attempt.started_at + timeout_us if timeout_us else 0,
+        )
+
+    def _was_asked(self, attempt: Attempt) -> bool:
+        """Also where the lease is over and the round thread hangs in a call, so that it can ask nobody."""
+        return attempt.is_asked_to_stop or self._clock.monotonic_s() > self._allowed_until_s
+
     # -- in the threads -------------------------------------------------------------------------------------------
 
     def _call(self, call: _Call) -> None:
         handler, attempt = call
+        if self._was_asked(attempt):
+            self._basket.put(_not_called(attempt))
+            return
         emissions = Emissions(self._outlet, attempt.work)
+        entered(attempt)
         try:
-            value = handler.call(Context.of(attempt.work, attempt.token, emissions.emit))
+            value = handler.call(self._context(attempt, emissions))
             if inspect.iscoroutine(value):
                 value.close()
                 raise TypeError("a handler that is not async returned a coroutine: declare it with 'async def'")
@@ -103,15 +137,26 @@ class PythonExecutors:
             self._basket.put(ending.failed(attempt, error))
         else:
             self._basket.put(ending.succeeded(attempt, value, emissions.close()))
+        finally:
+            left(attempt)
 
     # -- on the event loop ----------------------------------------------------------------------------------------
 
     async def _serve(self, attempt: Attempt) -> EndedAttempt:
+        if self._was_asked(attempt):
+            return _not_called(attempt)
         handler = self._handlers[attempt.work.handler]
         emissions = Emissions(self._outlet, attempt.work)
+        entered(attempt)
         try:
-            value: Any = await handler.call(Context.of(attempt.work, attempt.token, emissions.emit))
+            value: Any = await handler.call(self._context(attempt, emissions))
         except BaseException as error:  # noqa: BLE001 - user code: even SystemExit ends this attempt and nothing else
             emissions.close()
             return ending.failed(attempt, error)
+        finally:
+            left(attempt)
         return ending.succeeded(attempt, value, emissions.close())
+
+
+def _not_called(attempt: Attempt) -> EndedAttempt:
+    return ending.failed(attempt, AttemptStopped("it was to stop before its handler began"))

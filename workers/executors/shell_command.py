@@ -5,8 +5,9 @@ their own, as a user of their own.
 
 What must hold: ``argv`` goes to exec as it is; the environment is made from scratch (a path, the run's identity, and
 nothing of ours: no settings, no secrets); the payload is the standard input. One process group per attempt, killed as a
-whole at the timeout, when the attempt is forgotten, and when the worker dies (``shell_guard.py``). Output is read on,
-so that the program never blocks, and only its end is kept.
+whole at the timeout, when the attempt is stopped by force or forgotten, and when the worker dies (``shell_guard.py``);
+asked to stop, the group gets SIGTERM, and then no exit code says that the work is done: a program that heeds the signal
+may well end with 0, in the middle of it. Output is read on, so that the program never blocks, and only its end is kept.
 
 How it fails: ``executor-off``, ``program-refused``, ``exit-<code>``, ``signal-<name>``, ``timed-out``,
 ``output-too-long``.
@@ -19,14 +20,17 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from waterclock.model.errors import AttemptError
 from waterclock.model.executor import ShellCommand
+from waterclock.model.run_log import LogStream
 from waterclock.model.time_text import format_rfc3339
 
 from . import ending, shell_guard
+from .capture import Capture, left
 from .kept import fitting
 from .port import Attempt, EndedAttempt
 
@@ -40,19 +44,42 @@ _END_WITHIN_S = 5.0
 
 
 class ShellCommands:
-    """Runs the programs of one worker. ``allow``: absolute paths, compared letter by letter."""
+    """Runs the programs of one worker. ``allow``: absolute paths, compared letter by letter.
 
-    def __init__(self, *, enabled: bool, allow: Sequence[str], working_dir: Path, search_path: str) -> None:
+    ``capture`` keeps their output as the attempt's log; without one only its end stands in the outcome.
+    """
+
+    def __init__(
+        self,
+        *,
+        enabled: bool,
+        allow: Sequence[str],
+        working_dir: Path,
+        search_path: str,
+        capture: Capture | None = None,
+    ) -> None:
         self._enabled = enabled
         self._allow = frozenset(allow)
         self._working_dir = working_dir
         self._search_path = search_path
+        self._capture = capture
+        self._running: dict[Attempt, asyncio.subprocess.Process] = {}
+        self._asked: set[Attempt] = set()
+        """Those of the running ones that were sent SIGTERM."""
+
+    def ask(self, attempts: Sequence[Attempt]) -> None:
+        """Pass SIGTERM on to the programs of these. On the loop that serves them."""
+        for attempt in attempts:
+            if process := self._running.get(attempt):
+                self._asked.add(attempt)
+                _signal(process, signal.SIGUSR1)
 
     async def serve(self, attempt: Attempt, command: ShellCommand) -> EndedAttempt:
-        """Run it, and tell how it ended. Raises AttemptError where it did not exit with 0."""
+        """Run it, and tell how it ended. Raises AttemptError where it was asked to stop, or did not exit with 0."""
         self._check(command)
-        output = _Output()
+        output = _Output(*self._listeners(attempt))
         process = await self._start(attempt, command)
+        self._running[attempt] = process
         try:
             async with asyncio.timeout(command.timeout_s):
                 await _follow(process, attempt.work.payload, output)
@@ -62,10 +89,20 @@ class ShellCommands:
         except _TooLong:
             raise self._stopped(f"wrote over {OUTPUT_MAX_BYTES} bytes", "output-too-long", output) from None
         finally:
+            del self._running[attempt]
+            was_asked = attempt in self._asked
+            self._asked.discard(attempt)
             await _end(process)
-        if code:
+            left(attempt)
+        if code or was_asked:
             raise _failure(command, code, output)
         return ending.succeeded(attempt, output.result())
+
+    def _listeners(self, attempt: Attempt) -> tuple[_Listener | None, _Listener | None]:
+        if self._capture is None:
+            return None, None
+        follow = self._capture.follow
+        return follow(attempt, LogStream.STDOUT), follow(attempt, LogStream.STDERR)
 
     def _check(self, command: ShellCommand) -> None:
         if not self._enabled:
@@ -126,13 +163,19 @@ class _TooLong(Exception):
     """The program writes without end."""
 
 
-class _Tail:
-    """The end of one stream."""
+_Listener: TypeAlias = Callable[[bytes], None]
 
-    def __init__(self) -> None:
+
+class _Tail:
+    """The end of one stream. ``listener`` is told all of it."""
+
+    def __init__(self, listener: _Listener | None) -> None:
         self.kept = b""
+        self._listener = listener
 
     def add(self, chunk: bytes) -> None:
+        if self._listener is not None:
+            self._listener(chunk)
         self.kept = (self.kept + chunk)[-_KEPT_BYTES:]
 
     @property
@@ -143,8 +186,8 @@ class _Tail:
 class _Output:
     """What a program has written so far, to both streams."""
 
-    def __init__(self) -> None:
-        self.out, self.err = _Tail(), _Tail()
+    def __init__(self, out: _Listener | None, err: _Listener | None) -> None:
+        self.out, self.err = _Tail(out), _Tail(err)
         self._left = OUTPUT_MAX_BYTES
 
     async def read(self, stream: asyncio.StreamReader, tail: _Tail) -> None:
@@ -177,10 +220,12 @@ async def _follow(process: asyncio.subprocess.Process, payload: bytes, output: _
 
 
 async def _feed(stdin: asyncio.StreamWriter, payload: bytes) -> None:
-    # A program that does not read its input is within its rights.
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        stdin.write(payload)
-        await stdin.drain()
+    # A program that does not read its input is within its rights. One that has ended before it was fed has closed it:
+    # uvloop answers a write to that with a RuntimeError.
+    if not stdin.is_closing():
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            stdin.write(payload)
+            await stdin.drain()
     stdin.close()
 
 
@@ -200,9 +245,13 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 def _kill(process: asyncio.subprocess.Process) -> None:
     """Have the guard kill the whole group; it then ends by itself."""
+    _signal(process, signal.SIGTERM)
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(number)
 
 
 async def _discard(stream: asyncio.StreamReader | None) -> None:

@@ -1,4 +1,5 @@
-"""Runs one program of a job and kills everything that it started: at SIGTERM, and when the worker dies.
+"""Runs one program of a job and kills everything that it started: at SIGTERM, and when the worker dies. At SIGUSR1 it
+passes SIGTERM on to the program's group, which may heed it.
 
 ``python -I -S shell_guard.py <parent pid> <program> <argument>...``, in a session of its own. The program gets a
 process group of its own; this process waits for it and then kills what is left of the group, before it ends as the
@@ -25,6 +26,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
 _CANNOT_RUN = 126
 _NOT_FOUND = 127
+_HEARD = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGCHLD}
 
 
 def main() -> None:
@@ -33,15 +35,12 @@ def main() -> None:
     if os.getppid() != int(sys.argv[1]):  # it died before the tie was made
         sys.exit(_CANNOT_RUN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signals = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    # Blocked from here on and taken one by one: a handler would run too late for one that comes just before a wait.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     child = os.fork()
     if child == 0:
         _become(sys.argv[2:])
     _group(child)
-    for number in signals:
-        signal.signal(number, lambda _number, _frame: _kill(child))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
     _end_as(_ended(child))
 
 
@@ -72,6 +71,11 @@ def _group(pid: int) -> None:
         os.setpgid(pid, pid)
 
 
+def _ask(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGTERM)
+
+
 def _kill(group: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
@@ -79,7 +83,12 @@ def _kill(group: int) -> None:
 
 def _ended(child: int) -> int:
     """Its wait status. Not reaped before its group is killed, so that its number cannot be somebody else's."""
-    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    while os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        heard = signal.sigwait(_HEARD)
+        if heard == signal.SIGUSR1:
+            _ask(child)
+        elif heard != signal.SIGCHLD:
+            _kill(child)
     _kill(child)
     return os.waitpid(child, 0)[1]
 
@@ -89,6 +98,7 @@ def _end_as(status: int) -> None:
         number = os.WTERMSIG(status)
         with contextlib.suppress(OSError):
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
         os.kill(os.getpid(), number)
     os._exit(os.WEXITSTATUS(status))
 

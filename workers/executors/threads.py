@@ -12,6 +12,7 @@ what is queued is dropped.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -72,6 +73,14 @@ class Threads(Generic[_Task]):
         else:
             self._width = min(self._threads_max, 2 * self._width)
         self._wake(len(self._tasks))
+
+    def withdraw(self) -> list[_Task]:
+        """Take back what is queued and in no thread's hands."""
+        taken: list[_Task] = []
+        with contextlib.suppress(IndexError):  # the threads take from the same queue
+            while True:
+                taken.append(self._tasks.popleft())
+        return taken
 
     def clear(self) -> None:
         """Drop what is queued. What a thread is in the middle of, it finishes."""

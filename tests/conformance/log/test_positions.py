@@ -183,3 +183,16 @@ def test_the_position_steps_past_an_aborted_round(world: LogWorld) -> None:
         return consumer.position(place) == 3
 
     world.advance_or_wait(drained, "the position is the high watermark")
+
+
+def test_somebody_outside_reads_what_a_group_has_committed(world: LogWorld) -> None:
+    topic, log = world.new_topic(2), world.new_log()
+    group, one = world.new_name("group"), TopicPartition(topic, 0)
+    assert world.new_log("outsider").group_positions(group) == {}
+    consumer = world.keep(log.consumer(group, [topic]))
+    joined(world, consumer, count=2)
+    producer = ready_producer(world, log, world.new_name("txn"))
+    producer.begin()
+    producer.send_offsets({one: Committed(3, "cursor")}, consumer.metadata())
+    producer.commit(WAIT_S)
+    assert world.new_log("outsider").group_positions(group) == {one: Committed(3, "cursor")}

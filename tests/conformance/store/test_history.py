@@ -7,9 +7,9 @@ import itertools
 import pytest
 
 from waterclock.model.events import Outcome, RunStatus
-from waterclock.model.ids import US_PER_S
+from waterclock.model.ids import US_PER_S, Instant, RunId
 from waterclock.model.job import Tier
-from waterclock.store.port import AttemptRow, AuditRow, FailureRow, History
+from waterclock.store.port import AttemptRow, AuditRow, FailureRow, History, LetterAction, LetterRow
 
 from .world import US_PER_DAY, StoreWorld
 
@@ -171,6 +171,10 @@ def _failure(world: StoreWorld, name: str, ended_at: int) -> FailureRow:
     return FailureRow(world.job_id(name), world.now, 0, "", ended_at, "attempts", "0f0f", world.now)
 
 
+def _place(row: FailureRow) -> tuple[Instant, RunId]:
+    return row.ended_at, RunId(row.job_id, row.fire_at, row.series, row.node)
+
+
 def test_failures_of_the_last_day_come_newest_first(world: StoreWorld) -> None:
     rows = [_failure(world, f"n{i:02d}", world.now - i * HOUR_US // 2) for i in range(47)]
     old = [_failure(world, "old", world.now - 25 * HOUR_US), _failure(world, "older", world.now - 30 * HOUR_US)]
@@ -179,6 +183,65 @@ def test_failures_of_the_last_day_come_newest_first(world: StoreWorld) -> None:
 
     assert world.store.failures(world.tenant, 100) == rows
     assert world.store.failures(world.tenant, 20) == rows[:20]
+
+
+def test_failures_are_found_between_two_instants_a_month_back(world: StoreWorld) -> None:
+    day_us = 24 * HOUR_US
+    rows = [
+        _failure(world, f"n{i}", world.now - i * day_us)._replace(error_class="KeyError", error="no 'x'", attempts=4)
+        for i in range(29)
+    ]
+    world.store.record(History(failures=rows[::-1])).wait(WAIT_S)
+
+    assert world.store.failures(world.tenant, 100, since=world.now - 40 * day_us) == rows
+    assert world.store.failures(world.tenant, 100, since=rows[5].ended_at) == rows[:5]
+    assert world.store.failures(world.tenant, 3, world.now - 40 * day_us, _place(rows[6])) == rows[7:10]
+
+
+def test_pages_of_failures_of_one_instant_leave_none_out(world: StoreWorld) -> None:
+    rows = [_failure(world, f"n{i:02d}", world.now)._replace(series=i % 3) for i in range(40)]
+    rows += [_failure(world, "n05", world.now - 1)]
+    world.store.record(History(failures=rows[::-1])).wait(WAIT_S)
+
+    seen: list[FailureRow] = []
+    while page := world.store.failures(world.tenant, 7, after=_place(seen[-1]) if seen else None):
+        seen += page
+    assert seen == rows
+
+
+def test_failures_are_read_by_their_places(world: StoreWorld) -> None:
+    rows = [_failure(world, f"n{i}", world.now - i) for i in range(3)]
+    world.store.record(History(failures=rows)).wait(WAIT_S)
+
+    unknown = (world.now, RunId(world.job_id("n9"), world.now))
+    assert world.store.failure_rows([_place(rows[2]), unknown, _place(rows[0])]) == [rows[2], None, rows[0]]
+    assert world.store.failure_rows([]) == []
+
+
+def test_what_was_done_last_about_a_letter_stands(world: StoreWorld) -> None:
+    def letter(name: str, action: LetterAction, at: int, **parts: object) -> LetterRow:
+        return LetterRow(world.job_id(name), world.now, 7, "", action, "", "", at)._replace(**parts)  # type: ignore[arg-type]
+
+    redriven = letter("one", LetterAction.REDRIVEN, world.now, linked_run="again")
+    discarded = letter("one", LetterAction.DISCARDED, world.now + 5, actor="ann")
+    other = letter("two", LetterAction.DISCARDED, world.now)
+    world.store.record(History(letters=[discarded, other])).wait(WAIT_S)
+    world.other.record(History(letters=[redriven])).wait(WAIT_S)
+
+    asked = [
+        (world.job_id("one"), world.now, 7),
+        (world.job_id("two"), world.now, 8),
+        (world.job_id("two"), world.now, 7),
+    ]
+    assert world.store.letter_rows(asked) == [discarded, None, other]
+    assert world.store.letter_rows([]) == []
+
+
+def test_a_run_tells_of_its_wait_of_a_cancel_and_of_what_it_redrives(world: StoreWorld) -> None:
+    run = world.run(next_attempt_at=world.now + 5, linked_run="acme:x@20261121T090000Z", cancel_requested=True)
+    world.store.record(History([run])).wait(WAIT_S)
+
+    assert world.store.run(run.job_id, run.fire_at, 0) == run
 
 
 def test_a_batch_of_every_kind_lands_whole(world: StoreWorld) -> None:

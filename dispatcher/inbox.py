@@ -1,0 +1,71 @@
+"""Records of the inbox as commands: what cannot be read, or stands in a partition where it does not belong, is refused.
+
+Also the seam around one command: whatever goes wrong while one is read or decided is a refusal of that record, so that
+a bug of ours never stops a shard for ever. Faults of a backend and lost resources pass through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import structlog
+
+from waterclock.log.port import Record
+from waterclock.model.errors import BackendDown, LostResource, RequestError, UndecodableRecord
+from waterclock.model.ids import partition_of, split_job_id
+from waterclock.model.job import Command
+from waterclock.wire import codec
+
+from .shard import Shard
+
+log_ = structlog.get_logger("dispatcher")
+
+
+class Unreadable(NamedTuple):
+    """A record that is no command of this shard, and why."""
+
+    record: Record
+    error: RequestError
+
+
+@contextmanager
+def one_at_a_time(record: Record) -> Iterator[None]:
+    """The seam around one command: what is no refusal and no fault of a backend becomes a refusal of this record."""
+    try:
+        yield
+    except (RequestError, BackendDown, LostResource):
+        raise
+    except Exception as bug:
+        log_.exception("a command could not be decided", topic=record.topic, partition=record.partition,
+                       offset=record.offset)  # fmt: skip
+        raise RequestError(
+            f"it could not be decided: {type(bug).__name__}", hint="This is a bug of Waterclock: report it"
+        ) from bug
+
+
+def read_all(shard: Shard, batch: list[Record]) -> tuple[list[tuple[Record, Command]], list[Unreadable]]:
+    """The commands in ``batch``, and the records that are none that this shard may apply."""
+    read: list[tuple[Record, Command]] = []
+    refused: list[Unreadable] = []
+    for record in batch:
+        try:
+            with one_at_a_time(record):
+                read.append((record, _read_one(shard, record)))
+        except RequestError as error:
+            refused.append(Unreadable(record, error))
+    return read, refused
+
+
+def _read_one(shard: Shard, record: Record) -> Command:
+    command = codec.decode_command(record.value or b"")
+    split_job_id(command.job_id)
+    if (record.key or b"") != command.job_id.encode():
+        raise UndecodableRecord(f"the record's key is not the job id {command.job_id}", hint="Key by job id")
+    if partition_of(command.job_id, 256) not in shard.slots:
+        raise UndecodableRecord(
+            f"{command.job_id} does not belong to partition {record.partition}",
+            hint="Produce with partitioner=murmur2_random, or Java's default",
+        )
+    return command

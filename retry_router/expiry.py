@@ -1,0 +1,76 @@
+"""When the time of a run is over: its wait for a worker, or its whole life (design §4).
+
+Only runs whose job sets a limit are known here; all others cost nothing. What must hold: a run is not expired before
+its time by this router's clock, and each of its states is acted on once (a repeat is ignored by the reducer). How it
+fails: a clock that is off by seconds expires by as much too early or too late; the limits are minutes and hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from waterclock.model.events import RunStatus
+from waterclock.model.fold import OpenRun
+from waterclock.model.ids import Instant
+from waterclock.model.reduce import RunState
+
+from .trail import Note, Trail
+
+_NEVER = 2**63 - 1
+
+
+class Over(NamedTuple):
+    """A run whose time is over, in this state."""
+
+    run_id: str
+    state: RunState
+
+
+class Deadlines:
+    """The deadlines of one shard's open runs, soonest first. One that is out of date is looked up as it comes."""
+
+    __slots__ = ("_heap", "_told")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Instant, str]] = []
+        self._told: dict[str, RunState] = {}
+
+    def note(self, run_id: str, run: OpenRun[Note]) -> None:
+        """Something happened to a run that may have limits: it was made, restored, or waits again."""
+        over_at = over_at_of(run.state, run.note)
+        if over_at < _NEVER:
+            heappush(self._heap, (over_at, run_id))
+
+    def forget(self, run_id: str) -> None:
+        """The run is final."""
+        self._told.pop(run_id, None)
+
+    def over(self, now: Instant, runs: Mapping[str, OpenRun[Note]], limit: int) -> Iterator[Over]:
+        """The runs, at most ``limit``, whose time is over now; each once for each state that it is found in."""
+        heap = self._heap
+        while limit > 0 and heap and heap[0][0] <= now:
+            _, run_id = heappop(heap)
+            run = runs.get(run_id)
+            if run is None:
+                continue
+            over_at = over_at_of(run.state, run.note)
+            if over_at > now:
+                if over_at < _NEVER:
+                    heappush(heap, (over_at, run_id))
+            elif self._told.get(run_id) != run.state:
+                self._told[run_id] = run.state
+                limit -= 1
+                yield Over(run_id, run.state)
+
+
+def over_at_of(state: RunState, note: Note | None) -> Instant:
+    """When the time of a run in this state is over; 2**63 - 1: never."""
+    if not isinstance(note, Trail) or state.final:
+        return _NEVER
+    over_at = note.due_at + note.run_timeout_us if note.run_timeout_us else _NEVER
+    waits = state.status is not RunStatus.RUNNING and not state.held
+    if waits and note.queue_timeout_us:
+        over_at = min(over_at, note.claimable_at + note.queue_timeout_us)
+    return over_at

@@ -1,0 +1,278 @@
+"""Compares, slowly and for ever, what must follow with what did (guarantees 2.5). Its repairs should be 0.
+
+Two things can stay away: the claim of a run that waits (its work was consumed by a round of which the STARTED did not
+count, or was not written: a torn claim), and the verdict on an attempt that ended. Each is repaired by doing once more
+what should have been done: the work record again, marked for verification, so that whoever claims it reads its STARTED
+back before any user code runs; the verdict again, which the reducer ignores if it was there. So a repair that was not
+needed changes nothing. Dead letters that are missing do not show here: the letter leaves in the round that reads the
+verdict, and nothing cheap can tell afterwards.
+
+A third thing it only asks for: open attempts of a worker of which ``leases`` holds no record would never be judged. A
+beat is written in that worker's name, once a look: the keeper whose partition the name hashes to then knows it, hears
+nothing more, and fences it. (If it lives, it beats itself, and nothing happens.)
+
+What must hold: ``inspected.py``. A retry is looked for on the delay topics first, by its due time: while one of them
+may still hold it, its tier says nothing. How it fails: work that retention has removed ends the run (RUN_EXPIRED,
+``work-record-gone``); a backend that is away, and the next look comes half a minute later. A look goes past some
+thousands of open runs and looks into a few of each tier; the next one goes on where it stopped. So after a disaster
+with thousands of orphans it takes as many minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TypeAlias
+
+import structlog
+
+from waterclock.clock import Clock
+from waterclock.log.port import Committed, Log, Record, TopicPartition
+from waterclock.model.errors import BackendDown, LostResource, NotFound
+from waterclock.model.events import Heartbeat, RunStatus
+from waterclock.model.fold import OpenRun
+from waterclock.model.ids import US_PER_S
+from waterclock.model.known_state import state_to_text
+from waterclock.transact import Round
+from waterclock.wire.messages import heartbeat_message, work_message
+from waterclock.wire.names import RUNGS, Names
+
+from .endings import end_waiting
+from .hops import LADDER_US_MAX
+from .inspected import Inspected, Suspect
+from .letters import WORK_GONE
+from .made_work import SEARCHED_MAX, Birth, MadeWork, work_of
+from .rung import group_of
+from .shard import Shard
+from .trail import Note, trail_of
+from .work_records import WorkRecords
+
+_OVERDUE_US = 60 * US_PER_S
+_DEFERRED_OVERDUE_US = 3_600 * US_PER_S
+"""The same for a retry that waits with the dispatcher: one that is late has a reason, and repairs count as faults."""
+_HOP_MARGIN_US = US_PER_S
+_FLUSH_S = 5.0
+_LOOKED_AT_MAX = 5_000
+_SEEK = 1_000
+"""Reading one more PENDING costs as much as reading past so many records; asking where a retry is, too."""
+_COST_MAX = 20 * _SEEK
+"""Of one look at a shard: about a second."""
+
+_OpenRun: TypeAlias = tuple[str, OpenRun[Note]]
+
+_log = structlog.get_logger()
+
+
+class Reconciler:
+    """Looks at the shards of one router, every ``every_s``. What has waited for less than that is left alone."""
+
+    def __init__(
+        self, log: Log, clock: Clock, names: Names, records: WorkRecords, made: MadeWork, *, every_s: float = 30.0
+    ) -> None:
+        self._log = log
+        self._records = records
+        self._made = made
+        self._clock = clock
+        self._names = names
+        self._every_s = every_s
+        self._look_at_s = clock.monotonic_s() + every_s
+
+    def look(self, draft: Round, shards: Sequence[Shard]) -> None:
+        """Put what is to be repaired into the round. Raises nothing of ours: what cannot be asked waits."""
+        try:
+            for shard in shards:
+                if shard.inspected.ripe and shard.next_offset >= shard.inspected.barrier:
+                    self._judge(draft, shard)
+            if self._clock.monotonic_s() >= self._look_at_s:
+                self._look_at_s = self._clock.monotonic_s() + self._every_s
+                self._inspect(shards)
+        except (BackendDown, LostResource, NotFound) as trouble:
+            _log.info("reconciler waits", trouble=str(trouble))
+
+    # Noticing -----------------------------------------------------------------------------------------------------
+
+    def _inspect(self, shards: Sequence[Shard]) -> None:
+        positions = _Positions(self._log)
+        for shard in shards:
+            self._ripen(shard, positions)
+            asked = self._ask_again(shard)
+            self._ask_about_unknown_workers(shard)
+            self._suspect(shard, self._waiting(shard, asked), positions)
+            shard.inspected.position_before = shard.next_offset
+
+    def _ripen(self, shard: Shard, positions: _Positions) -> None:
+        """Whose work was consumed is judged as soon as run-events was read to where it ends now."""
+        notes, runs = shard.inspected, shard.fold.open
+        for suspect in list(notes.suspects.values()):
+            run = runs.get(suspect.run_id)
+            if run is None or run.state != suspect.state:
+                del notes.suspects[suspect.run_id]
+                continue
+            group = self._names.worker_group_of(suspect.tier.topic)
+            taken_to = positions.of(group).get(suspect.tier)
+            if taken_to is not None and taken_to.offset >= suspect.tier_end:
+                del notes.suspects[suspect.run_id]
+                notes.ripe.append(suspect)
+        if notes.ripe:
+            notes.barrier = self._log.high_watermark(shard.partition)
+
+    def _ask_again(self, shard: Shard) -> frozenset[str]:
+        """Attempts that had ended at the last look and have no verdict yet: ask for it once more."""
+        runs, before = shard.fold.open, shard.inspected.undecided
+        asked = [run_id for run_id, state in before.items() if run_id in runs and runs[run_id].state == state]
+        for run_id in asked:
+            self._repaired(shard, run_id, "no verdict came")
+            shard.ask_again(run_id)
+        return frozenset(asked)
+
+    def _ask_about_unknown_workers(self, shard: Shard) -> None:
+        """Those of whom nothing stands on ``leases`` at two looks in a row."""
+        before, unknown = shard.inspected.unknown_workers, shard.attempts.unknown_workers()
+        shard.inspected.unknown_workers = frozenset(unknown)
+        asked = [(worker, run_id) for worker, run_id in unknown.items() if worker in before]
+        if not asked:
+            return
+        appender = self._log.appender()
+        try:
+            for worker, run_id in asked:
+                _log.error("worker is not known on leases", worker=worker, run_id=run_id)
+                incarnation = shard.fold.open[run_id].state.incarnation
+                beat = Heartbeat(worker, incarnation, self._clock.now(), "", 0, 0, slots=0, pool="")
+                appender.append(heartbeat_message(self._names, beat))
+            appender.flush(_FLUSH_S)
+        finally:
+            appender.close()
+
+    def _waiting(self, shard: Shard, asked: Collection[str]) -> list[_OpenRun]:
+        """Goes on round the open runs: those that have waited for too long, and a note of who wants a verdict.
+
+        Stops where looking into them would cost too much, and goes on from there at the next look.
+        """
+        notes, waiting, cost, last = shard.inspected, list[_OpenRun](), 0, -_SEEK
+        notes.undecided = {}
+        for run_id, run in notes.sweep.onward(shard.fold.open, _LOOKED_AT_MAX):
+            if run.state.undecided and run_id not in asked:
+                notes.undecided[run_id] = run.state
+            elif self._has_waited(shard, run_id, run):
+                waiting.append((run_id, run))
+                is_retry = run.state.status is RunStatus.RETRYING
+                cost += _SEEK if is_retry else min(abs(run.first_offset - last), _SEEK)
+                last = run.first_offset
+                if cost >= _COST_MAX:
+                    break
+        return waiting
+
+    def _has_waited(self, shard: Shard, run_id: str, run: OpenRun[Note]) -> bool:
+        """It waited before the last look already, for longer than it should, and there is room to look into it."""
+        notes, (status, *_), trail = shard.inspected, run.state, trail_of(run.note)
+        if notes.position_before is None or run.first_offset >= notes.position_before:
+            return False
+        if status is RunStatus.PENDING:
+            return not run.state.held and not notes.knows(run_id)
+        if status is not RunStatus.RETRYING or trail.work is None:
+            return False
+        is_deferred = trail.claimable_at - trail.last_failure_at > LADDER_US_MAX
+        overdue_at = self._clock.now() - (_DEFERRED_OVERDUE_US if is_deferred else _OVERDUE_US)
+        return trail.claimable_at <= overdue_at and notes.has_room(trail.work.topic) and not notes.knows(run_id)
+
+    def _suspect(self, shard: Shard, waiting: list[_OpenRun], positions: _Positions) -> None:
+        """Note where the work of these can be claimed, and up to where it must have been."""
+        notes, pending = shard.inspected, [run for _, run in waiting if run.state.status is RunStatus.PENDING]
+        born = self._made.births(shard.partition, [run.first_offset for run in pending])
+        for run_id, run in waiting:
+            try:
+                birth = self._claimable(shard, run, born, positions)
+                if birth is not None and notes.has_room(birth.tier.topic):
+                    end = self._log.high_watermark(birth.tier)
+                    notes.suspects[run_id] = Suspect(run_id, run.state, birth.tier, end, birth.at)
+            except NotFound as trouble:  # its pool was taken away; the others are looked into all the same
+                _log.info("reconciler passes over a run", run_id=run_id, trouble=str(trouble))
+
+    def _claimable(
+        self, shard: Shard, run: OpenRun[Note], born: dict[int, Birth], positions: _Positions
+    ) -> Birth | None:
+        """The tier on which its work must stand, or have stood. None: it may be elsewhere, or nobody knows."""
+        number, trail = shard.partition.partition, trail_of(run.note)
+        if run.state.status is RunStatus.PENDING:
+            return born.get(run.first_offset)
+        if trail.work is None or self._may_be_on_ladder(number, trail.claimable_at, positions):
+            return None
+        return Birth(TopicPartition(trail.work.topic, number), 0)
+
+    def _may_be_on_ladder(self, partition: int, due_at: int, positions: _Positions) -> bool:
+        """Whether a delay topic holds something, not moved on yet, that was placed there before this was due."""
+        for rung in RUNGS:
+            place = TopicPartition(self._names.delay(rung), partition)
+            placed_to = self._log.offset_at(place, due_at + _HOP_MARGIN_US)
+            at = positions.of(group_of(self._names, rung)).get(place)
+            if placed_to > self._log.low_watermark(place) and (at is None or at.offset < placed_to):
+                return True
+        return False
+
+    # Repairing ----------------------------------------------------------------------------------------------------
+
+    def _judge(self, draft: Round, shard: Shard) -> None:
+        """Everything that could speak for these was read: whoever still waits is an orphan."""
+        runs, notes = shard.fold.open, shard.inspected
+        ripe, notes.ripe = notes.ripe, []
+        orphans = [each for each in ripe if each.run_id in runs and runs[each.run_id].state == each.state]
+        claims = {each.run_id: trail_of(runs[each.run_id].note).work for each in orphans}
+        claimed = self._records.records([place for place in claims.values() if place is not None])
+        made = [each for each in orphans if claims[each.run_id] is None]
+        found = self._search(notes, made)
+        for suspect in orphans:
+            place = claims[suspect.run_id]
+            record = found.get(suspect.run_id) if place is None else claimed.get(place)
+            if suspect.run_id not in notes.suspects:  # else the search for it goes on
+                self._repair(draft, shard, suspect, record)
+
+    def _search(self, notes: Inspected, made: Sequence[Suspect]) -> dict[str, Record]:
+        """The work of runs that were never claimed. Whose search is not over is a suspect again, for the next look."""
+        found: dict[str, Record] = {}
+        for tier in {each.tier for each in made}:
+            ours = [each for each in made if each.tier == tier]
+            try:
+                starts = [max(each.searched_to, self._made.begins(Birth(tier, each.born_at))) for each in ours]
+            except NotFound as trouble:  # its pool was taken away: that says nothing about the work
+                _log.info("reconciler passes over a topic", topic=tier.topic, trouble=str(trouble))
+                notes.suspects |= {each.run_id: each for each in ours}
+                continue
+            end = min(max(each.tier_end for each in ours), min(starts) + SEARCHED_MAX)
+            works, reached = self._made.search(tier, {each.run_id for each in ours}, min(starts), end)
+            found |= works
+            for each, start in zip(ours, starts, strict=True):
+                if each.run_id not in works and reached < each.tier_end:
+                    notes.suspects[each.run_id] = each._replace(searched_to=max(start, reached))
+        return found
+
+    def _repair(self, draft: Round, shard: Shard, suspect: Suspect, record: Record | None) -> None:
+        """Its work once more, marked; without work its end."""
+        work = None if record is None else work_of(record)
+        if record is None or work is None or work.run_id != suspect.run_id:
+            self._repaired(shard, suspect.run_id, "its work is gone: it ends")
+            end_waiting(draft, self._names, suspect.run_id, suspect.state, WORK_GONE, self._clock.now())
+            return
+        self._repaired(shard, suspect.run_id, f"nobody claimed attempt {suspect.state.attempt + 1}")
+        marked = work._replace(
+            attempt=suspect.state.attempt + 1,
+            verify_from=shard.next_offset,
+            verify_state=state_to_text(suspect.state),
+        )
+        draft.append(work_message(self._names, marked)._replace(key=record.key or work.job_id.encode()))
+
+    def _repaired(self, shard: Shard, run_id: str, why: str) -> None:
+        shard.repairs += 1
+        _log.error("repaired", run_id=run_id, why=why, partition=shard.partition.partition, repairs=shard.repairs)
+
+
+class _Positions:
+    """What groups have committed, each asked once."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._known: dict[str, dict[TopicPartition, Committed]] = {}
+
+    def of(self, group: str) -> dict[TopicPartition, Committed]:
+        """Raises BackendDown."""
+        if group not in self._known:
+            self._known[group] = self._log.group_positions(group)
+        return self._known[group]

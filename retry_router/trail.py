@@ -1,0 +1,92 @@
+"""What the retry router keeps of an open run beside its state: where its work lies, how it failed, when it is over.
+
+One note for each open run, so it is as small as the run's story allows: nothing while it waits for its first worker
+(its limits, where it has any), the claim's detail once it runs, a whole Trail from its first failure on. What must
+hold: the trail is a pure fold of the run's accepted events; whoever has read them, or the run's record in the state
+topic, knows the same.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from waterclock.model.events import DRAINED, Ended, EventKind, Origin, Pending, Retrying, RunEvent, Started
+from waterclock.model.ids import Instant
+
+
+class Trail(NamedTuple):
+    """The story of a run so far.
+
+    ``work``: the work record of its last claim, None before the first. ``counted``: attempts that have ended and
+    count (handed back ones don't). The error is the last one; ``retry_after_us`` what its target asked for.
+    ``due_at``: from when on its age counts, 0 where that is not known (a run without limits: its work record says it).
+    ``claimable_at``: from when on a worker could have claimed the attempt that waits. Limits of 0: none.
+    """
+
+    work: Started | None = None
+    error_class: str = ""
+    error_message: str = ""
+    retry_after_us: int = 0
+    first_failure_at: Instant = 0
+    last_failure_at: Instant = 0
+    counted: int = 0
+    due_at: Instant = 0
+    claimable_at: Instant = 0
+    queue_timeout_us: int = 0
+    run_timeout_us: int = 0
+
+
+Note: TypeAlias = Started | Trail
+"""The short form of a trail that holds nothing but its work's place, or the trail itself."""
+
+_NOTHING = Trail()
+
+
+def trail_of(note: Note | None) -> Trail:
+    """The whole trail of a note; None: nothing is known yet."""
+    if note is None:
+        return _NOTHING
+    return note if isinstance(note, Trail) else Trail(note)
+
+
+def follow(before: Note | None, event: RunEvent) -> Note | None:
+    """The note after an accepted event. A run that goes well and has no limits costs nothing."""
+    detail = event.detail
+    if event.kind is EventKind.PENDING:
+        return _made(detail, event) if isinstance(detail, Pending) else before
+    if event.kind is EventKind.STARTED:
+        started = detail if isinstance(detail, Started) else None
+        return before._replace(work=started) if isinstance(before, Trail) else started
+    if event.kind is EventKind.RETRYING:
+        due_at = detail.due_at if isinstance(detail, Retrying) else event.at
+        return trail_of(before)._replace(claimable_at=max(due_at, event.at))
+    return before
+
+
+def failed(before: Note | None, event: RunEvent) -> Trail:
+    """The trail after an accepted outcome that is no success."""
+    trail, ended = trail_of(before), event.detail
+    if not isinstance(ended, Ended):
+        ended = Ended(event.at)
+    return trail._replace(
+        error_class=ended.error_class,
+        error_message=ended.error_message,
+        retry_after_us=ended.retry_after_us,
+        first_failure_at=trail.first_failure_at or event.at,
+        last_failure_at=event.at,
+        counted=trail.counted + (ended.error_class != DRAINED),
+    )
+
+
+def _made(pending: Pending, event: RunEvent) -> Trail | None:
+    """A run that was made: only its limits are worth a note."""
+    if not (pending.queue_timeout_us or pending.run_timeout_us):
+        return None
+    # A redrive keeps its fire time and is not old because of it.
+    due_at = event.at if pending.origin is Origin.REDRIVE else pending.fire_at
+    return Trail(
+        due_at=due_at,
+        claimable_at=event.at,
+        queue_timeout_us=pending.queue_timeout_us,
+        run_timeout_us=pending.run_timeout_us,
+    )

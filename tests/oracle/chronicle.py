@@ -1,0 +1,122 @@
+"""What happened to every run, in one pass over run-events: claims, ends, waits, verdicts. Imports nothing of ours.
+
+Input: dumped records ``{"partition", "offset", "timestamp_us", "key", "value"}`` of a read_committed reader, in log
+order within each partition, as many at a time as there are. What counts is what the second reducer (``runs.py``)
+accepts; what it ignores is kept apart, by kind, because it is evidence too (a late success after a cancel).
+"""
+
+import collections
+import typing
+
+from .records import decode
+from .runs import FINAL, OUTCOMES, is_open, step
+
+
+class Claim(typing.NamedTuple):
+    """An accepted STARTED. ``token``: its offset; ``at``: the worker's clock; ``stamp``: the record's time."""
+
+    token: int
+    worker: str
+    incarnation: int
+    at: int
+    stamp: int
+
+
+class End(typing.NamedTuple):
+    """An accepted outcome of an attempt."""
+
+    kind: str
+    offset: int
+    stamp: int
+    error_class: str
+    emitted: int
+    retry_after_us: int = 0
+
+
+class Cancel(typing.NamedTuple):
+    """A CANCEL_REQUESTED, and how its run stood there. ``status``: None where nothing of the run stood before it."""
+
+    offset: int
+    accepted: bool
+    status: str | None
+    attempt_open: bool
+
+
+class Chronicle:
+    """Everything that was accepted, by run and by (run, attempt), and what was ignored."""
+
+    def __init__(self, events=()):
+        self.runs = {}
+        self.due = {}
+        self.pending = {}
+        self.claims = {}
+        self.ends = {}
+        self.retries = {}
+        self.verdicts = {}
+        self.judged = {}
+        self.cancels = collections.defaultdict(list)
+        self.ignored = collections.defaultdict(list)
+        self.accepted_count = 0
+        self.complaints = []
+        self.open = set()
+        self.read(events)
+
+    def read(self, events):
+        """Go on with these records."""
+        for record in events:
+            _, event = decode(record["value"])
+            if event["kind"] not in ("REVISED", "ANSWERED"):
+                self._take(record, event)
+
+    def _take(self, record, event):
+        kind, run_id = event["kind"], event["run_id"]
+        before = self.runs.get(run_id)
+        after = step(before, event, record["offset"])
+        if kind == "CANCEL_REQUESTED":
+            stood = (before["status"], is_open(before)) if before else (None, False)
+            self.cancels[run_id].append(Cancel(record["offset"], bool(after), *stood))
+        if not after:
+            self.ignored[kind].append((run_id, event["attempt"], before["status"] if before else None))
+            return
+        self.accepted_count += 1
+        if before and before["status"] in FINAL and after["status"] != before["status"]:
+            self.complaints.append(f"{run_id}: {before['status']} became {after['status']}")
+        after["job_id"] = event["job_id"]
+        self.runs[run_id] = after
+        (self.open.discard if after["status"] in FINAL else self.open.add)(run_id)
+        self._note(record, event, (run_id, event["attempt"]))
+
+    def _note(self, record, event, key):
+        kind, run_id, stamp = event["kind"], event["run_id"], record["timestamp_us"]
+        if kind == "PENDING":
+            self.pending[run_id] = stamp
+            self.due[run_id] = event["pending"]["due_at"]
+        elif kind == "STARTED":
+            self.claims[key] = Claim(record["offset"], event["worker"], event["incarnation"], event["at"], stamp)
+        elif kind in OUTCOMES:
+            ended = event["ended"] or {"error_class": "", "emitted": 0, "retry_after_us": 0}
+            what = (ended["error_class"], ended["emitted"], ended["retry_after_us"])
+            self.ends[key] = End(kind, record["offset"], stamp, *what)
+        elif kind == "RETRYING":
+            self.retries[key] = (event["retrying"] or {"due_at": 0, "delay_us": 0}) | {"stamp": stamp}
+            self.judged[run_id, event["attempt"] - 1] = stamp
+        elif kind in ("RUN_FAILED", "RUN_EXPIRED"):
+            self.verdicts[run_id] = (kind, event["reason"])
+            if kind == "RUN_FAILED":
+                self.judged[key] = stamp
+
+    @property
+    def made(self):
+        """The runs that were made: all but the recorded skips."""
+        return {run_id: run for run_id, run in self.runs.items() if run["status"] != "SKIPPED"}
+
+    def statuses(self):
+        """How many runs stand how."""
+        return collections.Counter(run["status"] for run in self.runs.values())
+
+    def outcomes(self):
+        """How many attempts ended how; handed back ones apart."""
+        return collections.Counter(
+            "DRAINED" if end.error_class == "drained" else end.kind.removeprefix("ATTEMPT_")
+            for end in self.ends.values()
+        )

@@ -1,0 +1,52 @@
+"""Cancels and expiries: told to control before run-events, each command obeyed once. Imports nothing of ours.
+
+Input: dumped ``commands``, ``events`` and ``control``. What a cancel came to, the reducer says; here is what had to be
+put out, and in which order. Times are the brokers' own, of one clock, in microseconds.
+"""
+
+import collections
+
+from . import owed
+from .records import decode
+
+
+def check(commands, events, control, rules=owed.Rules()):  # noqa: B008  # a value
+    """(complaints, counts): every CANCEL_REQUESTED and RUN_EXPIRED has its control record, which stood there first."""
+    complaints, counts = [], collections.Counter()
+    told = collections.defaultdict(list)
+    for record in control:
+        _, body = decode(record["value"])
+        told[body["kind"], body["run_id"]].append(record["timestamp_us"])
+    said = collections.defaultdict(list)
+    for record in events:
+        _, event = decode(record["value"])
+        if event["kind"] in ("CANCEL_REQUESTED", "RUN_EXPIRED"):
+            said[event["kind"], event["run_id"]].append(record["timestamp_us"])
+    for key, times in said.items():
+        counts[key[0]] += len(times)
+        first = sorted(told[key])
+        if len(first) != len(times) or any(ahead > at for ahead, at in zip(first, sorted(times), strict=False)):
+            complaints.append(f"{key[1]}: {key[0]} at {times}, told to control at {first}")
+    complaints += [f"{run_id}: {kind} on control alone" for kind, run_id in told if (kind, run_id) not in said]
+    asked = _asked(commands, rules)
+    for run_id in asked.keys() | {run_id for kind, run_id in said if kind == "CANCEL_REQUESTED"}:
+        found = len(said["CANCEL_REQUESTED", run_id])
+        if found != asked[run_id]:
+            complaints.append(f"{run_id}: {asked[run_id]} cancels were sent, {found} were passed on")
+    return complaints, counts
+
+
+def _asked(commands, rules):
+    """How many cancels of each run had to be passed on: all but repeats and what is refused."""
+    by_job = collections.defaultdict(list)
+    for record in sorted(commands, key=lambda each: (each["partition"], each["offset"])):
+        _, body = decode(record["value"])
+        command = {"offset": record["offset"], "appended_at": record["timestamp_us"], "record": body}
+        by_job[body["job_id"]].append(command)
+    asked = collections.Counter()
+    for given in by_job.values():
+        verdicts = owed.versions(given, {}, rules).verdicts
+        for command in given:
+            record = command["record"]
+            asked[record["run_id"]] += record["kind"] == "CANCEL" and verdicts[command["offset"]].word == "applied"
+    return +asked

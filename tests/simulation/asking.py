@@ -1,0 +1,82 @@
+"""How an order of the plan becomes a command: people append it, and never wait for what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tests.oracle.records import decode
+from waterclock.log.memory import MemoryLog
+from waterclock.model.ids import Instant, job_of_run
+from waterclock.model.job import Command, CommandKind
+from waterclock.wire.codec import decode_work
+from waterclock.wire.messages import command_message, work_message
+from waterclock.wire.names import Names
+
+from .onlooker import FRESH, Onlooker
+from .people import Order
+
+
+class Asking:
+    """People, in front of one cluster."""
+
+    def __init__(self, log: MemoryLog, names: Names, onlooker: Onlooker) -> None:
+        self._log = log
+        self._names = names
+        self._onlooker = onlooker
+
+    def give(self, order: Order, now: Instant) -> str:
+        """Append the order's command; answers what people would say that they did."""
+        command = self._command(order, now)
+        if command is None:
+            return f"{order.command_id} {order.kind}: there is nothing to ask it for"
+        appender = self._log.appender()
+        ticket = appender.append(command_message(self._names, command))
+        appender.close()
+        spec = command.spec
+        what = "" if spec is None else f" {spec.schedule} {spec.tier.word} {spec.handler} {spec.pool} {spec.policy}"
+        named = f"{order.command_id}({order.key}) {order.kind} {command.run_id or command.job_id}{what}"
+        return f"{named} -> {ticket.partition}/{ticket.offset}"
+
+    def would_wait(self, order: Order) -> bool:
+        """Whether this cancel is for a run that was not claimed yet, and there is none in sight."""
+        return order.kind is CommandKind.CANCEL and order.pick % 4 == FRESH and not self._onlooker.waiting()
+
+    def pause_all(self, job_ids: Iterable[str], now: Instant) -> None:
+        """No more fires come: every job is paused."""
+        appender = self._log.appender()
+        for job_id in job_ids:
+            command = Command(CommandKind.PAUSE, job_id, f"last {job_id}", "people", now)
+            appender.append(command_message(self._names, command))
+        appender.close()
+
+    def _command(self, order: Order, now: Instant) -> Command | None:
+        if order.kind is CommandKind.CANCEL:
+            run_id = self._onlooker.run_at(order.pick)
+            return self._of_run(order, run_id, now) if run_id else None
+        if order.kind is CommandKind.REDRIVE:
+            return self._redrive(order, now)
+        return Command(
+            order.kind,
+            order.job_id,
+            order.command_id,
+            "people",
+            now,
+            spec=order.spec,
+            idempotency_key=order.key,
+            answer=order.wants_answer,
+        )
+
+    def _of_run(self, order: Order, run_id: str, now: Instant) -> Command:
+        return Command(order.kind, job_of_run(run_id), order.command_id, "people", now, run_id=run_id)
+
+    def _redrive(self, order: Order, now: Instant) -> Command | None:
+        """A dead letter's work once more, now and then with another payload."""
+        record = self._onlooker.letter_at(order.pick)
+        letter = None if record is None else decode(record.value)[1]
+        if letter is None or letter["work"] is None:
+            return None
+        value = letter["work"]["value"]
+        if order.pick % 3 == 0:
+            edited = decode_work(value)._replace(payload=b'"edited"')
+            value = work_message(self._names, edited).value
+        return self._of_run(order, letter["run_id"], now)._replace(work=value)

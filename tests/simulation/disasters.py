@@ -1,0 +1,176 @@
+"""Troubles that befall everybody, or a whole process, at their tick: see ``nemesis.py``, whose other half they are.
+
+Must hold: as there. What is struck here is counted at once, for nobody has to run into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from waterclock.log.memory import Killed
+from waterclock.log.port import Committed, TopicPartition
+from waterclock.model.errors import BackendDown, LostResource
+from waterclock.model.events import EventKind
+
+from .dice import dice
+from .plan import DISPATCHERS
+from .schedule import Schedule
+from .story import Story
+from .troubles import Trouble
+from .world import NAMES, Life, World
+
+_DRAIN_TURN_US = 200_000
+_DRAIN_TURNS_MAX = 80
+
+
+class Disasters:
+    """Of one play. ``restart``: as the nemesis has it; ``arm``: for what shall strike later at a call."""
+
+    def __init__(
+        self,
+        world: World,
+        schedule: Schedule,
+        story: Story,
+        restart: Callable[[Life, int], None],
+        arm: Callable[[Trouble], None],
+        standing_still: list[Life],
+    ) -> None:
+        self._world = world
+        self._schedule = schedule
+        self._story = story
+        self._restart = restart
+        self._arm = arm
+        self._standing_still = standing_still
+        self._dice = dice(world.plan.seed, "disasters")
+
+    def begin(self, trouble: Trouble) -> bool:
+        """False: it is no such trouble."""
+        act = {
+            "markers": self._hold_markers,
+            "sleep": self._sleep,
+            "absence": self._be_absent,
+            "jump": self._jump,
+            "skew": self._skew,
+            "deploy": self._deploy,
+            "compact": self._compact,
+            "forget": self._forget,
+            "stillborn": self._be_stillborn,
+            "tear": self._tear,
+            "swallow": self._swallow,
+        }.get(trouble.kind)
+        if act is not None:
+            act(trouble)
+        return act is not None
+
+    def end_markers(self) -> None:
+        """Everything that is decided shows."""
+        coordinator = self._world.cluster.coordinator
+        coordinator.hold_markers = False
+        for landing in coordinator.landings():
+            coordinator.land(landing)
+
+    def _hold_markers(self, trouble: Trouble) -> None:
+        self._struck("markers", "brokers", "markers land one by one, and late")
+        self._world.cluster.coordinator.hold_markers = True
+        self._schedule.after(trouble.us, self.end_markers)
+
+    def _sleep(self, trouble: Trouble) -> None:
+        self._struck("sleep", "everybody", f"sleeps for {trouble.us // 1_000_000} s")
+        self._world.clock.advance(trouble.us)
+
+    def _be_absent(self, trouble: Trouble) -> None:
+        self._struck("absence", "dispatchers", f"are gone for {trouble.us // 1_000_000} s")
+        for slot in DISPATCHERS:
+            life = self._world.newest[slot]
+            if life.alive:
+                self._world.kill(life)
+                self._restart(life, 5_000_000)
+        self._world.clock.advance(trouble.us)
+
+    def _jump(self, trouble: Trouble) -> None:
+        self._struck("jump", "everybody", f"the wall clock jumps {trouble.us // 1_000_000} s ahead")
+        self._world.clock.jump(trouble.us)
+
+    def _skew(self, trouble: Trouble) -> None:
+        self._struck("skew", trouble.slot, f"its clock is off by {trouble.us / 1_000_000:.3f} s from now on")
+        self._world.skew(trouble.slot, trouble.us)
+
+    def _deploy(self, trouble: Trouble) -> None:
+        """SIGTERM: drain, close, and a new process."""
+        life = self._world.newest[trouble.slot]
+        if not life.alive or life.core is None or life in self._standing_still:
+            return
+        self._struck("deploy", life.client, "is asked to leave, and drains")
+        life.leaving = True
+        self._drain(life, _DRAIN_TURNS_MAX)
+
+    def _drain(self, life: Life, turns: int) -> None:
+        """One turn of a process that leaves; the last one closes it and starts its successor."""
+        if not life.alive or life.core is None:
+            return
+        try:
+            if life.core.drain() and turns:
+                self._schedule.after(_DRAIN_TURN_US, lambda: self._drain(life, turns - 1))
+                return
+            life.core.close()
+        except Killed:
+            return
+        except (BackendDown, LostResource) as end:
+            self._story.tell(self._schedule.tick, life.client, f"the drain ended early: {end}")
+        self._story.tell(self._schedule.tick, life.client, "has left")
+        if life.alive:
+            self._world.kill(life)
+            self._restart(life, 500_000)
+
+    def _compact(self, _trouble: Trouble) -> None:
+        self._struck("compact", "brokers", "the log cleaner comes by")
+        self._world.compact()
+
+    def _forget(self, _trouble: Trouble) -> None:
+        """A foreign tool commits the dispatchers' positions: the metadata with the cursors is gone."""
+        if any(self._world.newest[slot].alive for slot in DISPATCHERS):
+            self._be_absent(Trouble(0, "absence", "", us=0))
+        group = self._world.cluster.group(NAMES.group("dispatcher"))
+        for partition in range(self._world.plan.partitions):
+            place = TopicPartition(NAMES.commands, partition)
+            position = group.committed(place)
+            if position is not None and not group.is_pending(place):
+                self._struck("forget", "a tool", f"erases the cursor of {partition}")
+                group.commit({place: Committed(position.offset, "")})
+
+    def _be_stillborn(self, trouble: Trouble) -> None:
+        life = self._world.newest[trouble.slot]
+        if not life.alive or life in self._standing_still:
+            return
+        self._struck("stillborn", life.client, "is killed, and its successor will stand still")
+        self._world.kill(life)
+        self._restart(life, 200_000)
+        pause = trouble._replace(kind="pause", with_twin=True)
+        self._arm(pause)
+
+    def _tear(self, _trouble: Trouble) -> None:
+        """What a torn round would leave: a second claim of an open attempt, and the outcome of that one."""
+        found = self._world.onlooker.open_attempt(self._dice.randrange(1 << 16))
+        if found is None:
+            return
+        run_id, run = found
+        rivals = [slot for slot in self._world.plan.slots if slot.startswith("worker") and slot != run["worker"]]
+        kind = self._dice.choice([EventKind.ATTEMPT_SUCCEEDED, EventKind.ATTEMPT_FAILED, EventKind.ATTEMPT_LOST])
+        self._struck("tear", "a torn round", f"claims {run_id} a second time, and says {kind}")
+        self._world.forge(run_id, run["attempt"], self._dice.choice(rivals), kind)
+
+    def _swallow(self, trouble: Trouble) -> None:
+        """A foreign tool moves the workers' positions to the end, while none of them looks."""
+        workers = [slot for slot in self._world.plan.slots if slot.startswith("worker")]
+        if any(life.slot in workers for life in self._standing_still):
+            return
+        for slot in workers:
+            life = self._world.newest[slot]
+            if life.alive:
+                self._world.kill(life)
+                self._restart(life, 1_000_000)
+        self._struck("swallow", "a tool", f"passes over {self._world.swallow()} work records")
+
+    def _struck(self, kind: str, who: str, what: str) -> None:
+        self._story.counts[kind] += 1
+        self._story.tell(self._schedule.tick, who, what)

@@ -1,0 +1,68 @@
+"""Somebody who reads run-events from outside while a play goes on: which runs there are, and which have not ended.
+
+It decides nothing and judges nothing: people look here for a run to cancel, and the end of a play for what is missing.
+It folds by the oracle's reducer, so a bug in the product's cannot hide a run from it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.oracle.chronicle import Chronicle
+from waterclock.log.memory import MemoryLog
+from waterclock.log.port import Isolation, Record, TopicPartition
+from waterclock.wire.names import Names
+
+FRESH = 2
+"""``pick`` modulo 4 of a cancel that is for a run which was not claimed yet."""
+
+_BATCH = 1_000
+
+
+class Onlooker:
+    """Reads committed records of run-events and of the dead letters."""
+
+    def __init__(self, log: MemoryLog, names: Names) -> None:
+        self._events = log.reader(Isolation.COMMITTED)
+        self._letters = log.reader(Isolation.COMMITTED)
+        for reader, topic in ((self._events, names.run_events), (self._letters, names.dlq)):
+            reader.assign({TopicPartition(topic, number): 0 for number in range(log.partitions(topic))})
+        self.chronicle = Chronicle()
+        self.letters: list[Record] = []
+
+    def look(self) -> Chronicle:
+        """Read on to the end as of now."""
+        while records := self._events.poll(_BATCH, 0.0):
+            self.chronicle.read(
+                {"partition": each.partition, "offset": each.offset, "timestamp_us": each.timestamp_us,
+                 "value": each.value}
+                for each in records
+            )  # fmt: skip
+        while letters := self._letters.poll(_BATCH, 0.0):
+            self.letters += letters
+        return self.chronicle
+
+    def run_at(self, pick: int) -> str:
+        """A run that somebody might cancel: mostly one that has not ended, and mostly a young one; "" without any."""
+        chronicle = self.look()
+        made = list(chronicle.made)
+        going = [run_id for run_id in made if run_id in chronicle.open]
+        undecided = [run_id for run_id in going if chronicle.runs[run_id]["outcome"] != "NONE"]
+        among = [made, going, self.waiting() or going, undecided or going][pick % 4][-5:]
+        return among[pick // 4 % len(among)] if among else ""
+
+    def waiting(self) -> list[str]:
+        """Runs that nobody has claimed."""
+        chronicle = self.look()
+        return [run_id for run_id, run in chronicle.runs.items() if run["status"] == "PENDING"]
+
+    def open_attempt(self, pick: int) -> tuple[str, dict[str, Any]] | None:
+        """A run whose attempt is open, and what is known of it."""
+        runs = self.look().runs
+        running = [run_id for run_id, run in runs.items() if run["status"] == "RUNNING" and run["outcome"] == "NONE"]
+        return (found := running[pick % len(running)], runs[found]) if running else None
+
+    def letter_at(self, pick: int) -> Record | None:
+        """A dead letter that somebody might redrive."""
+        self.look()
+        return self.letters[pick % len(self.letters)] if self.letters else None

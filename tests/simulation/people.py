@@ -1,0 +1,158 @@
+"""What people ask for in a seed: jobs, their changes, cancels and redrives, with their times, drawn beforehand.
+
+Which run a cancel or a redrive is for is only known once there are runs: an order carries a number, and whoever gives
+it picks by that number among the runs that the log shows then.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy
+from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.job import JOB_VERBS, CommandKind, Cron, Every, JobSpec, Once, Tier
+
+from .handlers import HANDLERS
+
+_WAITS_US = (200_000, 200_000, US_PER_S, 3 * US_PER_S, 6 * US_PER_S, 17 * US_PER_S, 33 * US_PER_S)
+LONG_WAIT_US = 4_000 * US_PER_S
+"""Longer than the ladder: such a retry waits with the dispatcher."""
+
+
+class Order(NamedTuple):
+    """A command that people give at tick ``at``. One intention may be given several times, under one name.
+
+    ``pick``: of a cancel or a redrive, which of the runs in sight it is for.
+    """
+
+    at: int
+    kind: CommandKind
+    job_id: str
+    spec: JobSpec | None
+    command_id: str = ""
+    key: str = ""
+    wants_answer: bool = False
+    pick: int = 0
+
+
+def job_orders(rng: random.Random, start_at: Instant, horizon: int, *, in_autumn: bool) -> list[Order]:
+    """Jobs, and what becomes of them."""
+    jobs = [f"t:job{number}" for number in range(rng.randint(2, 4))]
+    orders = [Order(rng.randrange(5 * US_PER_S), CommandKind.CREATE, job, _spec(rng, start_at)) for job in jobs]
+    steady = JobSpec("sim.emits", Every(rng.choice([6, 15]) * US_PER_S))
+    orders.append(Order(0, CommandKind.CREATE, "t:steady", steady))
+    if in_autumn:
+        orders.append(Order(rng.randrange(5 * US_PER_S), CommandKind.CREATE, "t:autumn", _autumn_spec(rng)))
+        jobs.append("t:autumn")
+    for _ in range(rng.randint(2, 10)):
+        at = rng.randrange(5 * US_PER_S, horizon)
+        orders.append(_order(rng, at, rng.choice(jobs), start_at))
+    return sorted(orders, key=lambda order: order.at)
+
+
+def run_orders(rng: random.Random, horizon: int, *, races: bool) -> list[Order]:
+    """Cancels, some of them several at once, and redrives."""
+    cancels, redrives = rng.choice([60] if races else [0, 2, 6, 14]), rng.choice([0, 0, 1, 3])
+    drawn = [CommandKind.CANCEL] * cancels + [CommandKind.REDRIVE] * redrives
+    return [
+        Order(rng.randrange(5 * US_PER_S, horizon), kind, "", None, f"r{number}", pick=rng.randrange(1 << 16))
+        for number, kind in enumerate(drawn)
+    ]
+
+
+def with_policies(rng: random.Random, orders: Iterable[Order]) -> Iterator[Order]:
+    """Every spec gets a failure policy; one job in twelve is called at most once."""
+    for order in orders:
+        if order.spec is None:
+            yield order
+        elif rng.random() < 0.08:
+            yield order._replace(spec=replace(order.spec, at_most_once=True))
+        else:
+            yield order._replace(spec=replace(order.spec, policy=_policy(rng)))
+
+
+def in_pools(rng: random.Random, orders: Iterable[Order], *, has_side: bool) -> Iterator[Order]:
+    """Some jobs go to the side pool, where somebody serves it, and some to one that does not exist.
+
+    Never the steady one: a seed in which every job is refused proves nothing (5049 was one).
+    """
+    for order in orders:
+        draw = rng.random()
+        pool = (
+            "nowhere"
+            if draw > 0.97 and order.job_id != "t:steady"
+            else "side"
+            if has_side and draw < 0.4
+            else "default"
+        )
+        yield order if order.spec is None else order._replace(spec=replace(order.spec, pool=pool))
+
+
+def repeated(rng: random.Random, orders: Iterable[Order], horizon: int) -> list[Order]:
+    """Every order gets its name; some are given again: under one key, with one id, or as another request."""
+    found: list[Order] = []
+    for number, plain in enumerate(orders):
+        order = plain._replace(command_id=f"c{number}", wants_answer=rng.random() < 0.5)
+        how = rng.choice(["", "", "key", "key", "id", "other"])
+        if how in ("key", "other"):
+            order = order._replace(key=f"k{number}")
+        found.append(order)
+        for time in range(rng.choice([1, 1, 2]) if how else 0):
+            after = rng.choice([0, rng.randrange(US_PER_S), rng.randrange(60 * US_PER_S)])
+            again = order._replace(at=min(order.at + after, horizon - 1), wants_answer=rng.random() < 0.5)
+            if how != "id":
+                again = again._replace(command_id=f"c{number}.{time}")
+            if how == "other":
+                again = again._replace(kind=CommandKind.PAUSE, spec=None)
+            found.append(again)
+    return sorted(found, key=lambda order: order.at)
+
+
+def _order(rng: random.Random, at: int, job_id: str, start_at: Instant) -> Order:
+    kind = rng.choice([*JOB_VERBS, CommandKind.UPDATE, CommandKind.CREATE, CommandKind.RESUME])
+    has_spec = kind in (CommandKind.CREATE, CommandKind.UPDATE)
+    return Order(at, kind, job_id, _spec(rng, start_at + at) if has_spec else None)
+
+
+def _spec(rng: random.Random, now: Instant) -> JobSpec:
+    on_a_second = now // US_PER_S * US_PER_S
+    schedule = rng.choice(
+        [
+            Every(rng.choice([5, 7, 13, 30, 90]) * US_PER_S),
+            Every(rng.choice([5, 10, 60]) * US_PER_S, on_a_second // (10 * US_PER_S) * (10 * US_PER_S)),
+            Every(rng.choice([6, 20]) * US_PER_S, on_a_second + rng.randrange(-100, 60) * US_PER_S),
+            Cron(rng.choice(["* * * * *", "*/2 * * * *", "1-59/3 * * * *"])),
+            Cron("* * * * *", zone=rng.choice(["Europe/Berlin", "America/New_York", "Asia/Kathmandu"])),
+            Once(on_a_second + rng.randrange(-90, 90) * US_PER_S),
+        ]
+    )
+    return JobSpec(rng.choice(HANDLERS), schedule, rng.choice(list(Tier)))
+
+
+def _autumn_spec(rng: random.Random) -> JobSpec:
+    text = rng.choice(["0-59 1 * * *", "0-59/2 1 * * *", "1-59/2 0-2 * * *", "* 1 * * *"])
+    return JobSpec("sim.ok", Cron(text, zone="America/New_York"), rng.choice(list(Tier)))
+
+
+def _policy(rng: random.Random) -> FailurePolicy:
+    if rng.random() < 0.3:
+        return DEFAULT
+    backoff = rng.choice(list(Backoff))
+    waits = [rng.choice(_WAITS_US) for _ in range(3 if backoff is Backoff.LIST else 1)]
+    if rng.random() < 0.03:
+        backoff, waits = Backoff.FIXED, [LONG_WAIT_US]
+    return FailurePolicy(
+        max_attempts=rng.choice([1, 2, 2, 3, 4]),
+        backoff=backoff,
+        delays_us=tuple(waits),
+        max_delay_us=max(40 * US_PER_S, *waits),
+        jitter=rng.random() < 0.5,
+        never=rng.choice([(), ("Never",)]),
+        by_class=rng.choice([(), (), (ClassRule("Odd", 2, (US_PER_S,)),), (ClassRule("lost", 5),)]),
+        queue_timeout_us=rng.choice([0, 0, 0, 9 * US_PER_S, 30 * US_PER_S]),
+        attempt_timeout_us=rng.choice([0, 0, 0, 3 * US_PER_S]),
+        run_timeout_us=rng.choice([0, 0, 0, 0, 20 * US_PER_S, 60 * US_PER_S]),
+    )

@@ -1,0 +1,96 @@
+"""The doctor names runs that should move and do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from waterclock.clusters.doctor_runs import examine, judge_repairs
+from waterclock.clusters.finding import Finding, State
+from waterclock.log.port import Committed, TopicPartition
+from waterclock.model.events import Ended, EventKind
+from waterclock.model.failure_policy import FailurePolicy, policy_to_json
+from waterclock.model.ids import US_PER_S
+from waterclock.model.job import Tier
+from waterclock.wire.names import RUNGS
+
+from .router_world import GENERATION, NAMES, OTHER, World
+
+
+def findings(world: World) -> dict[str, Finding]:
+    return {finding.check: finding for finding in examine(world.log, NAMES, world.clock, GENERATION)}
+
+
+def taken(world: World) -> None:
+    place = TopicPartition(NAMES.runs(Tier.HIGH), 0)
+    world.cluster.group(NAMES.worker_group(Tier.HIGH)).commit({place: Committed(world.log.high_watermark(place))})
+
+
+def test_a_run_whose_work_is_gone_from_its_tier_is_named() -> None:
+    world = World()
+    run_id, _ = world.pending()
+    taken(world)
+    assert findings(world)["waiting runs"].state is State.OK, "it is young"
+    world.clock.advance(90 * US_PER_S)
+    found = findings(world)["waiting runs"]
+    assert found.state is State.WARN
+    assert run_id in found.found
+
+
+def test_a_run_whose_work_still_stands_there_is_none_of_them() -> None:
+    world = World()
+    taken(world)
+    world.pending()
+    world.clock.advance(90 * US_PER_S)
+    assert findings(world)["waiting runs"].state is State.OK
+
+
+def test_a_run_of_a_dead_worker_is_named_where_nobody_calls_it_lost() -> None:
+    world = World()
+    run_id, _ = world.claimed(incarnation=world.hello())
+    world.clock.advance(90 * US_PER_S)
+    assert findings(world)["running runs"].state is State.OK
+    world.hello()
+    found = findings(world)["running runs"]
+    assert found.state is State.FAIL
+    assert run_id in found.found
+
+
+def test_a_run_that_ended_is_held_by_nobody_also_where_its_worker_is_dead() -> None:
+    world = World()
+    run_id, token = world.claimed(incarnation=world.hello())
+    world.event(EventKind.ATTEMPT_SUCCEEDED, run_id, 1, worker="w-1", incarnation=0, token=token, detail=Ended(0))
+    world.hello()
+    world.clock.advance(90 * US_PER_S)
+    assert findings(world)["running runs"].state is State.OK
+
+
+@pytest.mark.parametrize("others", [0, 30], ids=["of late", "kept"])
+def test_a_run_that_waits_for_its_time_is_not_stuck_and_one_that_left_the_ladder_is(others: int) -> None:
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(delays_us=(600 * US_PER_S,), jitter=False))
+    run_id = world.failed()
+    router = world.router(kept_behind=20)
+    world.turn(router)
+    for _ in range(others):
+        other, token = world.claimed(OTHER)
+        world.event(EventKind.ATTEMPT_SUCCEEDED, other, 1, worker="w-1", incarnation=3, token=token, detail=Ended(0))
+    world.turn(router)
+    taken(world)
+    world.clock.advance(90 * US_PER_S)
+    assert findings(world)["waiting runs"].state is State.OK, "it is not due"
+    world.clock.advance(600 * US_PER_S)
+    assert findings(world)["waiting runs"].state is State.OK, "it stands on the ladder still"
+    left_the_ladder(world)
+    assert run_id in findings(world)["waiting runs"].found
+
+
+def left_the_ladder(world: World) -> None:
+    for rung in RUNGS:
+        place = TopicPartition(NAMES.delay(rung), 0)
+        group = world.cluster.group(f"{NAMES.group('retry-ladder')}.{rung}")
+        group.commit({place: Committed(world.log.high_watermark(place))})
+
+
+def test_repairs_are_a_warning() -> None:
+    assert judge_repairs(0).state is State.OK
+    assert judge_repairs(3).state is State.WARN

@@ -1,0 +1,174 @@
+"""Runs whose time is over: those that wait end, those that run are asked to."""
+
+from __future__ import annotations
+
+from waterclock.log.port import TopicPartition
+from waterclock.model.events import Control, ControlKind, Ended, EventKind, Retrying, WorkRecord
+from waterclock.model.failure_policy import FailurePolicy, policy_to_json
+from waterclock.model.ids import US_PER_S
+from waterclock.model.job import Command, CommandKind
+from waterclock.wire.codec import decode_any
+
+from .router_world import JOB, NAMES, OTHER, World
+
+EXPIRED = EventKind.RUN_EXPIRED
+MINUTE = 60 * US_PER_S
+
+
+def expired(world: World) -> list[str]:
+    return [event.run_id for event in world.events(EXPIRED)]
+
+
+def test_a_run_that_nobody_claims_expires_after_its_queue_timeout() -> None:
+    world = World()
+    run_id, _ = world.pending(queue_timeout_us=MINUTE)
+    world.turn(router := world.router())
+    world.clock.advance(50 * US_PER_S)
+    world.turn(router, steps=5)
+    assert not expired(world)
+    world.clock.advance(10 * US_PER_S)
+    world.turn(router, steps=10)
+    assert expired(world) == [run_id]
+    [letter] = world.letters()
+    assert (letter.run_id, letter.reason, letter.attempts) == (run_id, "expired", 0)
+    assert letter.work is not None
+
+
+def test_many_runs_that_nobody_claims_have_each_its_own_work_in_its_letter() -> None:
+    """Given two bursts on one tier, a day apart, with claimed runs between them: a pool without workers, say."""
+    world = World(partitions=2)
+    runs = []
+    for _ in range(2):
+        for _ in range(15):
+            runs += [world.pending(job, queue_timeout_us=2 * MINUTE)[0] for job in (JOB, OTHER)]
+            world.claimed(queue_timeout_us=MINUTE)
+        world.clock.advance(86_400 * US_PER_S)
+    world.turn(world.router(), steps=60)
+    assert sorted(expired(world)) == sorted(runs)
+    letters = world.letters()
+    assert sorted(letter.run_id for letter in letters) == sorted(runs)
+    for letter in letters:
+        assert letter.work is not None
+        work = decode_any(letter.work.value or b"")
+        assert isinstance(work, WorkRecord)
+        assert (work.run_id, letter.reason) == (letter.run_id, "expired")
+
+
+def test_an_expired_run_whose_work_is_gone_has_a_letter_that_says_so() -> None:
+    world = World()
+    run_id, place = world.pending(queue_timeout_us=MINUTE)
+    world.turn(router := world.router())
+    world.cluster.partition(TopicPartition(place.topic, 0)).delete_before(place.offset + 1)
+    world.clock.advance(2 * MINUTE)
+    world.turn(router)
+    assert [(letter.run_id, letter.reason, letter.work) for letter in world.letters()] == [
+        (run_id, "expired; never-claimed", None)
+    ]
+
+
+def test_control_hears_of_an_expiry_before_run_events_do() -> None:
+    world = World()
+    run_id, _ = world.pending(queue_timeout_us=MINUTE)
+    order: list[str] = []
+    world.turn(router := world.router())
+    appended = world.cluster.place_of
+
+    def note(message):  # type: ignore[no-untyped-def]
+        order.append(message.topic)
+        return appended(message)
+
+    world.cluster.place_of = note  # type: ignore[method-assign]
+    world.clock.advance(2 * MINUTE)
+    world.turn(router, steps=10)
+    assert order[:2] == [NAMES.control, NAMES.run_events]
+    [control] = world.dump(NAMES.control)
+    assert isinstance(control, Control)
+    assert (control.kind, control.run_id) == (ControlKind.RUN_EXPIRED, run_id)
+
+
+def test_a_claimed_run_has_no_queue_timeout_any_more() -> None:
+    world = World()
+    world.claimed(queue_timeout_us=MINUTE)
+    world.turn(router := world.router())
+    world.clock.advance(10 * MINUTE)
+    world.turn(router)
+    assert not expired(world)
+    assert not world.dump(NAMES.commands)
+
+
+def test_a_running_run_over_its_whole_time_is_asked_to_stop_once() -> None:
+    world = World()
+    run_id, _ = world.claimed(run_timeout_us=MINUTE)
+    world.turn(router := world.router())
+    world.clock.advance(2 * MINUTE)
+    world.turn(router)
+    world.turn(router)
+    assert not expired(world)
+    [command] = world.dump(NAMES.commands)
+    assert isinstance(command, Command)
+    assert (command.kind, command.run_id, command.note) == (CommandKind.CANCEL, run_id, "expired")
+
+
+def test_a_retry_waits_from_its_own_due_time() -> None:
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(delays_us=(100 * US_PER_S,), jitter=False, queue_timeout_us=MINUTE))
+    run_id, token = world.claimed(queue_timeout_us=MINUTE)
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    world.turn(router := world.router())
+    [retrying] = world.events(EventKind.RETRYING)
+    assert isinstance(retrying.detail, Retrying)
+    world.clock.advance(150 * US_PER_S)
+    world.turn(router, steps=5)
+    assert not expired(world)
+    world.clock.advance(10 * US_PER_S)
+    world.turn(router)
+    assert expired(world) == [run_id]
+    assert [letter.attempts for letter in world.letters()] == [1]
+
+
+def test_a_retrying_run_expires_with_the_age_of_the_whole_run() -> None:
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(delays_us=(30 * US_PER_S,), jitter=False, run_timeout_us=MINUTE))
+    run_id, token = world.claimed(run_timeout_us=MINUTE)
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    world.turn(router := world.router())
+    world.clock.advance(MINUTE)
+    world.turn(router)
+    assert expired(world) == [run_id]
+
+
+def test_limits_are_known_to_a_successor() -> None:
+    world = World()
+    run_id, _ = world.pending(queue_timeout_us=MINUTE)
+    world.turn(world.router())
+    world.cluster.kill("retry-router-1")
+    world.clock.advance(2 * MINUTE)
+    world.turn(world.router())
+    assert expired(world) == [run_id]
+
+
+def test_an_expiry_that_comes_behind_a_claim_is_said_once_and_decides_nothing() -> None:
+    world = World()
+    run_id, claim = world.pending(queue_timeout_us=MINUTE)
+    world.turn(router := world.router())
+    token = world.started(run_id, claim)
+    world.event(EXPIRED, run_id, reason="expired")  # as of a router that had not read the claim
+    world.clock.advance(2 * MINUTE)
+    world.turn(router)
+    world.cluster.kill("retry-router-1")
+    world.turn(again := world.router())
+    state = again._shards[0].fold.state(run_id)
+    assert state is not None
+    assert state.attempt_open
+    world.event(EventKind.ATTEMPT_SUCCEEDED, run_id, 1, worker="w-1", incarnation=3, token=token, detail=Ended(0))
+    world.turn(again)
+    assert not world.letters()
+    assert expired(world) == [run_id]
+
+
+def test_jobs_without_limits_leave_no_note() -> None:
+    world = World()
+    world.pending()
+    world.turn(router := world.router())
+    shard = router._shards[0]
+    assert [run.note for run in shard.fold.open.values()] == [None]

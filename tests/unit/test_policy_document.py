@@ -1,0 +1,203 @@
+"""The failure policy of a job document: what is written comes back, what is wrong is refused where it is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from waterclock.model.document import spec_from_document, spec_from_json, spec_to_document, spec_to_json
+from waterclock.model.errors import RequestError
+from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy
+from waterclock.model.ids import US_PER_S
+from waterclock.model.policy_document import check_policy, policy_from_document, policy_to_document
+
+S, MINUTE, HOUR, DAY = US_PER_S, 60 * US_PER_S, 3_600 * US_PER_S, 86_400 * US_PER_S
+JOB = {"handler": "h", "every": "5s"}
+
+
+def test_a_job_without_a_word_on_it_has_the_first_attempt_and_three_retries() -> None:
+    policy = spec_from_document(JOB).policy
+    assert policy == DEFAULT
+    assert (policy.max_attempts, policy.backoff, policy.jitter) == (4, Backoff.EXPONENTIAL, True)
+
+
+@pytest.mark.parametrize(
+    ("document", "policy"),
+    [
+        ({"retry": {}}, DEFAULT),
+        ({"retry": False}, FailurePolicy(max_attempts=1)),
+        ({"retry": {"max_attempts": 1}}, FailurePolicy(max_attempts=1)),
+        ({"retry": {"max_attempts": 100, "delay": "10s", "max_delay": "30d", "jitter": False}},
+         FailurePolicy(max_attempts=100, delays_us=(10 * S,), max_delay_us=30 * DAY, jitter=False)),
+        ({"retry": {"backoff": "fixed", "delay": "2h"}}, FailurePolicy(backoff=Backoff.FIXED, delays_us=(2 * HOUR,))),
+        ({"retry": {"delays": ["0s", "5s", "1d"]}}, FailurePolicy(backoff=Backoff.LIST, delays_us=(0, 5 * S, DAY))),
+        ({"retry": {"backoff": "list", "delays": ["1m"], "max_delay": "2h"}},
+         FailurePolicy(backoff=Backoff.LIST, delays_us=(MINUTE,), max_delay_us=2 * HOUR)),
+        ({"retry": {"never": ["ValueError", "http-404", "lost"]}},
+         FailurePolicy(never=("ValueError", "http-404", "lost"))),
+        ({"retry": {"by_class": {"throttled": {"max_attempts": 9, "delays": ["1m"]}, "timed-out": {"delays": ["0s"]}}}},
+         FailurePolicy(by_class=(ClassRule("throttled", 9, (MINUTE,)), ClassRule("timed-out", 0, (0,))))),
+        ({"timeouts": {"queue": "10m", "attempt": "2m", "run": "1h"}},
+         FailurePolicy(queue_timeout_us=10 * MINUTE, attempt_timeout_us=2 * MINUTE, run_timeout_us=HOUR)),
+    ],
+)  # fmt: skip
+def test_what_is_said_is_what_is_meant_and_comes_back(document: dict[str, Any], policy: FailurePolicy) -> None:
+    spec = spec_from_document(JOB | document)
+    assert spec.policy == policy
+    assert spec_from_document(orjson.loads(orjson.dumps(spec_to_document(spec)))) == spec
+    assert spec_from_json(spec_to_json(spec)) == spec
+    check_policy(policy)
+
+
+@pytest.mark.parametrize(
+    ("document", "pointer", "words"),
+    [
+        ({"retry": True}, "/retry", "false, or an object"),
+        ({"retry": {"never": ["http-503"]}}, "/retry/never/0", "Write throttled"),
+        ({"retry": {"by_class": {"http-429": {"max_attempts": 9}}}}, "/retry/by_class/http-429", "Write throttled"),
+        ({"retry": None}, "/retry", "false, or an object"),
+        ({"retry": 3}, "/retry", "false, or an object"),
+        ({"retry": {"max_atempts": 3}}, "/retry/max_atempts", "Did you mean max_attempts?"),
+        ({"retry": {"a/b~c": 3}}, "/retry/a~1b~0c", "not known"),
+        ({"retry": {"max_attempts": 0}}, "/retry/max_attempts", "from 1 (never again) to 100"),
+        ({"retry": {"max_attempts": 101}}, "/retry/max_attempts", "100"),
+        ({"retry": {"max_attempts": True}}, "/retry/max_attempts", "whole number"),
+        ({"retry": {"max_attempts": 3.0}}, "/retry/max_attempts", "whole number"),
+        ({"retry": {"backoff": "linear"}}, "/retry/backoff", "exponential, fixed, list"),
+        ({"retry": {"backoff": ["list"]}}, "/retry/backoff", "exponential, fixed, list"),
+        ({"retry": {"backoff": "list"}}, "/retry/delays", "needs its waits"),
+        ({"retry": {"backoff": "fixed", "delays": ["5s"]}}, "/retry/delays", '"backoff": "list"'),
+        ({"retry": {"delays": ["5s"], "delay": "5s"}}, "/retry/delay", "another backoff"),
+        ({"retry": {"backoff": "fixed", "jitter": True}}, "/retry/jitter", '"backoff": "exponential"'),
+        ({"retry": {"jitter": "yes"}}, "/retry/jitter", "true or false"),
+        ({"retry": {"delay": 5}}, "/retry/delay", "5s"),
+        ({"retry": {"delay": "500ms"}}, "/retry/delay", "5s"),
+        ({"retry": {"backoff": "fixed", "delay": "31d"}}, "/retry/delay", "At most 30d"),
+        ({"retry": {"delay": "2h"}}, "/retry/delay", "Raise max_delay"),
+        ({"retry": {"max_delay": "721h"}}, "/retry/max_delay", "At most 30d"),
+        ({"retry": {"delays": []}}, "/retry/delays", "1 to 20"),
+        ({"retry": {"delays": "5s"}}, "/retry/delays", "1 to 20"),
+        ({"retry": {"delays": ["5s"] * 21}}, "/retry/delays", "1 to 20"),
+        ({"retry": {"delays": ["5s", "soon"]}}, "/retry/delays/1", "5s"),
+        ({"retry": {"never": "ValueError"}}, "/retry/never", "list"),
+        ({"retry": {"never": ["A"] * 21}}, "/retry/never", "at most 20"),
+        ({"retry": {"never": ["A", "A"]}}, "/retry/never/1", "once"),
+        ({"retry": {"never": ["A", "b c"]}}, "/retry/never/1", "run show"),
+        ({"retry": {"never": [""]}}, "/retry/never/0", "run show"),
+        ({"retry": {"never": [5]}}, "/retry/never/0", "run show"),
+        ({"retry": {"never": ["\ud800"]}}, "/retry", "UTF-8"),
+        ({"retry": {"never": [f"{n}{'ä' * 199}"[:200] for n in range(20)]}}, "/retry", "4096"),
+        ({"retry": {"by_class": ["A"]}}, "/retry/by_class", "object"),
+        ({"retry": {"by_class": {"A": {}}}}, "/retry/by_class/A", "says nothing"),
+        ({"retry": {"by_class": {"A": False}}}, "/retry/by_class/A", "object"),
+        ({"retry": {"by_class": {"a/b": {"delay": "5s"}}}}, "/retry/by_class/a~1b/delay", "delays"),
+        ({"retry": {"by_class": {"A": {"max_attempts": 0}}}}, "/retry/by_class/A/max_attempts", "100"),
+        ({"retry": {"by_class": {"A": {"delays": ["31d"]}}}}, "/retry/by_class/A/delays/0", "30d"),
+        ({"retry": {"never": ["A"], "by_class": {"A": {"max_attempts": 2}}}}, "/retry/by_class/A", "one of both"),
+        ({"timeouts": "5m"}, "/timeouts", "object"),
+        ({"timeouts": {"atempt": "5m"}}, "/timeouts/atempt", "Did you mean attempt?"),
+        ({"timeouts": {"attempt": "6d"}}, "/timeouts/attempt", "At most 518399s"),
+        ({"timeouts": {"attempt": "0s"}}, "/timeouts/attempt", "5s"),
+        ({"timeouts": {"queue": "31d"}}, "/timeouts/queue", "30d"),
+        ({"timeouts": {"run": "366d"}}, "/timeouts/run", "365d"),
+        ({"timeouts": {"attempt": "2h", "run": "1h"}}, "/timeouts/attempt", "whole run"),
+        ({"at_most_once": True, "retry": {"max_attempts": 2}}, "/retry", "at most once"),
+        ({"at_most_once": True, "retry": {"delay": "5s"}}, "/retry", "at most once"),
+        ({"at_most_once": True, "retry": {"max_attempts": 1, "by_class": {"A": {"max_attempts": 2}}}}, "/retry",
+         "at most once"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_where_it_stands(document: dict[str, Any], pointer: str, words: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        spec_from_document(JOB | document)
+    assert refused.value.pointer == pointer
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("retry", [{}, {"retry": False}, {"retry": {"max_attempts": 1}}])
+def test_at_most_once_needs_no_retry_and_may_say_so(retry: dict[str, Any]) -> None:
+    spec = spec_from_document(JOB | {"at_most_once": True, **retry})
+    assert spec_from_document(spec_to_document(spec)) == spec
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        FailurePolicy(max_attempts=0),
+        FailurePolicy(max_attempts=10**9),
+        FailurePolicy(delays_us=()),
+        FailurePolicy(delays_us=("1",)),  # type: ignore[arg-type]
+        FailurePolicy(delays_us=(0.5,)),  # type: ignore[arg-type]
+        FailurePolicy(delays_us=(-S,)),
+        FailurePolicy(backoff=Backoff.LIST, delays_us=(S,) * 21),
+        FailurePolicy(never=("a b",)),
+        FailurePolicy(by_class=(ClassRule("A", 101),)),
+        FailurePolicy(by_class=(ClassRule("A", 2, (S,) * 21),)),
+        FailurePolicy(by_class=(ClassRule("A", 2, (-1,)),)),
+        FailurePolicy(by_class=("A",)),  # type: ignore[arg-type]
+        FailurePolicy(attempt_timeout_us=7 * DAY),
+        FailurePolicy(queue_timeout_us=-S),
+    ],
+)
+def test_a_policy_of_a_command_that_is_out_of_bounds_is_refused(policy: FailurePolicy) -> None:
+    with pytest.raises(RequestError):
+        check_policy(policy)
+
+
+_SECONDS = st.integers(0, 30 * 86_400).map(lambda seconds: seconds * S)
+_RETRY_KEYS = ["max_attempts", "backoff", "delay", "delays", "max_delay", "jitter", "never", "by_class", "x"]
+_LIMIT = st.sampled_from([0, S, MINUTE, HOUR])
+_DELAYS = st.lists(_SECONDS, min_size=1, max_size=20).map(tuple)
+_WORDS = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=12)
+_RULES = st.builds(ClassRule, st.just("x"), st.integers(1, 100), st.one_of(st.just(()), _DELAYS))
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> FailurePolicy:
+    backoff = draw(st.sampled_from(list(Backoff)))
+    words = draw(st.lists(_WORDS, max_size=6, unique=True))
+    cut = draw(st.integers(0, len(words)))
+    rules = tuple(_named(word, draw(_RULES)) for word in words[cut:])
+    most = draw(_SECONDS)
+    delays = draw(_DELAYS) if backoff is Backoff.LIST else (draw(_SECONDS),)
+    if backoff is Backoff.EXPONENTIAL:
+        delays = (min(delays[0], most),)
+    return FailurePolicy(
+        draw(st.integers(1, 100)), backoff, delays, most, backoff is not Backoff.EXPONENTIAL or draw(st.booleans()),
+        tuple(words[:cut]), rules, draw(_LIMIT), S, draw(st.sampled_from([0, HOUR])),
+    )  # fmt: skip
+
+
+def _named(word: str, rule: ClassRule) -> ClassRule:
+    return ClassRule(word, rule.max_attempts, rule.delays_us)
+
+
+@settings(deadline=None)
+@given(policies())
+def test_any_policy_survives_being_shown(policy: FailurePolicy) -> None:
+    assert policy_from_document(orjson.loads(orjson.dumps(policy_to_document(policy)))) == policy
+    check_policy(policy)
+
+
+@settings(deadline=None)
+@given(st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["5s", "list"]),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(_RETRY_KEYS),
+        inner,
+        max_size=5,
+    ),
+    max_leaves=12,
+))  # fmt: skip
+def test_whatever_comes_is_read_or_refused_and_nothing_else(junk: object) -> None:
+    refusal = None
+    try:
+        check_policy(policy_from_document({"retry": junk, "timeouts": {}}))
+    except RequestError as refused:
+        refusal = refused
+    assert refusal is None or (refusal.pointer.startswith("/retry") and refusal.hint)

@@ -1,0 +1,282 @@
+"""The reconciler repairs what a torn claim lost, and touches nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from waterclock.retry_router import reconciler
+from waterclock.retry_router.loop import RetryRouter
+
+from waterclock.log.memory import MemoryLog
+from waterclock.log.port import Committed, Outgoing, TopicPartition
+from waterclock.model.events import EventKind, Origin, Pending, Started, WorkRecord
+from waterclock.model.failure_policy import Backoff, FailurePolicy, policy_to_json
+from waterclock.model.fold import parse_repairs
+from waterclock.model.ids import US_PER_S, make_run_id
+from waterclock.model.job import Tier
+from waterclock.model.known_state import state_from_text
+from waterclock.model.reduce import RunState
+from waterclock.wire.names import RUNGS
+
+from .router_world import NAMES, OTHER, World
+
+TIER = NAMES.runs(Tier.HIGH)
+
+
+def consumed(world: World) -> None:
+    """The workers have taken everything that stands on the tier."""
+    place = TopicPartition(TIER, 0)
+    world.cluster.group(NAMES.worker_group(Tier.HIGH)).commit({place: Committed(world.log.high_watermark(place))})
+
+
+def handed_on(world: World) -> None:
+    """The ladder has moved everything that stood on its rungs."""
+    for rung in RUNGS:
+        place = TopicPartition(NAMES.delay(rung), 0)
+        group = world.cluster.group(f"{NAMES.group('retry-ladder')}.{rung}")
+        group.commit({place: Committed(world.log.high_watermark(place))})
+
+
+def wait(world: World, router: RetryRouter, seconds: int) -> None:
+    for _ in range(seconds):
+        world.turn(router, steps=2)
+        world.clock.advance(600_000)
+
+
+def work(world: World) -> list[WorkRecord]:
+    return [each for each in world.dump(TIER) if isinstance(each, WorkRecord)]
+
+
+def repairs(world: World) -> int:
+    committed = world.cluster.group(NAMES.group("retry-router")).committed(TopicPartition(NAMES.run_events, 0))
+    assert committed is not None
+    return parse_repairs(committed.metadata)
+
+
+def test_work_that_was_consumed_without_a_claim_is_handed_out_again_marked() -> None:
+    world = World()
+    run_id, _ = world.pending()
+    consumed(world)
+    wait(world, world.router(), 300)
+    first, again = work(world)
+    assert again.run_id == run_id
+    assert again._replace(verify_from=-1, verify_state="") == first
+    assert again.verify_from > 0
+    assert state_from_text(again.verify_state) == RunState(0)  # type: ignore[arg-type]
+    assert repairs(world) == 1, "what was handed out again stands on its tier, and is left there"
+
+
+def test_work_that_stands_on_its_tier_is_left_there() -> None:
+    world = World()
+    world.pending()
+    wait(world, world.router(), 300)
+    assert len(work(world)) == 1
+    assert repairs(world) == 0
+
+
+def test_a_claim_that_lands_late_is_no_orphan() -> None:
+    world = World()
+    run_id, claim = world.pending()
+    router = world.router()
+    wait(world, router, 35)
+    consumed(world)
+    world.started(run_id, claim)
+    wait(world, router, 120)
+    assert len(work(world)) == 1
+    assert repairs(world) == 0
+
+
+def test_steady_work_is_never_repaired() -> None:
+    world = World()
+    router = world.router()
+    for _ in range(20):
+        run_id, claim = world.pending()
+        wait(world, router, 10)
+        world.started(run_id, claim)
+        consumed(world)
+    assert repairs(world) == 0
+
+
+def test_a_retry_that_nobody_claims_is_handed_out_again_once_no_rung_can_hold_it() -> None:
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(delays_us=(5 * US_PER_S,), jitter=False))
+    run_id, token = world.claimed()
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    router = world.router()
+    wait(world, router, 2)
+    assert [event.run_id for event in world.events(EventKind.RETRYING)] == [run_id]
+    consumed(world)
+    wait(world, router, 200)
+    assert repairs(world) == 0, "its rung was never moved on from"
+    handed_on(world)
+    consumed(world)
+    wait(world, router, 120)
+    found = work(world)[1:]
+    assert {(each.run_id, each.attempt) for each in found} == {(run_id, 2)}
+    assert all(each.verify_from > 0 for each in found)
+
+
+def test_an_orphan_whose_work_is_gone_ends() -> None:
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(delays_us=(5 * US_PER_S,), jitter=False))
+    run_id, token = world.claimed()
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    router = world.router()
+    wait(world, router, 2)
+    world.cluster.partition(TopicPartition(TIER, 0)).delete_before(1)
+    handed_on(world)
+    consumed(world)
+    wait(world, router, 150)
+    assert [(event.run_id, event.reason) for event in world.events(EventKind.RUN_EXPIRED)] == [
+        (run_id, "work-record-gone")
+    ]
+    assert [letter.run_id for letter in world.letters()] == [run_id]
+
+
+def test_repairs_are_remembered_by_a_successor() -> None:
+    world = World()
+    run_id, _ = world.pending()
+    consumed(world)
+    wait(world, world.router(), 100)
+    made = repairs(world)
+    assert made
+    place = work(world)[-1]
+    world.started(run_id, Started(TIER, 0, 1), worker="w-9")
+    assert place.run_id == run_id
+    consumed(world)
+    world.cluster.kill("retry-router-1")
+    wait(world, world.router(), 100)
+    assert repairs(world) == made
+
+
+def test_a_reconciler_that_cannot_ask_waits() -> None:
+    world = World()
+    world.pending()
+    router = world.router()
+    group = world.cluster.group(NAMES.worker_group(Tier.HIGH))
+    group.hold("somebody", {TopicPartition(TIER, 0): Committed(1)})
+    wait(world, router, 200)
+    assert repairs(world) == 0
+    group.settle("somebody", commit=True)
+    wait(world, router, 60)
+    assert repairs(world) > 0
+
+
+def test_a_worker_that_nobody_knows_is_found_fenced_and_its_attempt_lost() -> None:
+    """Given an open attempt of a worker of which neither leases nor heartbeats tell."""
+    world = World()
+    lives = [world.hello("w-other"), world.hello("w-other")]
+    run_id, _ = world.claimed(worker="w-forgotten", incarnation=lives[0] + 1)
+    router, keeper = world.router(), world.keeper()
+    for _ in range(500):
+        router.step()
+        keeper.step()
+        world.clock.advance(200_000)
+    assert world.fenced().count("w-forgotten") == 1
+    assert [event.run_id for event in world.events(EventKind.ATTEMPT_LOST)] == [run_id]
+
+
+def test_a_verdict_that_is_asked_for_again_marks_its_work() -> None:
+    """Given a verdict that stands in the log and cannot be read yet: somebody's open transaction is before it."""
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(delays_us=(0,), jitter=False))
+    run_id, token = world.claimed()
+    world.turn(router := world.router())
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    other = MemoryLog(world.cluster, "other", transaction_timeout_s=1e6).producer("somebody")
+    other.init(1.0)
+    other.begin()
+    other.append(Outgoing(NAMES.run_events, b"acme:nightly", b"x"))
+    wait(world, router, 80)
+    other.abort(1.0)
+    wait(world, router, 5)
+    first, again, *more = work(world)[1:]
+    assert (first.attempt, first.verify_from) == (2, -1)
+    for each in (again, *more):
+        assert (each.run_id, each.attempt) == (run_id, 2)
+        assert each.verify_from > 0
+        state = state_from_text(each.verify_state)
+        assert state is not None
+        assert (state.attempt, state.undecided) == (1, True)
+
+
+def unclaimed(world: World, tier: Tier, pool: str = "default") -> str:
+    """A run of another tier or pool, with its work."""
+    world.made += 1
+    fire_at = world.clock.now() + world.made * 1_000
+    run_id = make_run_id(OTHER, fire_at)
+    world.event(EventKind.PENDING, run_id, detail=Pending(1, fire_at, fire_at, tier, Origin.SCHEDULE, pool=pool))
+    return run_id
+
+
+def test_a_tier_from_which_nobody_takes_hides_no_orphan_of_another() -> None:
+    world = World()
+    for _ in range(30):
+        unclaimed(world, Tier.LOW)
+    world.pending()
+    consumed(world)
+    wait(world, world.router(), 120)
+    assert repairs(world) == 1
+
+
+def test_an_orphan_behind_many_open_runs_is_come_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconciler, "_LOOKED_AT_MAX", 10)
+    world = World()
+    lives = world.hello("w-1")
+    for _ in range(35):
+        world.claimed(OTHER, incarnation=lives)
+    world.pending()
+    consumed(world)
+    wait(world, world.router(), 300)
+    assert repairs(world) == 1
+
+
+def test_an_orphan_behind_many_that_cost_a_look_each_is_come_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconciler, "_COST_MAX", 1_010)
+    world = World()
+    for _ in range(50):
+        unclaimed(world, Tier.LOW)
+    world.pending()
+    consumed(world)
+    wait(world, world.router(), 500)
+    assert repairs(world) == 1
+
+
+def test_a_search_that_its_bound_has_ended_goes_on_and_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconciler, "SEARCHED_MAX", 10)
+    world = World()
+    late, _ = world.pending()
+    place = TopicPartition(TIER, 0)
+    world.cluster.partition(place).delete_before(1)
+    for _ in range(25):
+        world.claimed(OTHER, incarnation=world.hello("w-1"))
+    run_id, _ = world.pending()
+    consumed(world)
+    wait(world, world.router(), 300)
+    assert [each.run_id for each in work(world)].count(run_id) == 2
+    assert [event.run_id for event in world.events(EventKind.RUN_EXPIRED)] == [late], "its work is really gone"
+
+
+def test_a_pool_that_was_taken_away_hides_no_orphan() -> None:
+    world = World()
+    gone = unclaimed(world, Tier.HIGH, pool="gone")
+    run_id, _ = world.pending()
+    consumed(world)
+    wait(world, world.router(), 120)
+    assert [each.run_id for each in work(world)] == [run_id, run_id]
+    assert not world.events(EventKind.RUN_EXPIRED), gone
+
+
+def test_a_deferred_retry_is_left_alone_while_the_dispatcher_may_be_late() -> None:
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(backoff=Backoff.FIXED, delays_us=(7_200 * US_PER_S,)))
+    run_id, token = world.claimed()
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    world.turn(router := world.router())
+    handed_on(world)
+    consumed(world)
+    world.clock.advance(7_200 * US_PER_S)
+    wait(world, router, 300)
+    assert repairs(world) == 0
+    world.clock.advance(3_600 * US_PER_S)
+    wait(world, router, 120)
+    assert repairs(world) == 1

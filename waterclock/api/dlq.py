@@ -1,0 +1,270 @@
+"""Routes of dead letters: which there are, by cause; one with its bytes; redrive and discard, by filter or by name.
+
+History tells which letters there are and what was done about them (it lags by about a second); the topic holds the
+letters themselves. What must hold: a tenant sees and touches its own alone; nothing is done to all of them by an empty
+filter; a letter that history still shows as open and that was redriven a moment ago is not redriven twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from waterclock.dead_letters.acting import Asked, discard_of, redrive_of, work_of
+from waterclock.dead_letters.choosing import Choice, Letter, LetterState, groups_of, state_of
+from waterclock.dead_letters.finding import Found, Mark, find, mark_of, read_letters
+from waterclock.model.errors import RequestError
+from waterclock.model.events import Answered, DeadLetter
+from waterclock.model.ids import Instant
+from waterclock.model.job import Command
+from waterclock.model.time_text import parse_duration, parse_rfc3339
+from waterclock.store.port import FailureRow, LetterRow
+
+from . import letter_views, shapes, views, wanting
+from .access import Held, Reader, Writer, own_job_id
+from .bodies import read_object
+from .cursors import read_cursor, unknown_cursor, write_cursor
+from .keyring import Caller
+from .orders import is_refused
+from .pacing import send_paced
+from .problems import Problem
+from .repeats import once
+from .runs import own_run, run_row
+from .services import Services
+from .shapes import Answers
+
+PAGE_MAX = 500
+_FILTER = ("job", "error_class", "fingerprint", "since", "state", "run_ids")
+_ACTION = (*_FILTER, "dry_run", "cap", "rate_per_s", "note", "cursor")
+_CURSOR_MAX = 500
+
+routes = APIRouter(tags=["dead letters"])
+
+_Since = Annotated[str, Query(max_length=40, description="RFC 3339, or so long ago: `36h`; without: the last day")]
+_State = Annotated[str, Query(max_length=20, description="open, redriven, discarded or all")]
+_Text = Annotated[str, Query(max_length=400)]
+
+
+@routes.get(
+    "/dlq",
+    summary="Dead letters, newest first, or by cause",
+    responses=shapes.answers(Answers.READ, {200: letter_views.LetterPage}),
+)
+async def list_letters(
+    services: Held,
+    caller: Reader,
+    job: _Text = "",
+    error_class: _Text = "",
+    fingerprint: _Text = "",
+    since: _Since = "",
+    state: _State = "open",
+    group: Annotated[bool, Query(description="Causes instead of letters")] = False,  # noqa: FBT002 - by name, in a URL
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = 50,
+    cursor: Annotated[str, Query(max_length=_CURSOR_MAX, description="`next_cursor` of the page before")] = "",
+) -> Response:
+    """With `group=true` the causes (error class and fingerprint), the largest first.
+
+    Not `is_whole`: there may be more behind `next_cursor`, also where this page has none.
+    """
+    given = {"job": job, "error_class": error_class, "fingerprint": fingerprint, "since": since, "state": state}
+    choice = _choice(services, caller, given)
+    limit = wanting.CAP_MAX if group else limit
+    found = await services.call(find, services.store, caller.tenant, choice, limit, _mark(cursor))
+    told: dict[str, Any] = {"letters": [], "groups": [], "is_whole": found.is_whole}
+    if group:
+        told["groups"] = [letter_views.group_view(each) for each in groups_of(found.letters)]
+    else:
+        told["letters"] = [letter_views.letter_view(each) for each in found.letters]
+    return views.reply(200, told | {"next_cursor": _cursor(found.next_at)})
+
+
+@routes.post(
+    "/dlq/redrive",
+    summary="Run dead letters once more",
+    openapi_extra=shapes.body("RedriveBody"),
+    responses=shapes.answers(Answers.BULK, {200: letter_views.Redriven}),
+)
+async def redrive(request: Request, services: Held, caller: Writer) -> Response:
+    """Each becomes a run of its own, linked to the one that was given up; also of a job that was deleted since."""
+    document = await read_object(request)
+    wanting.check_known(document, (*_ACTION, "payload", "payload_base64", "force"))
+    payload, force = wanting.payload(document), wanting.flag(document, "force")
+
+    async def act(_repeat_key: str) -> Response:
+        found = await _meant(services, caller, document)
+        kept = await services.ask(read_letters, services.log, services.names, found.letters)
+        commands: list[Command] = []
+        refused: list[dict[str, Any]] = []
+        for letter in found.letters:
+            try:
+                whole, asked = _whole(letter, kept), _asked(services, caller, document)
+                commands.append(redrive_of(whole, asked, letter.done, payload=payload, force=force))
+            except RequestError as error:
+                refused.append({"run_id": letter.run_id, "why": error.message})
+        return await _carry_out(services, document, found, commands, refused)
+
+    return await once(services, caller, request, document, act)
+
+
+@routes.post(
+    "/dlq/discard",
+    summary="Put dead letters away",
+    openapi_extra=shapes.body("DiscardBody"),
+    responses=shapes.answers(Answers.BULK, {200: letter_views.Redriven}),
+)
+async def discard(request: Request, services: Held, caller: Writer) -> Response:
+    """They are no longer open; their bytes stay in the topic for as long as that keeps them."""
+    document = await read_object(request)
+    wanting.check_known(document, _ACTION)
+
+    async def act(_repeat_key: str) -> Response:
+        found = await _meant(services, caller, document)
+        commands = [discard_of(letter.run_id, _asked(services, caller, document)) for letter in found.letters]
+        return await _carry_out(services, document, found, commands, [])
+
+    return await once(services, caller, request, document, act)
+
+
+@routes.get(
+    "/dlq/{run_id:path}",
+    summary="A dead letter",
+    responses=shapes.answers(Answers.READ_ONE, {200: letter_views.LetterInFull}),
+)
+async def show_letter(run_id: str, services: Held, caller: Reader) -> Response:
+    """With what the run was to do, as it was; null where the topic no longer has it."""
+    place = own_run(run_id, caller.tenant)
+    row = await run_row(services, place)
+    if row is None or row.status.name != "FAILED":
+        raise Problem("not-found", f"There is no dead letter of {run_id[:300]!r}", hint="GET /api/v1/dlq lists them")
+    done: list[LetterRow | None] = await services.call(
+        services.store.letter_rows, [(place.job_id, place.fire_at, place.series)]
+    )
+    # Of the row of a run alone: whoever asks for one letter need not read the lists.
+    failure = FailureRow(place.job_id, place.fire_at, place.series, "", row.ended_at, row.reason, "", row.wts)
+    kept = await services.ask(read_letters, services.log, services.names, [Letter(failure, done[0])])
+    whole = kept.get(str(place))
+    if whole is not None:
+        failure = failure._replace(
+            fingerprint=whole.fingerprint,
+            attempts=whole.attempts,
+            error_class=whole.error_class or whole.reason,
+            error=whole.error_message,
+        )
+    else:
+        failure = failure._replace(error=row.error, attempts=row.attempt)
+    return views.reply(200, letter_views.full_view(Letter(failure, done[0]), whole, _redrives(whole)))
+
+
+async def _carry_out(
+    services: Services,
+    document: Mapping[str, Any],
+    found: Found,
+    commands: list[Command],
+    refused: list[dict[str, Any]],
+) -> Response:
+    """Send, unless it is a dry run, and say what became of it."""
+    dry_run = wanting.flag(document, "dry_run")
+    done: list[dict[str, Any]] = []
+    answers: list[Answered | None] = []
+    if not dry_run:
+        answers = (await send_paced(services, commands, wanting.rate_per_s(document))).answers
+    for command, answer in zip(commands, answers, strict=False):
+        if answer is not None and is_refused(answer):
+            refused.append({"run_id": command.run_id, "why": answer.message})
+        else:
+            made = answer.run_id if answer is not None else ""
+            done.append({"run_id": command.run_id, "redriven_as": made or None, "answered": answer is not None})
+    told = {
+        "dry_run": dry_run,
+        "matched": len(found.letters),
+        "groups": [letter_views.group_view(each) for each in groups_of(found.letters)],
+        "done": done,
+        "refused": refused,
+        "left": 0 if dry_run else len(commands) - len(answers),
+        "is_whole": found.is_whole,
+        "next_cursor": _cursor(found.next_at),
+    }
+    if told["left"]:
+        told["next_cursor"] = _cursor(_reached(found, commands[: len(answers)])) or document.get("cursor")
+    return views.reply(200, told)
+
+
+async def _meant(services: Services, caller: Caller, document: Mapping[str, Any]) -> Found:
+    """The letters that the body means, at most ``cap``. Raises RequestError where it means all there are."""
+    choice = _choice(services, caller, document)
+    if not choice.narrows:
+        raise RequestError(
+            "Say which letters",
+            pointer="",
+            hint="Give job, error_class, fingerprint, since or run_ids; dry_run shows what they mean",
+        )
+    after = _mark(wanting.text(document, "cursor", _CURSOR_MAX))
+    return await services.call(find, services.store, caller.tenant, choice, wanting.cap(document), after)
+
+
+def _reached(found: Found, sent: list[Command]) -> Mark | None:
+    """Behind the last letter that something was done about; None: nothing was."""
+    last = sent[-1].run_id if sent else ""
+    return next((mark_of(letter) for letter in found.letters if letter.run_id == last), None)
+
+
+def _mark(cursor: str) -> Mark | None:
+    if not cursor:
+        return None
+    mark = Mark(*read_cursor(cursor))
+    try:
+        series = mark.place[1].series
+    except RequestError:
+        raise unknown_cursor() from None
+    if series >= 2**63:
+        raise unknown_cursor()
+    return mark
+
+
+def _cursor(mark: Mark | None) -> str | None:
+    return write_cursor(*mark) if mark is not None else None
+
+
+def _choice(services: Services, caller: Caller, document: Mapping[str, Any]) -> Choice:
+    job = wanting.text(document, "job")
+    run_ids = frozenset(str(own_run(each, caller.tenant)) for each in wanting.texts(document, "run_ids"))
+    now = services.clock.now()
+    return Choice(
+        job_id=own_job_id(caller, job) if job else "",
+        error_class=wanting.text(document, "error_class"),
+        fingerprint=wanting.text(document, "fingerprint"),
+        since=_since(wanting.text(document, "since"), now),
+        state=state_of(wanting.text(document, "state") or LetterState.OPEN),
+        run_ids=run_ids,
+    )
+
+
+def _since(word: str, now: Instant) -> Instant | None:
+    """An instant, or an age."""
+    if not word:
+        return None
+    return parse_rfc3339(word, "/since") if "T" in word else now - parse_duration(word, "/since")
+
+
+def _whole(letter: Letter, kept: Mapping[str, DeadLetter]) -> DeadLetter:
+    whole = kept.get(letter.run_id)
+    if whole is None:
+        raise RequestError("the topic no longer has this letter", hint="Trigger its job instead")
+    return whole
+
+
+def _redrives(whole: DeadLetter | None) -> int:
+    if whole is None or whole.work is None:
+        return 0
+    try:
+        return work_of(whole).redrives
+    except RequestError:
+        return 0
+
+
+def _asked(services: Services, caller: Caller, document: Mapping[str, Any]) -> Asked:
+    note = wanting.text(document, "note", wanting.NOTE_MAX)
+    return Asked(caller.actor, services.next_command_id(), services.clock.now(), note)

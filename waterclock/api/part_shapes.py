@@ -1,0 +1,80 @@
+"""The parts of a job's definition that have shapes of their own: ways to its work, its retry policy, its time-outs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+CLOSED = ConfigDict(extra="forbid")
+DURATION = r"^[1-9][0-9]{0,7}[smhd]$"
+
+
+class HttpCall(BaseModel):
+    """Call a URL with the payload as the body, signed after the Standard Webhooks scheme."""
+
+    model_config = CLOSED
+    url: str = Field(examples=["https://billing.example/hooks/nightly"])
+    method: Literal["POST", "PUT", "PATCH", "GET", "DELETE"] = "POST"
+    headers: dict[str, str] = {}
+    timeout: str = Field("30s", pattern=DURATION)
+    secret: str = Field("", description="Name of a signing secret in the worker's settings")
+
+
+class GrpcCall(BaseModel):
+    """A unary gRPC call with the payload as the request's bytes."""
+
+    model_config = CLOSED
+    target: str = Field(examples=["billing.example:443"])
+    method: str = Field(examples=["billing.Invoices/Nightly"])
+    metadata: dict[str, str] = {}
+    timeout: str = Field("30s", pattern=DURATION)
+    tls: bool = True
+
+
+class ShellCommand(BaseModel):
+    """A program on the worker's host, where its operators allow it; the payload is its standard input."""
+
+    model_config = CLOSED
+    argv: list[str] = Field(min_length=1, max_length=64)
+    timeout: str = Field("60s", pattern=DURATION)
+
+
+class KafkaRecord(BaseModel):
+    """A record, written in the transaction that completes the run; its value is the payload."""
+
+    model_config = CLOSED
+    topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")
+    key: str = ""
+    headers: dict[str, str] = {}
+
+
+class RetryRule(BaseModel):
+    """Another rule for errors of one class."""
+
+    model_config = CLOSED
+    max_attempts: int | None = Field(None, ge=1, le=100)
+    delays: list[str] | None = Field(None, max_length=20)
+
+
+class Retry(BaseModel):
+    """When to try again. What is not given is as by default: 4 attempts, exponential from 1 s with full jitter."""
+
+    model_config = CLOSED
+    max_attempts: int | None = Field(None, ge=1, le=100, description="The first one counts")
+    backoff: Literal["exponential", "fixed", "list"] | None = None
+    delay: str | None = Field(None, description="The first wait, or each", examples=["10s"])
+    delays: list[str] | None = Field(None, max_length=20, description="With backoff list: one after the other")
+    max_delay: str | None = None
+    jitter: bool | None = None
+    never: list[str] | None = Field(None, max_length=20, description="Error classes that are not tried again")
+    by_class: dict[str, RetryRule] | None = None
+
+
+class Timeouts(BaseModel):
+    """How long a run may wait for a worker, one attempt may run, and the whole run may take."""
+
+    model_config = CLOSED
+    queue: str | None = Field(None, examples=["10m"])
+    attempt: str | None = Field(None, examples=["2m"])
+    run: str | None = Field(None, examples=["1h"])

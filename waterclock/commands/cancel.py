@@ -1,0 +1,105 @@
+"""``waterclock run cancel``: end one run, some, or all that a filter means."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Any
+
+import typer
+
+from waterclock.clock import SystemClock
+from waterclock.dead_letters.acting import cancel_of
+from waterclock.model.errors import NotFound, RequestError
+from waterclock.model.events import FINAL, RunStatus
+from waterclock.model.ids import make_run_id, parse_run_id
+from waterclock.model.time_text import parse_duration
+from waterclock.settings import Settings
+from waterclock.store.open_runs import OPEN, PATIENT_MAX, OpenRuns, open_runs, parse_place
+from waterclock.store.port import Reading, RunRow
+
+from .connect import here, job_id_of, open_log, open_store
+from .output import OutputOption, say, show_one
+from .passing import asked_here, confirm, pass_on, refusals, tell_failures
+
+_CAP = 1_000
+_RATE_PER_S = 100.0
+
+
+def cancel(
+    runs: Annotated[list[str] | None, typer.Argument(metavar="RUN...", help="Run ids")] = None,
+    job: Annotated[str | None, typer.Option(help="All open runs of this job")] = None,
+    status: Annotated[list[str] | None, typer.Option(help="pending, running, retrying; may be repeated")] = None,
+    older_than: Annotated[str | None, typer.Option(help="Made so long ago: 10m, 2h")] = None,
+    note: Annotated[str, typer.Option(help="Why, for those who read it later")] = "",
+    cap: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many")] = _CAP,
+    rate: Annotated[float, typer.Option(min=0.1, max=1_000, help="So many a second")] = _RATE_PER_S,
+    after: Annotated[str, typer.Option(help="Go on there, as the command before said")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and end nothing")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
+    output: OutputOption = None,
+) -> None:
+    """Cancel runs: those that wait end at once, those that run are asked to stop, then stopped."""
+    settings = here()
+    with open_store(settings) as store, open_log(settings) as log:
+        if runs:
+            found = OpenRuns([_named(store, run) for run in runs])
+        else:
+            found = _meant(settings, store, job, status or [], older_than, cap, after)
+        ended = [row for row in found.rows if row.status in FINAL]
+        open_ones = [row for row in found.rows if row.status not in FINAL]
+        by_status = dict(Counter(row.status.name for row in found.rows))
+        for row in ended:
+            say(f"{_run_id(row)} had ended: {row.status.name}")
+        card: dict[str, Any] = {"matched": len(found.rows), "by_status": by_status, "dry_run": dry_run, "requested": 0}
+        refused, done, silent = list[str](), 0, 0
+        if open_ones and not dry_run:
+            if not runs:
+                confirm(f"Cancel {len(open_ones)} runs ({by_status})?", yes=yes)
+            commands = [cancel_of(_run_id(row), asked_here(note)) for row in open_ones]
+            passed = pass_on(settings, log, commands, rate)
+            done, _, silent = passed.tally(commands)
+            refused = refusals(passed, commands)
+            card["requested"] = done
+    show_one(card, output)
+    if not found.is_whole:
+        say(f"there may be more: the same command with --after '{found.next_at}' goes on behind these")
+    elif not found.rows:
+        say("no open runs are meant: `waterclock run list JOB` shows what there is; history lags by about a second")
+    tell_failures(refused, silent, done=done)
+
+
+def _named(store: Reading, run: str) -> RunRow:
+    place = parse_run_id(run)
+    row = store.run(place.job_id, place.fire_at, place.series)
+    if row is None:
+        raise NotFound(f"History knows no run {run}", hint=f"`waterclock run list {place.job_id}` shows those it knows")
+    return row
+
+
+def _meant(
+    settings: Settings,
+    store: Reading,
+    job: str | None,
+    words: list[str],
+    older_than: str | None,
+    cap: int,
+    after: str,
+) -> OpenRuns:
+    if not (job or words or older_than):
+        raise typer.BadParameter("name RUNs, or give --job, --status or --older-than")
+    statuses = frozenset(_status(word) for word in words) or frozenset(OPEN)
+    before = SystemClock().now() - parse_duration(older_than, "/older-than") if older_than else None
+    job_id = job_id_of(settings, job) if job else ""
+    place = parse_place(after) if after else None
+    return open_runs(store, settings.tenant, job_id, statuses, before, cap, place, PATIENT_MAX)
+
+
+def _status(word: str) -> RunStatus:
+    status = next((each for each in OPEN if each.name == word.upper()), None)
+    if status is None:
+        raise RequestError(f"{word!r} is no status that can be cancelled", hint="pending, running or retrying")
+    return status
+
+
+def _run_id(row: RunRow) -> str:
+    return make_run_id(row.job_id, row.fire_at, row.series)

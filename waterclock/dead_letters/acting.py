@@ -1,0 +1,97 @@
+"""What is done about a dead letter, as a command: redriven with its work as it was or edited, or put away. Pure.
+
+What must hold: nobody redrives a letter twice by accident (its command has a key of its own, good for a day), and work
+that fails again and again does not go round for ever (``REDRIVES_MAX``); ``force`` says that both are meant, and then
+once for each time that something was done about the letter: the same again, before history shows the new run, makes no
+second one. How it fails: RequestError, with what to do.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+from waterclock.model.document import PAYLOAD_MAX
+from waterclock.model.errors import Conflict, RequestError
+from waterclock.model.events import DeadLetter, WorkRecord
+from waterclock.model.ids import Instant, job_of_run
+from waterclock.model.job import Command, CommandKind
+from waterclock.store.port import LetterRow
+from waterclock.wire.codec import decode_work, encode_work
+
+REDRIVES_MAX = 10
+"""How often one work may be redriven."""
+
+
+class Asked(NamedTuple):
+    """Who asks, as what, and when; ``command_id`` must be new for each command."""
+
+    actor: str
+    command_id: str
+    at: Instant
+    note: str = ""
+
+
+def redrive_of(
+    letter: DeadLetter, asked: Asked, done: LetterRow | None, *, payload: bytes | None = None, force: bool = False
+) -> Command:
+    """The command that runs the letter's work once more, with ``payload`` in place of its own. Raises RequestError.
+
+    ``done``: what was done about the letter last, as far as history knows.
+    """
+    work = work_of(letter)
+    if work.redrives >= REDRIVES_MAX and not force:
+        raise Conflict(
+            f"{letter.run_id} was redriven {work.redrives} times and failed each time",
+            pointer="/force",
+            hint="Mend what fails; then force it",
+        )
+    if payload is not None:
+        if len(payload) > PAYLOAD_MAX:
+            raise RequestError(
+                f"The payload has {len(payload)} bytes", pointer="/payload", hint=f"At most {PAYLOAD_MAX}"
+            )
+        work = work._replace(payload=payload)
+    once_for = (
+        f"{letter.run_id}\n{done.linked_run if done else ''}\n{done.at if done else 0}" if force else letter.run_id
+    )
+    key = blake2b(once_for.encode(), digest_size=16).hexdigest()
+    return Command(
+        CommandKind.REDRIVE,
+        letter.job_id,
+        asked.command_id,
+        asked.actor,
+        asked.at,
+        note=asked.note,
+        idempotency_key=f"redrive/{key}",
+        answer=True,
+        run_id=letter.run_id,
+        work=encode_work(work),
+    )
+
+
+def discard_of(run_id: str, asked: Asked) -> Command:
+    """The command that puts a letter away. Its bytes stay in the topic for as long as that keeps them."""
+    return _about(CommandKind.DISCARD, run_id, asked)
+
+
+def cancel_of(run_id: str, asked: Asked) -> Command:
+    """The command that asks a run to end."""
+    return _about(CommandKind.CANCEL, run_id, asked)
+
+
+def work_of(letter: DeadLetter) -> WorkRecord:
+    """The work that was given up. Raises RequestError where the letter came without it."""
+    if letter.work is None or letter.work.value is None:
+        raise RequestError(
+            f"{letter.run_id} has no work record any more ({letter.reason})",
+            pointer="/run_ids",
+            hint="Trigger its job instead",
+        )
+    return decode_work(letter.work.value)
+
+
+def _about(kind: CommandKind, run_id: str, asked: Asked) -> Command:
+    return Command(
+        kind, job_of_run(run_id), asked.command_id, asked.actor, asked.at, note=asked.note, answer=True, run_id=run_id
+    )

@@ -1,0 +1,150 @@
+"""Finding dead letters: by name or by filter in history, newest first; and their bytes in the topic.
+
+What must hold: a bound on what is looked through, and who reaches it is told (``is_whole``) and can go on behind it
+(``next_at``). How it fails: BackendDown; a letter whose record retention has removed has no bytes any more. History
+lags by about a second, so a letter of this moment may not be there yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from waterclock.log.port import Isolation, Log, TopicPartition
+from waterclock.log.reading import read_range
+from waterclock.model.errors import NotFound, UndecodableRecord
+from waterclock.model.events import DeadLetter, RunStatus
+from waterclock.model.ids import US_PER_S, Instant, RunId, parse_run_id, partition_of
+from waterclock.store.port import FailureRow, Reading
+from waterclock.wire.codec import decode_dead_letter
+from waterclock.wire.names import Names
+
+from .choosing import Choice, Letter
+
+LOOKED_THROUGH_MAX = 20_000
+"""Failures that one search of a request looks through: some seconds."""
+
+PATIENT_MAX = 1_000_000
+"""The same, of somebody who can wait for minutes."""
+
+_PAGE = 1_000
+_SEARCHED_MAX = 200_000
+"""Records of one partition of the topic that one search reads."""
+_EARLIER_US = 60 * US_PER_S
+"""Clocks of workers, routers and brokers differ: the search begins so long before the run was given up."""
+
+
+class Mark(NamedTuple):
+    """Where a page ended: the next one goes on behind this failure."""
+
+    ended_at: Instant
+    run_id: str
+
+    @property
+    def place(self) -> tuple[Instant, RunId]:
+        """The same, as the store has it. Raises RequestError where the text is no run id."""
+        return self.ended_at, parse_run_id(self.run_id)
+
+
+class Found(NamedTuple):
+    """Letters, newest first. ``next_at``: where to go on, None at the end; ``is_whole``: nothing was left out."""
+
+    letters: list[Letter]
+    next_at: Mark | None
+    is_whole: bool
+
+
+def find(
+    store: Reading,
+    tenant: str,
+    choice: Choice,
+    limit: int,
+    after: Mark | None = None,
+    looked_through_max: int = LOOKED_THROUGH_MAX,
+) -> Found:
+    """The newest letters that ``choice`` means, behind ``after``, at most ``limit``. Raises BackendDown."""
+    found: list[Letter] = []
+    looked_through = 0
+    for page in _named(store, choice, after) if choice.run_ids else _pages(store, tenant, choice.since, after):
+        looked_through += len(page)
+        wanted = [row for row in page if choice.wants_failure(row)]
+        done = store.letter_rows([(row.job_id, row.fire_at, row.series) for row in wanted]) if wanted else []
+        letters = [Letter(row, each) for row, each in zip(wanted, done, strict=True)]
+        found += [letter for letter in letters if choice.wants(letter)]
+        if len(found) > limit:
+            return Found(found[:limit], mark_of(found[limit - 1]), is_whole=False)
+        if looked_through >= looked_through_max:
+            return Found(found, mark_of(Letter(page[-1], None)), is_whole=False)
+    return Found(found, None, is_whole=True)
+
+
+def mark_of(letter: Letter) -> Mark:
+    """Behind this letter."""
+    return Mark(letter.failure.ended_at, letter.run_id)
+
+
+def mark_of_run(store: Reading, run_id: str) -> Mark:
+    """Behind the letter of this run. Raises NotFound, RequestError, BackendDown."""
+    run = parse_run_id(run_id)
+    row = store.run(run.job_id, run.fire_at, run.series)
+    if row is None or row.status is not RunStatus.FAILED:
+        raise NotFound(f"There is no dead letter of {run_id}", hint="Give the run that the command before named")
+    return Mark(row.ended_at, str(run))
+
+
+def _pages(store: Reading, tenant: str, since: Instant | None, after: Mark | None) -> Iterator[list[FailureRow]]:
+    """Failures, newest first, page by page; those of one instant in the order of their runs."""
+    while True:  # ends: each page reaches further back
+        rows = store.failures(tenant, _PAGE, since, None if after is None else after.place)
+        if rows:
+            yield rows
+        if len(rows) < _PAGE:
+            return
+        after = mark_of(Letter(rows[-1], None))
+
+
+def _named(store: Reading, choice: Choice, after: Mark | None) -> Iterator[list[FailureRow]]:
+    """The failures of the runs that ``choice`` names, by their keys: however many others there are."""
+    places: list[tuple[Instant, RunId]] = []
+    for run in map(parse_run_id, choice.run_ids):
+        row = store.run(run.job_id, run.fire_at, run.series)
+        if row is not None and row.status is RunStatus.FAILED:
+            places.append((row.ended_at, run))
+    places.sort(key=_order)
+    behind = [place for place in places if after is None or _order(place) > _order(after.place)]
+    rows = [row for row in store.failure_rows(behind) if row is not None] if behind else []
+    yield [row for row in rows if choice.since is None or row.ended_at > choice.since]
+
+
+def _order(place: tuple[Instant, RunId]) -> tuple[Instant, RunId]:
+    """Newest first, then as the store has them."""
+    return -place[0], place[1]
+
+
+def read_letters(log: Log, names: Names, letters: Sequence[Letter]) -> dict[str, DeadLetter]:
+    """The letters themselves, by run id, from the topic; what is no longer there is left out. Raises BackendDown."""
+    wanted: dict[int, dict[str, Instant]] = {}
+    partitions = log.partitions(names.dlq)
+    for letter in letters:
+        of_partition = wanted.setdefault(partition_of(letter.failure.job_id, partitions), {})
+        of_partition[letter.run_id] = letter.failure.ended_at
+    found: dict[str, DeadLetter] = {}
+    for partition, runs in sorted(wanted.items()):
+        found |= _read(log, TopicPartition(names.dlq, partition), runs)
+    return found
+
+
+def _read(log: Log, place: TopicPartition, runs: dict[str, Instant]) -> dict[str, DeadLetter]:
+    start = max(log.low_watermark(place), log.offset_at(place, min(runs.values()) - _EARLIER_US))
+    end = min(log.high_watermark(place), start + _SEARCHED_MAX)
+    found: dict[str, DeadLetter] = {}
+    for record in read_range(log, Isolation.COMMITTED, place, start, end, idle_polls=10):
+        try:
+            letter = decode_dead_letter(record.value or b"")
+        except UndecodableRecord:
+            continue  # only roles write there; whoever shows the topic says so
+        if letter.run_id in runs:
+            found[letter.run_id] = letter
+            if len(found) == len(runs):
+                break
+    return found
