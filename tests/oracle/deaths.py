@@ -67,7 +67,8 @@ def innocents(leases, beats, lease_us, stood):
         if lease["kind"] != "FENCED" or any(who == by and to == at for who, _, to in stood):
             continue
         life = newest[lease["worker"]]
-        last = max((beaten for beaten, of in heard[lease["worker"]] if beaten <= at and of >= life), default=None)
+        # One of the very same instant may stand behind the fencing.
+        last = max((beaten for beaten, of in heard[lease["worker"]] if beaten < at and of >= life), default=None)
         if last is not None and at - last < lease_us:
             complaints.append(f"{lease['worker']} was fenced at {at}, {at - last} us after a beat of it")
     return complaints
