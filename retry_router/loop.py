@@ -207,7 +207,7 @@ class RetryRouter:
         shards = [shard for shard in self._shards.values() if shard.live]
         draft = self._rounds.draft()
         for shard in shards:
-            draft.extend(self._lost(shard))
+            draft.extend(self._lost(shard, is_behind=is_behind))
         if not is_behind:  # else what looks like waiting may have ended long ago, further on in the log
             for shard in (each for each in shards if each.next_offset >= each.expires_from):
                 expire(draft, self._names, shard, self._clock.now(), self._round_records)
@@ -249,11 +249,16 @@ class RetryRouter:
         known_to = {shard.partition.partition: shard.next_offset for shard in shards}
         return self._verdicts.messages(undecided, self._clock.now(), known_to)
 
-    def _lost(self, shard: Shard) -> Iterator[Outgoing]:
+    def _lost(self, shard: Shard, *, is_behind: bool) -> Iterator[Outgoing]:
         """ATTEMPT_LOST for the open attempts of the dead, once the partition was read far enough."""
         runs, by_worker = shard.fold.open, Counter[str]()
         for run_id in shard.attempts.lost(
-            shard.next_offset, lambda: self._log.high_watermark(shard.partition), runs, self._round_records
+            shard.next_offset,
+            lambda: self._log.high_watermark(shard.partition),
+            runs,
+            self._round_records,
+            now_s=self._clock.monotonic_s(),
+            is_behind=is_behind,
         ):
             state = runs[run_id].state
             by_worker[state.worker] += 1

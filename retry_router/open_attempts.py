@@ -2,17 +2,20 @@
 
 Lost by level, not by edge (design §8): an open attempt of a dead incarnation becomes a suspect whenever anything could
 have made it one: the take-over, a death that was read, a STARTED of somebody who is dead already. What must hold: a
-suspect is called lost only after the partition was read to a high watermark that was taken after its worker's death was
-read, so that an outcome which landed before the death is never overruled; and once for each attempt, as long as this
-process remembers (a repeat is ignored by the reducer).
+suspect is called lost after the partition was read to a high watermark that was taken after its worker's death was
+read, so that nobody is called lost who has ended; and once for each attempt, as long as this process remembers.
 
-How it fails: somebody's open transaction on the partition holds the verdict back for its time-out; nothing else does.
+How it fails: somebody's open transaction hides the end of the partition, a dead worker's until its lease is over. That
+is waited for ``HELD_UP_S`` at most, else the deaths of many would wait for each other. An outcome that stood hidden
+then counts all the same: it stands before the LOST, which everybody ignores, because the dead was fenced before its
+death was told, and nothing of it comes after.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from waterclock.model.fold import OpenRun
 
@@ -20,19 +23,29 @@ from .deaths import Deaths
 
 Note = TypeVar("Note")
 
+HELD_UP_S = 1.0
+_BATCHES_MAX = 8
+
+
+class _Batch(NamedTuple):
+    """Suspects who are judged once the partition was read to ``barrier``, or from ``patient_until_s`` on."""
+
+    barrier: int
+    patient_until_s: float
+    runs: dict[str, None]
+
 
 class OpenAttempts:
     """Belongs to one shard. ``deaths`` is shared by all shards of a router."""
 
-    __slots__ = ("_barrier", "_by_worker", "_deaths", "_fresh", "_told", "_waiting")
+    __slots__ = ("_batches", "_by_worker", "_deaths", "_fresh", "_told")
 
     def __init__(self, deaths: Deaths) -> None:
         self._deaths = deaths
         self._by_worker: dict[str, dict[str, None]] = {}
-        self._fresh: dict[str, None] = {}
         # Suspects for whom the high watermark has not been asked yet, and those who wait until it is reached.
-        self._waiting: dict[str, None] = {}
-        self._barrier = 0
+        self._fresh: dict[str, None] = {}
+        self._batches: deque[_Batch] = deque()
         self._told: dict[str, int] = {}
 
     def started(self, worker: str, incarnation: int, run_id: str) -> None:
@@ -68,19 +81,36 @@ class OpenAttempts:
         return {worker: next(iter(runs)) for worker, runs in self._by_worker.items() if worker not in standings}
 
     def lost(
-        self, position: int, high_watermark: Callable[[], int], runs: Mapping[str, OpenRun[Note]], limit: int
+        self,
+        position: int,
+        high_watermark: Callable[[], int],
+        runs: Mapping[str, OpenRun[Note]],
+        limit: int,
+        *,
+        now_s: float,
+        is_behind: bool,
     ) -> list[str]:
-        """The runs, at most ``limit``, whose open attempt must be called lost now. ``position``: read up to there."""
-        if not self._waiting and self._fresh:
-            self._waiting, self._fresh = self._fresh, {}
-            self._barrier = high_watermark()
-        if not self._waiting or position < self._barrier:
-            return []
+        """The runs, at most ``limit``, whose open attempt must be called lost now.
+
+        ``position``: read up to there; ``is_behind``: there is more to be read. Raises what ``high_watermark`` does.
+        """
+        if self._fresh and len(self._batches) < _BATCHES_MAX:
+            self._batches.append(_Batch(high_watermark(), now_s + HELD_UP_S, self._fresh))
+            self._fresh = {}
         found: list[str] = []
-        for run_id in list(self._waiting):
+        for batch in self._batches:
+            is_held_up = not is_behind and now_s >= batch.patient_until_s
+            if position >= batch.barrier or is_held_up:
+                found += self._judge(batch.runs, runs, limit - len(found))
+        self._batches = deque(batch for batch in self._batches if batch.runs)
+        return found
+
+    def _judge(self, suspects: dict[str, None], runs: Mapping[str, OpenRun[Note]], limit: int) -> list[str]:
+        found: list[str] = []
+        for run_id in list(suspects):
             if len(found) >= limit:
                 break
-            del self._waiting[run_id]
+            del suspects[run_id]
             if self._is_lost(run_id, runs):
                 found.append(run_id)
         return found
@@ -88,7 +118,7 @@ class OpenAttempts:
     @property
     def suspects(self) -> bool:
         """Whether somebody is to be judged as soon as the log was read far enough."""
-        return bool(self._waiting or self._fresh)
+        return bool(self._batches or self._fresh)
 
     def _is_lost(self, run_id: str, runs: Mapping[str, OpenRun[Note]]) -> bool:
         run = runs.get(run_id)

@@ -11,8 +11,9 @@ from .runs import OUTCOMES, tell
 
 
 def check(events, leases):
-    """(complaints, counts): LOST comes after the death and finds the attempt open; who is dead says nothing more.
+    """(complaints, counts): LOST comes once and after the death, who is dead says nothing more.
 
+    It finds the attempt open, or ended by an outcome that stood hidden behind somebody's open transaction: counted.
     HELLO and FENCED stand behind the init that fences the older ones, so nothing of those can be younger.
     """
     complaints, counts = [], collections.Counter()
@@ -21,7 +22,7 @@ def check(events, leases):
         _, lease = decode(record["value"])
         marks[lease["worker"]].append((record["offset"], record["timestamp_us"], lease["kind"]))
         counts[f"leases {lease['kind']}"] += 1
-    silenced = {}
+    silenced, found_open = {}, set()
     for record, event, before, after in tell(events):
         kind, worker, life = event["kind"], event["worker"], event["incarnation"]
         where = f"{event['run_id']} attempt {event['attempt']}"
@@ -30,8 +31,12 @@ def check(events, leases):
             deaths = [at for offset, at, _ in marks[worker] if offset > life]
             if not deaths or min(deaths) > record["timestamp_us"]:
                 complaints.append(f"{where}: called lost, and incarnation {life} of {worker} was not dead")
-            if after is None:
+            is_over = before is not None and (before["attempt"] > event["attempt"] or before["outcome"] != "NONE")
+            if after is None and (where in found_open or not is_over):
                 complaints.append(f"{where}: called lost, but it was {before and before['status']} by then")
+            elif after is None:
+                counts["lost that had ended unseen"] += 1
+            found_open.add(where)
             silenced.setdefault((record["partition"], worker, life), record["offset"])
         elif kind == "STARTED" or kind in OUTCOMES:
             died_at = min((at for offset, at, _ in marks[worker] if offset > life), default=record["timestamp_us"])
@@ -62,7 +67,8 @@ def innocents(leases, beats, lease_us, stood):
         if lease["kind"] != "FENCED" or any(who == by and to == at for who, _, to in stood):
             continue
         life = newest[lease["worker"]]
-        last = max((beaten for beaten, of in heard[lease["worker"]] if beaten <= at and of >= life), default=None)
+        # One of the very same instant may stand behind the fencing.
+        last = max((beaten for beaten, of in heard[lease["worker"]] if beaten < at and of >= life), default=None)
         if last is not None and at - last < lease_us:
             complaints.append(f"{lease['worker']} was fenced at {at}, {at - last} us after a beat of it")
     return complaints

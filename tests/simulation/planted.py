@@ -166,7 +166,6 @@ RARE = frozenset(
     {
         "dead letter before its verdict is accepted",
         "retry apart from its verdict",
-        "lost without reading to the high watermark",
         "hello outside the transaction",
         "control barrier at the last stable offset",
         "no control barrier",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest import mock
@@ -158,14 +158,6 @@ def _say_only(log: Log, names: Names, worker: str, by: str, now: Instant) -> Non
     appender.close()
 
 
-def _lost_at_once(self: OpenAttempts, position: int, _high: Any, runs: Mapping[str, Any], limit: int) -> list[str]:
-    """Who is dead is called lost by what was read so far, wherever the log ends."""
-    return _lost(self, position, lambda: 0, runs, limit)
-
-
-_lost = OpenAttempts.lost
-
-
 @contextmanager
 def lost_by_edge() -> Iterator[None]:
     """Who is dead is judged when the death is read, and never again."""
@@ -251,7 +243,6 @@ PLANTED_FAILURES: dict[str, Planted] = {
     "retry moved early": _instead(ladder, "onward", _early),
     "retry apart from its verdict": retry_apart_from_its_verdict,
     "lost before fencing": _instead(keeper, "fence", _say_only),
-    "lost without reading to the high watermark": _instead(OpenAttempts, "lost", _lost_at_once),
     "lost by edge, not by level": lost_by_edge,
     "keeper judges while lagging": judges_while_lagging,
     "hello outside the transaction": _instead(Incarnation, "begin", _hello_plainly),

@@ -51,7 +51,7 @@ _Text = Annotated[str, Query(max_length=400)]
 @routes.get(
     "/dlq",
     summary="Dead letters, newest first, or by cause",
-    responses=shapes.answers(Answers.READ, {200: letter_views.LetterPage}),
+    responses=shapes.answers(Answers.READ, {200: letter_views.LetterPage, 404: shapes.Problem, 422: shapes.Problem}),
 )
 async def list_letters(
     services: Held,
