@@ -49,16 +49,19 @@ def check(chronicle, ledger, *, torn=(), every_success_called=True):
 def zombies(ledger, woken):
     """(complaints, counts): what zombies called after they woke; refused, where a newer attempt had called before.
 
+    Where the run has taken effect already the receiver answers each repeat of its key as done: nothing to refuse.
     ``woken``: {(run, attempt): when its worker was woken}, by the sink's clock.
     """
-    complaints, counts, newest = [], collections.Counter(), collections.Counter()
+    complaints, counts, newest, done = [], collections.Counter(), collections.Counter(), set()
     for call in ledger:
         key = (call["run_id"], call["attempt"])
         if key in woken and call["at"] >= woken[key]:
             counts["after waking"] += 1
             if newest[call["run_id"]] > call["token"]:
                 counts["after a newer attempt's"] += 1
-                if call["status"] != 409 or call["booked"]:
+                if call["booked"] or (call["status"] != 409 and call["run_id"] not in done):
                     complaints.append(f"{key}: answered {call['status']}, effect {call['booked']}")
+        if call["booked"]:
+            done.add(call["run_id"])
         newest[call["run_id"]] = max(newest[call["run_id"]], call["token"])
     return complaints, counts

@@ -157,12 +157,16 @@ def test_a_claim_that_crossed_a_cancel_may_have_called() -> None:
 
 
 def test_a_zombie_that_calls_after_a_newer_attempt_must_be_refused() -> None:
-    newer, late = call(2, SECOND) | {"at": 5 * S}, call(1, FIRST, booked=False, status=409) | {"at": 7 * S}
+    newer = call(2, SECOND, booked=False, status=422) | {"at": 5 * S}
+    late = call(1, FIRST, booked=False, status=409) | {"at": 7 * S}
     woken = {(RUN, 1): 6 * S}
     complaints, counts = calls.zombies([newer, late], woken)
     assert (complaints, counts) == ([], {"after waking": 1, "after a newer attempt's": 1})
     for heard in ({"status": 200}, {"booked": True}):
         assert len(calls.zombies([newer, late | heard], woken)[0]) == 1
+    done, repeat = call(2, SECOND) | {"at": 5 * S}, late | {"status": 200}
+    assert calls.zombies([done, repeat], woken)[0] == [], "its key is known as done: nothing to refuse"
+    assert len(calls.zombies([done, repeat | {"booked": True}], woken)[0]) == 1
 
 
 def test_a_call_before_it_was_stopped_is_not_a_zombies() -> None:
