@@ -115,11 +115,6 @@ class OpenAttempts:
                 found.append(run_id)
         return found
 
-    @property
-    def suspects(self) -> bool:
-        """Whether somebody is to be judged as soon as the log was read far enough."""
-        return bool(self._batches or self._fresh)
-
     def _is_lost(self, run_id: str, runs: Mapping[str, OpenRun[Note]]) -> bool:
         run = runs.get(run_id)
         if run is None or not run.state.attempt_open or self._told.get(run_id) == run.state.token:

@@ -106,8 +106,8 @@ class Shard(Followed[Note]):
         self.expires_from = start.act_from
         """Nothing is expired before the log was read to here: a predecessor may have done so, further on."""
         self._settles_backlog = start.is_first
-        self._undecided: dict[str, bool] = {}
         # By run: whether its verdict has been asked for before.
+        self._undecided: dict[str, bool] = {}
         for run_id, run in fold.open.items():  # what the state topic kept
             self.deadlines.note(run_id, run)
             if run.state.attempt_open:

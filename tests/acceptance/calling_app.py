@@ -42,7 +42,7 @@ class PlannedFailure(Exception):
 
 
 class _Plan(NamedTuple):
-    """What one attempt does, in this order."""
+    """What one attempt does, in this order; both waits are there so that kills land on either side of its call."""
 
     before_s: float
     after_s: float
@@ -214,7 +214,7 @@ def _grow() -> None:
     kept = []
     while True:
         kept.append(b"\xff" * _GROWS_BY)
-        time.sleep(0.05)
+        time.sleep(0.05)  # slowly enough to be ended before the machine is full
 
 
 def _abort() -> None:

@@ -62,6 +62,7 @@ def main(short: bool = False, seed: int | None = None) -> None:
         played.start({key: {"WATERCLOCK_WORKER__SLOTS": "2000"} for key in _WORKERS}, WATERCLOCK_LOG_LEVEL="warning")
         _warm_up(played, size)
         played.define(_waiting(size, played.dice))
+        # Until the last of them is due, and a little: the herds are to find nothing of these under way.
         time.sleep(_LEAD_S + size.spread_s + max(size.waits_s) + 5.0)
         herds = _stampede(played, size) if size.herd else ()
         chronicle = played.come_to_rest()

@@ -284,8 +284,8 @@ def test_past_the_lease_the_loop_cancels_its_handlers_by_itself(bench: Bench) ->
     assert bench.executors.take_ended() == []
 
 
-def test_a_lease_that_is_over_is_not_prolonged_until_all_is_forgotten(bench: Bench) -> None:
-    """Given handlers that the loop has cancelled, when a beat is acknowledged late, then the lease stays lost."""
+def _sleeper(bench: Bench) -> tuple[threading.Event, threading.Event]:
+    """A handler ``sleep``: (it has begun, it was cancelled)."""
     started, cancelled = threading.Event(), threading.Event()
 
     @bench.app.handler("sleep")
@@ -296,6 +296,12 @@ def test_a_lease_that_is_over_is_not_prolonged_until_all_is_forgotten(bench: Ben
         finally:
             cancelled.set()
 
+    return started, cancelled
+
+
+def test_a_lease_that_is_over_is_not_prolonged_until_all_is_forgotten(bench: Bench) -> None:
+    """Given handlers that the loop has cancelled, when a beat is acknowledged late, then the lease stays lost."""
+    started, cancelled = _sleeper(bench)
     bench.executors.allow_until(CLOCK.monotonic_s() + BOUND_S)
     bench.executors.submit([_attempt("sleep")])
     assert started.wait(BOUND_S)
@@ -309,16 +315,7 @@ def test_a_lease_that_is_over_is_not_prolonged_until_all_is_forgotten(bench: Ben
 
 
 def test_what_is_forgotten_is_cancelled_and_does_not_come_back(bench: Bench) -> None:
-    started, cancelled = threading.Event(), threading.Event()
-
-    @bench.app.handler("sleep")
-    async def sleep(ctx: Context) -> None:
-        started.set()
-        try:
-            await asyncio.sleep(BOUND_S)
-        finally:
-            cancelled.set()
-
+    started, cancelled = _sleeper(bench)
     bench.executors.submit([_attempt("sleep")])
     assert started.wait(BOUND_S)
     bench.executors.forget()

@@ -56,7 +56,7 @@ def main(plan_path: str, outcomes_path: str) -> None:
     lines = []
     for at, calls in enumerate(plan["passes"]):
         if at:
-            time.sleep(plan["rest_s"])
+            time.sleep(plan["rest_s"])  # until what was resolved in the pass before is asked for anew
         waiting = [attempt(json.dumps(call), number) for number, call in enumerate(calls)]
         of = {each.work.run_id: call for each, call in zip(waiting, calls, strict=True)}
         ended, running, until_s = 0, 0, time.monotonic() + _PASS_WITHIN_S
