@@ -46,8 +46,11 @@ def decide_fires(
             continue
         if due_at < late_before:
             rows += _catch_up(shard, out, chain, due_at, now, until_at)
+        elif chain.ready is not None and chain.ready.fire_at == due_at:
+            out.hand_out(chain.ready.pending, chain.ready.work)
         else:
             out.run(version, fire_at=due_at, due_at=due_at, now=now)
+        chain.ready = None
         # Never back: a job whose tier was raised at a take-over inside a due time may stand before the cursor.
         shard.cursor = max(shard.cursor, Position(due_at, version.spec.tier, version.job_id))
     if rows:

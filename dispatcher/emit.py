@@ -30,6 +30,7 @@ from waterclock.wire.template import PendingTemplate, WorkTemplate
 from .envelope import size_of
 from .misfire import SkipRange
 from .shard import Decided
+from .timeline import Ready
 
 _ROLE = "dispatcher"
 
@@ -59,6 +60,12 @@ class Templates:
                 self._made.clear()
             made = self._made[key] = _templates(self.names, version, Origin.SCHEDULE, version.spec.payload)
         return made
+
+    def ready(self, version: JobVersion, fire_at: Instant) -> Ready:
+        """The records of a fire that is still to come, as they would be made at its very instant."""
+        run_id = make_run_id(version.job_id, fire_at)
+        pending, work = self.of(version)
+        return Ready(fire_at, pending.pending(run_id, fire_at, fire_at, fire_at), work.work(run_id, fire_at, fire_at))
 
 
 def _templates(
@@ -115,7 +122,7 @@ class Emitter:
         """Make a scheduled run: PENDING and its work record. ``due_at`` None: not in the timeline's order."""
         run_id = make_run_id(version.job_id, fire_at)
         pending, work = self._templates.of(version)
-        # Stamped max(now, due): a herd is encoded shortly before its instant, and never shows an earlier one.
+        # Stamped max(now, due): it may be decided just before its instant, and never shows an earlier one.
         self.messages.append(pending.pending(run_id, max(now, fire_at), fire_at, due_at))
         self.messages.append(work.work(run_id, fire_at, fire_at))
         return run_id

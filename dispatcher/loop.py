@@ -26,6 +26,7 @@ from waterclock.wire.pools import Pools
 from . import applying, deciding, window
 from .emit import Emitter, Templates
 from .position import Position, encode_cursor
+from .ready import make_ready
 from .shard import Shard
 from .takeover import take_over
 
@@ -83,6 +84,7 @@ class Dispatcher:
         self._told_before: dict[TopicPartition, int] = {}
         self._believed_at_s = 0.0
         self._round_at_s = -1.0
+        self._encodes_more = False
         self._idle_at_s = clock.monotonic_s()
         self._store_down_until_s = 0.0
         self._rounds.open()
@@ -105,7 +107,7 @@ class Dispatcher:
             self._drop_all()  # part of the shards has moved on: what is committed decides
             raise
         self._note_landed(draft)
-        return self._look_ahead(now) or busy
+        return self._look_ahead(now) or busy or self._make_ready()
 
     def drain(self) -> bool:
         """Nothing is held between rounds: one last commit of positions is all."""
@@ -280,6 +282,12 @@ class Dispatcher:
 
     # ---- look ahead
 
+    def _make_ready(self) -> bool:
+        """Encode what is due soon, one shard's slice at a time. True while there is more of it."""
+        now = self._clock.now()
+        self._encodes_more = any(make_ready(shard, self._templates, now) for shard in self._shards.values())
+        return self._encodes_more
+
     def _look_ahead(self, now: Instant) -> bool:
         """One slice for each shard that needs it. True while a window ends too soon."""
         if self._store_is_down():
@@ -328,7 +336,7 @@ class Dispatcher:
         now = self._clock.now()
         look_ahead_us = round(pace.look_ahead_s * US_PER_S)
         can_store = not self._store_is_down()  # or a waiting command would make the loop spin until it is back
-        nearest_s = _IDLE_S
+        nearest_s = 0.0 if self._encodes_more else _IDLE_S
         for shard in self._shards.values():
             due_at = shard.timeline.next_due_at()
             if can_store and (shard.inbox or window.wants_more(shard, now, look_ahead_us)):

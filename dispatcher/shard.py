@@ -52,6 +52,8 @@ class Shard:
         self.slice_slots = 1
         """How many slots the next slice of the window takes: the first ones find out how full they are."""
         self.disposed_minute = self.loaded_minute - 60
+        self.ready_until_at: Instant = 0
+        """What is due up to then was made ready, but for what came later (``ready.py``)."""
         self.copied_cursor: Position | None = None
         self.committed_offset = next_offset
         self.committed_cursor = cursor

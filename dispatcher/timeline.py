@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from waterclock.log.port import Outgoing
 from waterclock.model.ids import US_PER_MINUTE, Instant, minute_of
@@ -21,10 +22,18 @@ from waterclock.store.port import DueRow
 from .position import Position
 
 
+class Ready(NamedTuple):
+    """The records of one fire, made before its instant (``ready.py``)."""
+
+    fire_at: Instant
+    pending: Outgoing
+    work: Outgoing
+
+
 class Chain:
     """The remaining fires of one version within one minute. ``until_at``: fires after it are another version's."""
 
-    __slots__ = ("every_us", "minute_end", "next_at", "row", "until_at", "version")
+    __slots__ = ("every_us", "minute_end", "next_at", "ready", "row", "until_at", "version")
 
     def __init__(self, version: JobVersion, row: DueRow, first_at: Instant) -> None:
         self.version = version
@@ -32,6 +41,7 @@ class Chain:
         self.next_at = first_at
         self.minute_end = (minute_of(first_at) + 1) * US_PER_MINUTE
         self.until_at: Instant = self.minute_end
+        self.ready: Ready | None = None
         schedule = version.spec.schedule
         self.every_us = schedule.every_us if isinstance(schedule, Every) else 0
 
@@ -120,6 +130,23 @@ class Timeline:
     def next_due_at(self) -> Instant | None:
         """When the next fire is due; None when nothing is loaded."""
         return self._heap[0][0] if self._heap else None
+
+    def soon(self, until_at: Instant, limit: int) -> Iterator[Chain]:
+        """Chains with a fire at or before ``until_at``, in no order; looks at ``limit`` places of the heap at most.
+
+        Nothing may be added or taken meanwhile. A place of the heap is never due before the one above it.
+        """
+        heap, below = self._heap, [0]
+        for _ in range(limit):
+            if not below:
+                return
+            place = below.pop()
+            if place >= len(heap) or heap[place][0] > until_at:
+                continue
+            below += (2 * place + 1, 2 * place + 2)
+            item = heap[place][5]
+            if isinstance(item, Chain) and item.next_at <= item.until_at:
+                yield item
 
     def take(self, until_at: Instant, limit: int) -> Iterator[tuple[Instant, Chain | Deferred]]:
         """What is due at or before ``until_at``, in order, at most ``limit``; each is gone once it is yielded.
