@@ -37,13 +37,21 @@ class Ready(Role, Protocol):
     def ready(self) -> bool: ...
 
 
-def open_log(settings: Settings, role: str, *, session_timeout_s: float = 10.0, patient: bool = False) -> KafkaLog:
+def open_log(
+    settings: Settings,
+    role: str,
+    *,
+    session_timeout_s: float = 10.0,
+    transaction_timeout_s: float = 10.0,
+    patient: bool = False,
+) -> KafkaLog:
     """The real Log of one process. ``patient``: for roles that nobody waits for, see KafkaLog."""
     names = Names(settings.kafka.prefix)
     return KafkaLog(
         settings.kafka.bootstrap,
         client_id=names.client_id(role, settings.instance_of(role)),
         session_timeout_s=session_timeout_s,
+        transaction_timeout_s=transaction_timeout_s,
         patient=patient,
         extra=settings.kafka.properties,
     )

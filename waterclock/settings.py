@@ -105,6 +105,9 @@ class DispatcherSettings(BaseModel):
     """At most this many records in one round."""
 
 
+_TRANSACTION_S_MAX = 3.0
+
+
 class WorkerSettings(BaseModel):
     """The worker's bounds. ``app``: ``module:attribute`` of the user's handlers."""
 
@@ -117,6 +120,15 @@ class WorkerSettings(BaseModel):
     """How long an attempt that was cancelled, or whose time is over, has to stop by itself before it is forced."""
     round_records: Annotated[int, Field(ge=1, le=10_000)] = 1_000
     app: str = "waterclock.stack.demo_app:app"
+
+    @property
+    def transaction_timeout_s(self) -> float:
+        """What a killed worker leaves open hides the log's end from everybody until then, or until its name is fenced.
+
+        So it is short, and well below the lease: the deaths of others are not held up by it. A worker that is slower
+        than that loses a round, not its life.
+        """
+        return min(_TRANSACTION_S_MAX, self.lease_ttl_s / 2)
 
 
 class RecorderSettings(BaseModel):

@@ -38,7 +38,7 @@ def build(app: App, settings: Settings, topics: TopicBook, output: Output) -> Wo
     """
     clock, names = SystemClock(), Names(settings.kafka.prefix)
     bounds = settings.worker
-    log = open_log(settings, "worker")
+    log = open_log(settings, "worker", transaction_timeout_s=bounds.transaction_timeout_s)
     for tier in Tier:
         _check_topic(log, names.runs(tier, bounds.pool), bounds.pool)
     output.begin(log, names, settings.instance_of("worker"))

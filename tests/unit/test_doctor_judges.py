@@ -32,6 +32,10 @@ STORE = StoreSeen(
 )
 
 
+_SCAN = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+BROKER = {"auto.create.topics.enable": "false", _SCAN: "500"}
+
+
 def seen(**config: str) -> Seen:
     topics = {
         s.name: TopicSeen(s.name, s.partitions, 3, 0, s.config | {"min.insync.replicas": "2"}) for s in PLAN.topics
@@ -51,7 +55,7 @@ def test_all_as_planned_is_all_well():
     findings = [
         *doctor_kafka.judge_topics(PLAN, seen()),
         *doctor_kafka.judge_copies(seen(), production=True),
-        *doctor_kafka.judge_broker({"auto.create.topics.enable": "false"}, production=True),
+        *doctor_kafka.judge_broker(BROKER, production=True),
         *doctor_cassandra.judge(STORE, SETTINGS.cassandra, production=True),
     ]
     assert set(states(findings).values()) == {State.OK}
@@ -92,11 +96,12 @@ def test_the_way_of_the_question_is_no_difference_of_clocks():
         ({"auto.create.topics.enable": "true"}, "auto-create", State.WARN),
         ({"unclean.leader.election.enable": "true"}, "unclean election", State.FAIL),
         ({"offsets.retention.minutes": "60"}, "offsets", State.WARN),
+        ({_SCAN: "10000"}, "dead transactions", State.WARN),
         ({"transaction.state.log.replication.factor": "1"}, "internal topics", State.FAIL),
     ],
 )
 def test_what_is_wrong_with_a_broker_is_graded(broker, check, state):
-    findings = list(doctor_kafka.judge_broker({"auto.create.topics.enable": "false"} | broker, production=True))
+    findings = list(doctor_kafka.judge_broker(BROKER | broker, production=True))
     assert states(findings)[check] is state
 
 

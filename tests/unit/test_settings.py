@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from waterclock.model.errors import RequestError
-from waterclock.settings import load_settings
+from waterclock.settings import WorkerSettings, load_settings
 from waterclock.telemetry import announce_ready, configure_logging
 
 
@@ -123,3 +123,8 @@ def test_a_process_says_ready_only_where_it_was_asked(tmp_path, monkeypatch):
     monkeypatch.setenv("WATERCLOCK_READY_FILE", str(place))
     announce_ready()
     assert place.read_text() == f"READY {os.getpid()}\n"
+
+
+@pytest.mark.parametrize(("lease_s", "most_s"), [(3.0, 1.5), (5.0, 2.5), (15.0, 3.0), (600.0, 3.0)])
+def test_what_a_killed_worker_leaves_open_ends_well_before_its_lease(lease_s: float, most_s: float) -> None:
+    assert WorkerSettings(lease_ttl_s=lease_s).transaction_timeout_s == most_s

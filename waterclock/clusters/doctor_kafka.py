@@ -27,6 +27,9 @@ STALL_S = 2.0
 """A round takes milliseconds and may take its transaction's 10 s; what stands still for so long is worth a line."""
 
 _DAY_MINUTES = 1_440
+_SCAN = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+_SCAN_MS = 10_000
+_SCAN_S_MAX = 2.0
 _WEEK_MINUTES = 7 * _DAY_MINUTES
 
 
@@ -158,6 +161,14 @@ def judge_broker(settings: Mapping[str, str], *, production: bool) -> Iterator[F
         "offsets",
         f"positions of a group without members are kept for {minutes / _DAY_MINUTES:g} d",
         "offsets.retention.minutes = 10080: with its position a stopped dispatcher loses its cursor",
+        State.WARN,
+    )
+    scan_s = int(settings.get(_SCAN) or _SCAN_MS) / 1_000
+    yield unless(
+        scan_s <= _SCAN_S_MAX,
+        "dead transactions",
+        f"brokers look every {scan_s:g} s for transactions whose time is over",
+        f"{_SCAN} = 500: what a killed process leaves open hides the end of the log from everybody until they look",
         State.WARN,
     )
     for name in ("offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
