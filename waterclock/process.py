@@ -1,8 +1,8 @@
 """From settings to a running role process: the real ports, signals, and the loop that survives a backend's absence.
 
-The one place where a role meets its real Clock, Log and Store. SIGTERM and SIGINT drain; a second one ends at once.
-BackendDown is waited out here, for every role alike, and said once a second at most; LostResource and every bug end
-the process: the supervisor restarts it, and the log decides.
+The one place where a role meets its real Clock and Log (the Store: ``store/opening.py``). SIGTERM and SIGINT drain; a
+second one ends at once. BackendDown is waited out here, for every role alike, and said once a second at most;
+LostResource and every bug end the process: the supervisor restarts it, and the log decides.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from waterclock.log.kafka import KafkaLog
 from waterclock.model.errors import BackendDown, RequestError
 from waterclock.role import Role
 from waterclock.settings import Settings, load_settings
-from waterclock.store.access import driver_options
-from waterclock.store.cassandra import CassandraStore
 from waterclock.telemetry import Logger, announce_ready, configure_logging
 from waterclock.wire.names import Names
 
@@ -54,19 +52,6 @@ def open_log(
         transaction_timeout_s=transaction_timeout_s,
         patient=patient,
         extra=settings.kafka.properties,
-    )
-
-
-def open_store(settings: Settings) -> CassandraStore:
-    """The real Store of one process; waits for the server within the store's own bound."""
-    cassandra = settings.cassandra
-    return CassandraStore(
-        list(cassandra.contact_points),
-        cassandra.port,
-        cassandra.keyspace,
-        SystemClock(),
-        local_dc=cassandra.local_dc,
-        options=driver_options(cassandra),
     )
 
 

@@ -25,9 +25,9 @@ from waterclock.log.kafka_topics import ensure_topics
 from waterclock.model.events import Ended, EventKind, Origin, Pending, RunEvent, Started
 from waterclock.model.ids import US_PER_S, ordinal
 from waterclock.model.job import Tier
-from waterclock.process import open_store
 from waterclock.settings import CassandraSettings, Settings
 from waterclock.store.migrate import migrate
+from waterclock.store.opening import open_store
 from waterclock.wire.messages import event_message
 from waterclock.wire.names import Names, topic_specs
 

@@ -9,8 +9,9 @@ import structlog
 
 from waterclock.clock import SystemClock
 from waterclock.model.errors import BackendDown, WaterclockError
-from waterclock.process import open_log, open_store
+from waterclock.process import open_log
 from waterclock.settings import Settings, load_settings
+from waterclock.store.opening import open_store
 from waterclock.telemetry import announce_ready, configure_logging
 
 from .services import Services

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from waterclock.clock import SystemClock
-from waterclock.process import open_log, open_store, run_role
+from waterclock.process import open_log, run_role
 from waterclock.settings import Settings
+from waterclock.store.opening import open_store
 from waterclock.wire.names import Names
 
 from .beside import Beside
