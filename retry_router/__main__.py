@@ -47,4 +47,4 @@ def build(settings: Settings) -> Cores:
 
 
 if __name__ == "__main__":
-    run_role(ROLE, build, niceness=5)
+    run_role(ROLE, build)

@@ -86,7 +86,7 @@ def _leases(size: Size) -> dict[str, float]:
 
 
 def _settings(lease_s: float) -> dict[str, str]:
-    return {"WATERCLOCK_WORKER__LEASE_TTL_S": str(lease_s), "WATERCLOCK_WORKER__SLOTS": "300"}
+    return {"WATERCLOCK_WORKER__LEASE_TTL_S": str(lease_s), "WATERCLOCK_WORKER__SLOTS": "200"}
 
 
 def _jobs(size: Size, dice: Random) -> dict[str, JobSpec]:
