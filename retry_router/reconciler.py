@@ -20,7 +20,8 @@ with thousands of orphans it takes as many minutes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from typing import TypeAlias
 
 import structlog
@@ -32,6 +33,7 @@ from waterclock.model.events import Heartbeat, RunStatus
 from waterclock.model.fold import OpenRun
 from waterclock.model.ids import US_PER_S
 from waterclock.model.known_state import state_to_text
+from waterclock.model.reduce import RunState
 from waterclock.transact import Round
 from waterclock.wire.messages import heartbeat_message, work_message
 from waterclock.wire.names import RUNGS, Names
@@ -55,9 +57,10 @@ _LOOKED_AT_MAX = 5_000
 _SEEK = 1_000
 """Reading one more PENDING costs as much as reading past so many records; asking where a retry is, too."""
 _COST_MAX = 20 * _SEEK
-"""Of one look at a shard: about a second."""
+"""Of one look at a shard: about a second, a twentieth of it in each step."""
 
-_OpenRun: TypeAlias = tuple[str, OpenRun[Note]]
+_Waiting: TypeAlias = tuple[str, OpenRun[Note], RunState]
+"""A run that has waited for too long, and its state when that was seen."""
 
 _log = structlog.get_logger()
 
@@ -75,29 +78,47 @@ class Reconciler:
         self._names = names
         self._every_s = every_s
         self._look_at_s = clock.monotonic_s() + every_s
+        self._looked_at: tuple[Shard, ...] = ()
+        self._looking: Iterator[None] = iter(())
 
     def look(self, draft: Round, shards: Sequence[Shard]) -> None:
-        """Put what is to be repaired into the round. Raises nothing of ours: what cannot be asked waits."""
+        """Put what is to be repaired into the round. Raises nothing of ours: what cannot be asked waits.
+
+        A look costs about a second for each shard, and the deaths of workers, verdicts and retries wait behind it: so
+        each call does a little of one, and leaves it where the shards have changed meanwhile.
+        """
         try:
             for shard in shards:
                 if shard.inspected.ripe and shard.next_offset >= shard.inspected.barrier:
                     self._judge(draft, shard)
-            if self._clock.monotonic_s() >= self._look_at_s:
-                self._look_at_s = self._clock.monotonic_s() + self._every_s
-                self._inspect(shards)
+            self._go_on(tuple(shards))
         except (BackendDown, LostResource, NotFound) as trouble:
+            self._looking = iter(())
             _log.info("reconciler waits", trouble=str(trouble))
+
+    def _go_on(self, shards: tuple[Shard, ...]) -> None:
+        """The next part of the look that goes on, or of a new one when it is time."""
+        if shards == self._looked_at and any(True for _ in islice(self._looking, 1)):
+            return
+        if self._clock.monotonic_s() >= self._look_at_s:
+            self._look_at_s = self._clock.monotonic_s() + self._every_s
+            self._looked_at, self._looking = shards, self._inspect(shards)
 
     # Noticing -----------------------------------------------------------------------------------------------------
 
-    def _inspect(self, shards: Sequence[Shard]) -> None:
+    def _inspect(self, shards: Sequence[Shard]) -> Iterator[None]:
+        """One look, part by part; between two of them the shards are read on."""
         positions = _Positions(self._log)
         for shard in shards:
             self._ripen(shard, positions)
             asked = self._ask_again(shard)
             self._ask_about_unknown_workers(shard)
-            self._suspect(shard, self._waiting(shard, asked), positions)
+            waiting = self._waiting(shard, asked)
             shard.inspected.position_before = shard.next_offset
+            yield
+            for near in _near(waiting):
+                self._suspect(shard, near, positions)
+                yield
 
     def _ripen(self, shard: Shard, positions: _Positions) -> None:
         """Whose work was consumed is judged as soon as run-events was read to where it ends now."""
@@ -142,18 +163,18 @@ class Reconciler:
         finally:
             appender.close()
 
-    def _waiting(self, shard: Shard, asked: Collection[str]) -> list[_OpenRun]:
+    def _waiting(self, shard: Shard, asked: Collection[str]) -> list[_Waiting]:
         """Goes on round the open runs: those that have waited for too long, and a note of who wants a verdict.
 
         Stops where looking into them would cost too much, and goes on from there at the next look.
         """
-        notes, waiting, cost, last = shard.inspected, list[_OpenRun](), 0, -_SEEK
+        notes, waiting, cost, last = shard.inspected, list[_Waiting](), 0, -_SEEK
         notes.undecided = {}
         for run_id, run in notes.sweep.onward(shard.fold.open, _LOOKED_AT_MAX):
             if run.state.undecided and run_id not in asked:
                 notes.undecided[run_id] = run.state
             elif self._has_waited(shard, run_id, run):
-                waiting.append((run_id, run))
+                waiting.append((run_id, run, run.state))
                 is_retry = run.state.status is RunStatus.RETRYING
                 cost += _SEEK if is_retry else min(abs(run.first_offset - last), _SEEK)
                 last = run.first_offset
@@ -174,8 +195,9 @@ class Reconciler:
         overdue_at = self._clock.now() - (_DEFERRED_OVERDUE_US if is_deferred else _OVERDUE_US)
         return trail.claimable_at <= overdue_at and notes.has_room(trail.work.topic) and not notes.knows(run_id)
 
-    def _suspect(self, shard: Shard, waiting: list[_OpenRun], positions: _Positions) -> None:
+    def _suspect(self, shard: Shard, near: Sequence[_Waiting], positions: _Positions) -> None:
         """Note where the work of these can be claimed, and up to where it must have been."""
+        waiting = [(run_id, run) for run_id, run, state in near if run.state == state]
         notes, pending = shard.inspected, [run for _, run in waiting if run.state.status is RunStatus.PENDING]
         born = self._made.births(shard.partition, [run.first_offset for run in pending])
         for run_id, run in waiting:
@@ -262,6 +284,22 @@ class Reconciler:
     def _repaired(self, shard: Shard, run_id: str, why: str) -> None:
         shard.repairs += 1
         _log.error("repaired", run_id=run_id, why=why, partition=shard.partition.partition, repairs=shard.repairs)
+
+
+def _near(waiting: Sequence[_Waiting]) -> Iterator[list[_Waiting]]:
+    """In parts of about equal cost: a retry by itself, of the others those whose PENDINGs are read in one stretch."""
+    near: list[_Waiting] = []
+    for each in waiting:
+        is_retry = each[2].status is RunStatus.RETRYING
+        if near and (is_retry or not 0 <= each[1].first_offset - near[0][1].first_offset <= _SEEK):
+            yield near
+            near = []
+        near.append(each)
+        if is_retry:
+            yield near
+            near = []
+    if near:
+        yield near
 
 
 class _Positions:

@@ -280,3 +280,31 @@ def test_a_deferred_retry_is_left_alone_while_the_dispatcher_may_be_late() -> No
     world.clock.advance(3_600 * US_PER_S)
     wait(world, router, 120)
     assert repairs(world) == 1
+
+
+def test_a_look_does_a_little_in_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deaths of workers and verdicts wait behind it: with eight shards a whole look once stopped them for 10 s."""
+    world, parts = World(), 0
+    monkeypatch.setattr(reconciler, "_SEEK", 0)  # every PENDING is far from the one before
+    runs = [world.pending()[0] for _ in range(12)]
+    router = world.router()
+    wait(world, router, 40)
+    consumed(world)
+    asked: list[int] = []
+    births = reconciler.MadeWork.births
+
+    def counted(
+        self: reconciler.MadeWork, partition: TopicPartition, offsets: list[int]
+    ) -> dict[int, reconciler.Birth]:
+        asked.append(len(offsets))
+        return births(self, partition, offsets)
+
+    monkeypatch.setattr(reconciler.MadeWork, "births", counted)
+    most = 0
+    for _ in range(300):
+        asked.clear()
+        world.turn(router, steps=1)
+        most, parts = max(most, sum(asked)), parts + len(asked)
+        world.clock.advance(600_000)
+    assert most == 1
+    assert parts >= len(runs)
