@@ -23,7 +23,7 @@ from tests.acceptance import dumps
 from tests.acceptance.at_rest import judge_rest, quantiles_s
 from tests.acceptance.real_stack import free_port, wait_for
 from tests.acceptance.scene import Scene, scene
-from tests.failpoints.lane import Lane, Strike, Struck, Victims
+from tests.failpoints.lane import Lane, Strike, Struck, Victims, keep_up
 from tests.failpoints.load import API_JOBS, ApiClient, Load, Wish, jobs
 from tests.failpoints.points import POINTS, Point
 from tests.failpoints.progress import Progress
@@ -39,6 +39,9 @@ _PARTITIONS = 4
 _LEASE_S = 5.0
 _LEAD_S = 4.0
 _BREATH_S = 0.02
+_FENCED = "_FENCED"
+"""How a life may end by itself: it stood still for longer than its transaction's time-out (a starved machine)."""
+
 _STRIKE_S_MAX = 60.0
 _AT_ONCE = 3
 """Strikes under way at once, each of another role."""
@@ -74,7 +77,7 @@ class Play(NamedTuple):
 def main(short: bool = False, seed: int | None = None) -> None:
     with scene("failpoints", seed, partitions=_PARTITIONS) as played:
         points, times = (_sample(played.dice), 1) if short else (POINTS, 10)
-        play_and_judge(played, points, times)
+        play_and_judge(played, points, times, judge_figures=not short)
         if not short:
             played.evidence.demand(len(points) >= POINTS_MIN, f"{len(points)} points, fewer than {POINTS_MIN}")
 
@@ -87,7 +90,7 @@ def _sample(dice: Random) -> Sequence[Point]:
     ]
 
 
-def play_and_judge(played: Scene, points: Sequence[Point], times: int) -> None:
+def play_and_judge(played: Scene, points: Sequence[Point], times: int, *, judge_figures: bool) -> None:
     """Strike these points so often, let everything come to rest, and judge it."""
     notes, port = played.stack.folder / "crashes.jsonl", free_port()
     victims = _start(played, notes, port)
@@ -102,7 +105,7 @@ def play_and_judge(played: Scene, points: Sequence[Point], times: int) -> None:
     chronicle = played.come_to_rest()
     struck = play.struck
     played.evidence.remark = lambda complaint: _around(struck, complaint)
-    _judge_strikes(played, play, points, times)
+    _judge_strikes(played, play, points, times, judge_figures=judge_figures)
     judge_rest(played, chronicle, torn=_crossed(chronicle), lease_s=_LEASE_S + RECOVERY_S)
     _judge_books(played)
     _judge_doors(played, chronicle, play.wishes)
@@ -163,8 +166,9 @@ def _strike_all(
         if time.monotonic() > until_s:
             raise TimeoutError(f"strikes are left: {[len(lane.struck) for lane in lanes]} were made")
         time.sleep(_BREATH_S)
-    for name, role in played.stack.roles.items():
-        wait_for(lambda role=role: role.is_ready, f"{name} ready")
+    for role in played.stack.roles.values():
+        keep_up(role)
+        role.wait_ready(_STRIKE_S_MAX)
     client.finish()
     load.flush()
     return Play(lanes, victims, client.wishes)
@@ -208,7 +212,7 @@ def _around(struck: Sequence[Struck], complaint: str) -> str:
 # Judging ------------------------------------------------------------------------------------------------------------
 
 
-def _judge_strikes(played: Scene, play: Play, points: Sequence[Point], times: int) -> None:
+def _judge_strikes(played: Scene, play: Play, points: Sequence[Point], times: int, *, judge_figures: bool) -> None:
     """Every point was reached as often as wanted, and everybody was back in time."""
     evidence = played.evidence
     took: dict[str, list[int]] = defaultdict(list)
@@ -233,10 +237,15 @@ def _judge_strikes(played: Scene, play: Play, points: Sequence[Point], times: in
     missing = (f"{point.name}: {len(took[point.name])} of {times}" for point in points if len(took[point.name]) < times)
     evidence.none_of(missing, "points that were not struck as often as wanted")
     evidence.none_of((each for lane in play.lanes for each in lane.complaints), "complaints of the strikers")
+    ended = [each for lane in play.lanes for each in lane.ended]
+    evidence.figure("lives that ended by themselves", len(ended), last_words=ended[:3])
+    evidence.none_of(
+        (each for each in ended if _FENCED not in each), "lives that ended by themselves, fenced by nobody"
+    )
     late = (
         f"{each.instance}: {each.point}: {(each.back_at - each.at) / US_PER_S:.1f} s"
         for each in play.struck
-        if each.back_at - each.at > RECOVERY_S * US_PER_S
+        if judge_figures and each.back_at - each.at > RECOVERY_S * US_PER_S
     )
     evidence.none_of(late, f"recoveries that took more than {RECOVERY_S:.0f} s")
 

@@ -28,6 +28,16 @@ _DIES_AGAIN_AFTER_S = 6.0
 _TRIES = 3
 
 
+def keep_up(role: RoleProcess) -> str:
+    """What a supervisor does: start it again where it has ended by itself; returns its last line then, else ""."""
+    if role.process is None or role.process.poll() is None:
+        return ""
+    said = f"{role.instance}, {role.process.returncode}: {role.log_path.read_text().rstrip().rpartition(chr(10))[2]}"
+    role.stop()
+    role.start()
+    return said
+
+
 class Strike(NamedTuple):
     """A point that is to be struck at this visit; ``tries``: how often it was tried in vain."""
 
@@ -64,12 +74,16 @@ class Victims:
 
     def kill(self, worker: RoleProcess) -> None:
         """SIGKILL; it stays away until it is started."""
+        keep_up(worker)
         worker.kill()
         self.kills.append(Kill(worker.instance, time.time_ns() // 1_000, False))
 
 
 class Lane:
-    """Strikes one process; ``go_on`` takes the next step. ``struck`` and ``complaints`` say what came of it."""
+    """Strikes one process; ``go_on`` takes the next step. ``struck`` and ``complaints`` say what came of it.
+
+    ``ended``: the last lines of lives that ended by themselves; whoever supervises roles starts them again.
+    """
 
     def __init__(
         self, role: RoleProcess, plan: list[Strike], progress: Progress, victims: Victims, notes: Path, dice: Random
@@ -77,6 +91,7 @@ class Lane:
         self.role = role
         self.struck: list[Struck] = []
         self.complaints: list[str] = []
+        self.ended: list[str] = []
         self._plan = plan
         self._progress = progress
         self._victims = victims
@@ -113,7 +128,10 @@ class Lane:
     # Arming -------------------------------------------------------------------------------------------------------
 
     def _rest(self) -> None:
-        if not self._plan or time.monotonic() < self._until_s or not self.role.is_ready:
+        said = keep_up(self.role)
+        if said:
+            self.ended.append(said)
+        if not self._plan or time.monotonic() < self._until_s or not self.role.ready_path.exists():
             return
         strike = self._plan[-1]
         self._signs = self._progress.signs_of(strike.point.core, self.role.instance)
@@ -164,7 +182,7 @@ class Lane:
             if not self._died_at_s:
                 self._victims.kill(worker)
                 self._died_at_s = now_s
-        elif worker.is_ready and now_s > self._died_at_s + _DIES_AGAIN_AFTER_S:
+        elif worker.ready_path.exists() and now_s > self._died_at_s + _DIES_AGAIN_AFTER_S:
             self._victims.kill(worker)
             worker.start()
             self._died_at_s = now_s
@@ -206,6 +224,9 @@ class Lane:
 
     def _await_back(self) -> None:
         assert self._strike is not None
+        said = keep_up(self.role)
+        if said:
+            self.ended.append(said)
         back_at = self._progress.first_after(self._signs, self._at)
         if back_at is not None:
             point, visit, _ = self._strike
