@@ -57,7 +57,10 @@ class Struck(NamedTuple):
 
 
 class Victims:
-    """Workers whose deaths others are to notice, one for each keeper: told by where their beats lie."""
+    """Workers whose deaths others are to notice, one for each keeper: told by where their beats lie.
+
+    ``kills``: every SIGKILL from outside.
+    """
 
     def __init__(self, workers: Mapping[str, RoleProcess], progress: Progress, partitions: int) -> None:
         self._workers = workers
@@ -141,9 +144,19 @@ class Lane:
             return
         self._plan.pop()
         self._strike = strike
-        assert self.role.process is not None
-        self.role.process.terminate()
+        self._take_down()
         self._go(self._leave, _LEAVES_WITHIN_S)
+
+    def _take_down(self) -> None:
+        """Drained; a worker is killed, because one that leaves its groups has them wait for whoever else is dead.
+
+        That is ten seconds for a worker that stays away beyond its lease, and not what is to be measured.
+        """
+        assert self.role.process is not None
+        if self.role.role == "workers":
+            self._victims.kill(self.role)
+        else:
+            self.role.process.terminate()
 
     def _leave(self) -> None:
         process = self.role.process
