@@ -11,13 +11,10 @@ round must be torn, else nothing was shown.
 from __future__ import annotations
 
 import itertools
-import os
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
@@ -26,6 +23,7 @@ from tests.acceptance.at_rest import judge_rest
 from tests.acceptance.real_stack import RoleProcess
 from tests.acceptance.scene import Scene, scene
 from tests.conformance.late_proxy import Delay, LateProxy, Moment
+from tests.failpoints.lane import keep_up
 from tests.failpoints.load import Load, jobs
 from tests.oracle import books, passing, torn
 from tests.oracle.chronicle import Chronicle
@@ -82,12 +80,12 @@ class Landed(NamedTuple):
     role: str
     moment: Moment
     killed: bool
-    error: int | None
+    error: int
 
     @property
     def word(self) -> str:
         """The answer as Kafka calls it."""
-        return "no answer" if self.error is None else {**_EPOCHS, **_ERRORS}.get(self.error, str(self.error))
+        return {**_EPOCHS, **_ERRORS}.get(self.error, str(self.error))
 
 
 def main(short: bool = False, seed: int | None = None) -> None:
@@ -153,6 +151,7 @@ class _Lane:
         self._now: tuple[str, str, Delay] | None = None
         self._until_s = time.monotonic()
         self.landed: list[Landed] = []
+        self.ended: list[str] = []
         self.missed = 0
 
     @property
@@ -164,19 +163,25 @@ class _Lane:
         """What is due by now."""
         if self._now is not None:
             self._look(*self._now)
-        elif may_begin and time.monotonic() >= self._until_s and self._role.is_ready:
+        elif said := keep_up(self._role):
+            self.ended.append(said)
+        elif may_begin and time.monotonic() >= self._until_s and self._role.ready_path.exists():
             self._begin()
 
     def _begin(self) -> None:
         word, transactional_id = next(self._ids)
         moment, killed = self._how(self._dice)
-        then = partial(os.kill, self._role.pid, signal.SIGKILL) if killed else None
+        assert self._role.process is not None
+        then = self._role.process.kill if killed else None  # of this very process, also where it has ended by then
         self._now = word, transactional_id, self._proxy.delay(transactional_id, moment, then)
         self._until_s = time.monotonic() + _COMES_WITHIN_S
 
     def _look(self, word: str, transactional_id: str, delay: Delay) -> None:
         if delay.done.is_set():
-            self.landed.append(Landed(word, delay.moment, delay.then is not None, delay.error))
+            if delay.error is None:
+                self.missed += 1  # the broker gave no answer: nobody knows whether it arrived
+            else:
+                self.landed.append(Landed(word, delay.moment, delay.then is not None, delay.error))
             if delay.then is not None:
                 assert self._role.process is not None
                 self._role.process.wait()
@@ -209,7 +214,10 @@ def _delay(
         time.sleep(_BREATH_S)
     load.flush()
     for instance in cast:
+        keep_up(played.stack.roles[instance])
         played.stack.roles[instance].wait_ready()
+    ended = [each for lane in lanes for each in lane.ended]
+    played.evidence.figure("lives that ended by themselves", len(ended), last_words=ended[:3])
     return [each for lane in lanes for each in lane.landed], sum(lane.missed for lane in lanes)
 
 
