@@ -105,6 +105,7 @@ class Lane:
         self._signs: Signs = frozenset()
         self._victim: RoleProcess | None = None
         self._died_at_s = 0.0
+        self._has_seen = False
         self._until_s = time.monotonic()
         self._at = 0
 
@@ -169,7 +170,7 @@ class Lane:
         self.role.stop(0.1)
         self.role.env |= {"FAILPOINT": f"{self._strike.point.name}:{self._strike.visit}"}
         self.role.start()
-        self._died_at_s = 0.0
+        self._died_at_s, self._has_seen = 0.0, False
         self._go(self._await_crash, _REACHED_WITHIN_S)
 
     # Dying --------------------------------------------------------------------------------------------------------
@@ -182,14 +183,22 @@ class Lane:
         elif time.monotonic() > self._until_s:
             self.role.kill()
             self._missed()
-        else:
+        elif self.role.ready_path.exists():
+            self._see_what_it_owns()
             self._provoke()
+
+    def _see_what_it_owns(self) -> None:
+        """Once: a restart that took longer than its session may have moved partitions, and others go on with those."""
+        assert self._strike is not None
+        if not self._has_seen:
+            self._signs = self._progress.signs_of(self._strike.point.core, self.role.instance) or self._signs
+            self._has_seen = True
 
     def _provoke(self) -> None:
         """A death that comes too early is nobody's news any more: only once the armed one is at work."""
         assert self._strike is not None
         worker, now_s = self._victim, time.monotonic()
-        if worker is None or not self.role.ready_path.exists() or self._strike.point.provoke is Provoke.NOTHING:
+        if worker is None or self._strike.point.provoke is Provoke.NOTHING:
             return
         if self._strike.point.provoke is Provoke.SILENCE:
             if not self._died_at_s:
