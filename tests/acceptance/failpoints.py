@@ -42,6 +42,9 @@ _BREATH_S = 0.02
 _FENCED = "_FENCED"
 """How a life may end by itself: it stood still for longer than its transaction's time-out (a starved machine)."""
 
+_START_WITHIN_S = 180.0
+"""Eleven processes at once: nothing is measured yet."""
+
 _STRIKE_S_MAX = 60.0
 _AT_ONCE = 3
 """Strikes under way at once, each of another role."""
@@ -130,7 +133,7 @@ def _start(played: Scene, notes: Path, port: int) -> list[str]:
     for victim in victims:
         played.add_worker(victim, module=_MODULE, args=["workers"], **env, **worker)
     for role_process in played.stack.roles.values():
-        role_process.wait_ready()
+        role_process.wait_ready(_START_WITHIN_S)
     played.define(jobs(played.dice, _LEAD_S))
     return victims
 
