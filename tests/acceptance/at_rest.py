@@ -116,8 +116,9 @@ def judge_repairs(scene: Scene, chronicle: Chronicle, lease_s: float) -> None:
     evidence.figure("repairs by the reconciler", counts["repairs"], **counts)
     waited = quantiles_s(list(repairs.verdict_waits(chronicle).values()))
     evidence.figure("seconds from the end of an attempt to its verdict", waited["p99"], **waited)
-    for line in scene.stack.roles["retry-router-1"].log_path.read_text().splitlines():
-        if complaints and any(word in line for word in _SAID_OF_REPAIRS):
+    routers = (role for role in scene.stack.roles.values() if role.role == "retry_router" and complaints)
+    for line in (line for router in routers for line in router.log_path.read_text().splitlines()):
+        if any(word in line for word in _SAID_OF_REPAIRS):
             evidence.figure("the router says", line)
     evidence.none_of(complaints, "complaints about repairs by the reconciler")
 

@@ -9,7 +9,7 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,6 +34,8 @@ class Evidence:
         self._check = check
         self._shortfalls = 0
         self._began_s = time.monotonic()
+        self.remark: Callable[[str], str] = lambda _: ""
+        """What a check knows about a complaint: it is shown behind it."""
         if stack is None:
             return
         self.figure("kafka cluster id", cluster_id(stack.kafka.port))
@@ -53,7 +55,7 @@ class Evidence:
     def none_of(self, complaints: Iterable[str], what: str) -> None:
         """There must be none of these; the first few are shown."""
         found = list(complaints)
-        shown = "".join(f"\n    {complaint}" for complaint in found[:_COMPLAINTS_SHOWN])
+        shown = "".join(f"\n    {complaint}{self.remark(complaint)}" for complaint in found[:_COMPLAINTS_SHOWN])
         self.demand(not found, f"{len(found)} {what}:{shown}")
 
     def close(self) -> None:

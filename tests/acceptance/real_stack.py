@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Self
@@ -146,13 +147,13 @@ class RealStack:
             "WATERCLOCK_PARTITIONS": str(self.partitions),
         }
 
-    def role(self, role: str, instance: str, *, module: str = "", **env: str) -> RoleProcess:
+    def role(self, role: str, instance: str, *, module: str = "", args: Sequence[str] = (), **env: str) -> RoleProcess:
         """Start a role process (``dispatcher``, ``workers``, ``retry_router``, ``recorder``).
 
-        ``module`` runs in the role's place where a check wraps it.
+        ``module`` runs in the role's place where a check wraps it, with these ``args``.
         """
         log, ready = self.folder / f"{instance}.log", self.folder / f"{instance}.ready"
-        process = RoleProcess(role, instance, {**self.env, **env}, log, ready, module=module)
+        process = RoleProcess(role, instance, {**self.env, **env}, log, ready, list(args), module)
         self.roles[instance] = process
         return process.start()
 

@@ -7,7 +7,7 @@ same judges look at all of it (``at_rest.py``). A check adds what it provoked, a
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from random import Random
 from typing import Any
@@ -27,6 +27,9 @@ OUTPUTS = "acme.outputs"
 """Where the handlers' records go."""
 
 ROLES = (("dispatcher", "dispatcher-1"), ("retry_router", "retry-router-1"), ("recorder", "recorder-1"))
+_STOPPED_AFTER = {"workers": 1, "retry_router": 2, "recorder": 3}
+"""Whoever writes first stops first: dispatchers and doors, then those who answer them."""
+
 _REST_WITHIN_S = 120.0
 _LOOK_EVERY_S = 0.5
 
@@ -55,7 +58,7 @@ class Scene:
         for role_process in self.stack.roles.values():
             role_process.wait_ready()
 
-    def add_worker(self, worker: str, *, module: str = "", **env: str) -> RoleProcess:
+    def add_worker(self, worker: str, *, module: str = "", args: Sequence[str] = (), **env: str) -> RoleProcess:
         """A worker with the handlers of ``calling_app.py``, which call this scene's sink."""
         app = {
             "WATERCLOCK_WORKER__APP": "tests.acceptance.calling_app:app",
@@ -66,7 +69,7 @@ class Scene:
             "OUTPUTS_TOPIC": OUTPUTS,
         }
         self.workers.append(worker)
-        return self.stack.role("workers", worker, module=module, **{**app, **env})
+        return self.stack.role("workers", worker, module=module, args=args, **{**app, **env})
 
     def define(self, specs: Mapping[str, JobSpec]) -> None:
         """Create these jobs, and wait until the dispatcher has applied it."""
@@ -111,8 +114,8 @@ class Scene:
         if watch_s:
             time.sleep(watch_s)
             self._all_read()
-        for role in ("dispatcher-1", *self.workers, "retry-router-1", "recorder-1"):
-            self.stack.roles[role].stop()
+        for role in sorted(self.stack.roles.values(), key=lambda role: _STOPPED_AFTER.get(role.role, 0)):
+            role.stop()
         return self.following.read_on()
 
     def _all_read(self) -> None:

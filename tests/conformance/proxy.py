@@ -1,8 +1,8 @@
 """A TCP proxy that understands Kafka's request frames and breaks connections at the worst moment.
 
-Beside ``conformance/log/doubt_proxy.py``, which loses answers and keeps connections, this one cuts: then the client
-sends the EndTxn again by itself, on a new connection, and the commit returns as if nothing had been. A rule waits for
-the next EndTxn of one transactional id and
+This one cuts: then the client sends the EndTxn again by itself, on a new connection, and the commit returns as if
+nothing had been (``log/doubt_proxy.py`` loses answers and keeps connections, ``late_proxy.py`` chooses when what was
+kept back arrives). A rule waits for the next EndTxn of one transactional id and
 
 * ``LOSE_REQUEST``: drops it and cuts: not applied until the client repeats it;
 * ``LOSE_ANSWER``: passes it on, drops the answer and cuts: applied, and repeated;
@@ -23,8 +23,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
+from typing import NamedTuple
 
-_METADATA, _FIND_COORDINATOR, _END_TXN = 3, 10, 26
+_METADATA, _FIND_COORDINATOR, END_TXN = 3, 10, 26
 _FRAME_MAX = 200 * 1024 * 1024
 _ANSWER_TIMEOUT_S = 10.0
 _LOOK_UP_S = 0.1
@@ -36,6 +37,24 @@ class Fate(Enum):
     LOSE_REQUEST = "lost, and the connection cut"
     LOSE_ANSWER = "applied, and the connection cut"
     DELAY = "kept back, and the connection cut"
+
+
+class Way(Enum):
+    """Where a request goes that no rule holds back."""
+
+    ON = "to the broker"
+    LOST = "nowhere, and the connection stays"
+    CUT = "nowhere, and the connection is cut"
+
+
+class Request(NamedTuple):
+    """One frame of a client. ``connection`` and ``correlation_id`` tell its answer."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    frame: bytes
+    connection: object
 
 
 class Rule:
@@ -50,14 +69,22 @@ class Rule:
     def keep(self, upstream: socket.socket, frame: bytes) -> None:
         self._kept.append((upstream, frame))
 
-    def release(self) -> None:
-        """Let the request that was kept back arrive, and wait for the broker's answer to it."""
+    def release(self) -> int | None:
+        """Let the request that was kept back arrive, and wait for the broker's answer: its error code, 0 for done.
+
+        None: nothing was kept back, or the connection to the broker has ended meanwhile.
+        """
+        error = None
         for upstream, frame in self._kept:
             upstream.settimeout(_ANSWER_TIMEOUT_S)
-            upstream.sendall(frame)
-            _read_frame(upstream)
+            with contextlib.suppress(OSError):
+                upstream.sendall(frame)
+                answer = _read_frame(upstream)
+                if answer is not None:  # size, correlation id, throttle time, error code
+                    (error,) = struct.unpack_from(">h", answer, 12)
             upstream.close()
         self._kept.clear()
+        return error
 
     def drop(self) -> None:
         """Lose for good what was kept back."""
@@ -111,6 +138,14 @@ class CuttingProxy:
                 self._rules.remove(rule)
                 rule.met.set()
             return rule
+
+    def way_of(self, request: Request) -> Way:
+        """Where this request goes, which no rule holds back; it waits for the answer."""
+        return Way.ON
+
+    def reaches(self, connection: object, answer: bytes) -> bool:
+        """Whether the client gets this answer."""
+        return True
 
     def led_through(self, frame: bytes) -> bytes:
         """The answer with the broker's address replaced by ours: the port is four bytes behind the host's text."""
@@ -166,8 +201,9 @@ class _Connection:
 
     def pump_requests(self) -> None:
         with contextlib.suppress(OSError):
-            while (frame := _read_frame(self._client)) is not None and self._passes(frame):
-                self._upstream.sendall(frame)
+            while (frame := _read_frame(self._client)) is not None and (way := self._way_of(frame)) is not Way.CUT:
+                if way is Way.ON:
+                    self._upstream.sendall(frame)
         if self._swallow is None:
             _shut(self._client)
             if not self._is_detached:
@@ -182,7 +218,8 @@ class _Connection:
                 if correlation_id in self._rewritten:
                     self._rewritten.discard(correlation_id)
                     frame = self._proxy.led_through(frame)
-                self._client.sendall(frame)
+                if self._proxy.reaches(self, frame):
+                    self._client.sendall(frame)
         _shut(self._client)
 
     def close(self) -> None:
@@ -190,21 +227,21 @@ class _Connection:
         if not self._is_detached:
             self._upstream.close()
 
-    def _passes(self, frame: bytes) -> bool:
+    def _way_of(self, frame: bytes) -> Way:
         """Whether the broker gets this request now."""
         api_key, version, correlation_id = struct.unpack_from(">hhi", frame, 4)
         if api_key in {_METADATA, _FIND_COORDINATOR}:
             self._rewritten.add(correlation_id)
-        rule = self._proxy.take_rule(_transactional_id_of(frame, version)) if api_key == _END_TXN else None
+        rule = self._proxy.take_rule(transactional_id_of(frame, version)) if api_key == END_TXN else None
         if rule is None:
-            return True
+            return self._proxy.way_of(Request(api_key, version, correlation_id, frame, self))
         if rule.fate is Fate.LOSE_ANSWER:
             self._swallow = correlation_id
-            return True
+            return Way.ON
         if rule.fate is Fate.DELAY:
             self._is_detached = True
             rule.keep(self._upstream, frame)
-        return False
+        return Way.CUT
 
     def _next_answer(self) -> bytes | None:
         """The next frame; looks up now and then, because a detached connection is not ours to read any more."""
@@ -215,10 +252,10 @@ class _Connection:
         return None
 
 
-def _transactional_id_of(frame: bytes, version: int) -> str:
-    """Header v1 and body v0-v2 of EndTxn, which is what the client speaks."""
+def transactional_id_of(frame: bytes, version: int) -> str:
+    """Header v1 and body v0-v2 of EndTxn, AddPartitionsToTxn and AddOffsetsToTxn, which is what the client speaks."""
     if version > 2:
-        raise RuntimeError(f"EndTxn v{version}: this proxy knows v0 to v2")
+        raise RuntimeError(f"v{version} of a request about a transaction: this proxy knows v0 to v2")
     (client_length,) = struct.unpack_from(">h", frame, 12)
     at = 14 + max(0, client_length)
     (length,) = struct.unpack_from(">h", frame, at)

@@ -1,0 +1,96 @@
+"""The table of crash points, and the starter: each point stands somewhere, and kills at its visit and at no other."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from tests.failpoints.points import BY_NAME, POINTS, Point, When
+from tests.failpoints.run import _place, arm
+from tests.failpoints.visits import in_round, note_rounds
+from waterclock.log.port import Outgoing
+from waterclock.transact import Round, Rounds
+
+_LEAST = {"dispatcher": 8, "workers": 8, "retry_router": 8, "recorder": 3, "intake": 3, "api": 2}
+
+
+class Place:
+    """Something to stand at."""
+
+    flushed = 0
+
+    def act(self, *args: Any) -> str:
+        return f"acted {args}"
+
+    def flush(self, _timeout_s: float) -> None:
+        self.flushed += 1
+
+
+@pytest.mark.parametrize("point", POINTS, ids=[point.name for point in POINTS])
+def test_every_point_stands_at_something_that_exists(point: Point) -> None:
+    owner, name = _place(point.place)
+    assert callable(getattr(owner, name))
+
+
+def test_every_role_has_its_points_and_every_point_a_name_of_its_own() -> None:
+    assert len(BY_NAME) == len(POINTS) >= 30
+    for role, least in _LEAST.items():
+        assert sum(point.role == role for point in POINTS) >= least
+
+
+def armed(when: When, visit: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Place, list[int]]:
+    died: list[int] = []
+    monkeypatch.setattr(Place, "act", Place.act)  # so that what is wrapped is put back
+    point = Point("test.point", f"{__name__}:Place.act", when, "", lambda call: "visit" in call.args)
+    arm(point, visit, lambda: died.append(1))
+    return Place(), died
+
+
+@pytest.mark.parametrize("when", list(When))
+def test_it_dies_at_the_visit_that_it_was_armed_with(when: When, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, died = armed(when, 2, monkeypatch)
+    place.act("visit")
+    place.act("something else")
+    assert died == []
+    place.act("visit")
+    assert died == [1]
+    place.act("visit")
+    assert died == [1]
+    assert place.flushed == (when is When.FLUSHED)
+
+
+def test_a_round_is_known_by_its_role_and_by_what_it_carries(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, bool] = {}
+
+    def look(_self: Rounds, _producer: object, _draft: Round) -> None:
+        for role, carrying in (("dispatcher", ""), ("dispatcher", ".dlq"), ("worker", ""), ("dispatcher", "run.work")):
+            seen[f"{role} {carrying}"] = in_round(role, carrying)(None)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Rounds, "_send", look)
+    note_rounds()
+    rounds, draft = Rounds(mock.Mock(), "waterclock.dispatcher.one"), Round(0)
+    draft.append(Outgoing("waterclock.runs.high", b"k", b"v", (("ce_type", b"io.waterclock.run.work"),)))
+    rounds._send(None, draft)  # type: ignore[arg-type]
+    assert seen == {"dispatcher ": True, "dispatcher .dlq": False, "worker ": False, "dispatcher run.work": True}
+    assert not in_round("dispatcher")(None)  # type: ignore[arg-type]
+
+
+def test_a_process_notes_its_point_and_ends_by_sigkill(tmp_path: Path) -> None:
+    notes = tmp_path / "crashes.jsonl"
+    code = (
+        "from tests.failpoints.points import BY_NAME\n"
+        "from tests.failpoints.run import _kill_self\n"
+        "_kill_self(BY_NAME['dispatcher.before-init'])"
+    )
+    env = {**os.environ, "FAILPOINT_NOTES": str(notes)}
+    ended = subprocess.run([sys.executable, "-c", code], env=env, check=False, timeout=60)
+    assert ended.returncode == -signal.SIGKILL
+    assert json.loads(notes.read_text())["point"] == "dispatcher.before-init"
