@@ -33,7 +33,7 @@ STORE = StoreSeen(
 
 
 _SCAN = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
-BROKER = {"auto.create.topics.enable": "false", _SCAN: "500"}
+BROKER = {"auto.create.topics.enable": "false", _SCAN: "10000"}
 
 
 def seen(**config: str) -> Seen:
@@ -96,7 +96,7 @@ def test_the_way_of_the_question_is_no_difference_of_clocks():
         ({"auto.create.topics.enable": "true"}, "auto-create", State.WARN),
         ({"unclean.leader.election.enable": "true"}, "unclean election", State.FAIL),
         ({"offsets.retention.minutes": "60"}, "offsets", State.WARN),
-        ({_SCAN: "10000"}, "dead transactions", State.WARN),
+        ({_SCAN: "500"}, "dead transactions", State.WARN),
         ({"transaction.state.log.replication.factor": "1"}, "internal topics", State.FAIL),
     ],
 )
