@@ -93,6 +93,10 @@ class Group:
         for member in gone:
             self.leave(member)
 
+    def next_end_s(self) -> float:
+        """No member that is here now is evicted before."""
+        return min((member.seen_s + member.session_s for member in self._members.values()), default=float("inf"))
+
     def _holder(self, instance: str | None) -> Member | None:
         if instance is None:
             return None
