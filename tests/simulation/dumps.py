@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tests.oracle.owed import Rules
 from waterclock.log.port import Isolation, Record, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.ids import Instant
 from waterclock.model.job import Tier
 from waterclock.store.memory import MemoryStore
 from waterclock.store.port import RunRow
@@ -106,7 +106,7 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         runs=[_run_row(row) for row in rows],
         jobs=[{"job_id": job.job_id, "status": job.status.name, "revision": job.revision} for job in jobs],
         calls=list(world.calls),
-        lease_us=round(world.plan.lease_s * US_PER_S),
+        lease_us=world.plan.lease_us,
         stood=list(world.stood),
         swallowed_count=world.swallowed_count,
         broken=list(broken),

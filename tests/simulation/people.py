@@ -40,9 +40,9 @@ class Order(NamedTuple):
 
 def job_orders(rng: random.Random, start_at: Instant, horizon: int, *, in_autumn: bool) -> list[Order]:
     """Jobs, and what becomes of them."""
-    jobs = [f"t:job{number}" for number in range(rng.randint(2, 4))]
+    jobs = [f"t:job{number}" for number in range(rng.randint(3, 5))]
     orders = [Order(rng.randrange(5 * US_PER_S), CommandKind.CREATE, job, _spec(rng, start_at)) for job in jobs]
-    steady = JobSpec("sim.emits", Every(rng.choice([6, 15]) * US_PER_S))
+    steady = JobSpec("sim.emits", Every(rng.choice([1, 1, 2]) * US_PER_S))
     orders.append(Order(0, CommandKind.CREATE, "t:steady", steady))
     if in_autumn:
         orders.append(Order(rng.randrange(5 * US_PER_S), CommandKind.CREATE, "t:autumn", _autumn_spec(rng)))
@@ -121,9 +121,9 @@ def _spec(rng: random.Random, now: Instant) -> JobSpec:
     on_a_second = now // US_PER_S * US_PER_S
     schedule = rng.choice(
         [
-            Every(rng.choice([5, 7, 13, 30, 90]) * US_PER_S),
-            Every(rng.choice([5, 10, 60]) * US_PER_S, on_a_second // (10 * US_PER_S) * (10 * US_PER_S)),
-            Every(rng.choice([6, 20]) * US_PER_S, on_a_second + rng.randrange(-100, 60) * US_PER_S),
+            Every(rng.choice([1, 2, 3, 7, 30, 90]) * US_PER_S),
+            Every(rng.choice([2, 3, 5, 10, 60]) * US_PER_S, on_a_second // (10 * US_PER_S) * (10 * US_PER_S)),
+            Every(rng.choice([3, 6, 20]) * US_PER_S, on_a_second + rng.randrange(-100, 60) * US_PER_S),
             Cron(rng.choice(["* * * * *", "*/2 * * * *", "1-59/3 * * * *"])),
             Cron("* * * * *", zone=rng.choice(["Europe/Berlin", "America/New_York", "Asia/Kathmandu"])),
             Once(on_a_second + rng.randrange(-90, 90) * US_PER_S),

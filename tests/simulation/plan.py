@@ -32,8 +32,8 @@ SOMETIMES = ("worker-3", "retry-router-2", "lease-keeper-2", "retry-ladder-2")
 DISPATCHERS = ALWAYS[:2]
 POOLS = ("default", "side")
 
-_AUTUMN = round(datetime(2026, 11, 1, 5, 57, tzinfo=UTC).timestamp()) * US_PER_S
-"""Three minutes before New York's clocks go back."""
+_AUTUMN = round(datetime(2026, 11, 1, 5, 59, tzinfo=UTC).timestamp()) * US_PER_S
+"""A minute before New York's clocks go back."""
 _ANY_DAY = 1_795_000_020 * US_PER_S
 
 _RACES_SHARE = 0.25
@@ -42,7 +42,10 @@ _RACES_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One seed, drawn out. Times are ticks: microseconds since the beginning."""
+    """One seed, drawn out. Times are ticks: microseconds since the beginning.
+
+    ``patience``: who finds nothing to do for several turns rests up to so many times longer.
+    """
 
     seed: int
     start_at: Instant
@@ -59,8 +62,14 @@ class Plan:
     step_us: dict[str, int]
     pool_of: dict[str, str]
     repeat_within_us: int
+    patience: int
     orders: tuple[Order, ...]
     troubles: tuple[Trouble, ...]
+
+    @property
+    def lease_us(self) -> int:
+        """Of every worker."""
+        return round(self.lease_s * US_PER_S)
 
 
 def draw(seed: int) -> Plan:
@@ -70,7 +79,7 @@ def draw(seed: int) -> Plan:
     has_side = pools.random() < 0.4
     in_autumn = rng.random() < 0.3
     start_at = (_AUTUMN if in_autumn else _ANY_DAY) + rng.randrange(60) * US_PER_S
-    horizon = rng.choice([60, 90, 130, 220]) * US_PER_S
+    horizon = rng.choice([30, 40, 60, 100]) * US_PER_S
     slots = (*ALWAYS, *(slot for slot in SOMETIMES if rng.random() < 0.5))
     races = dice(seed, "races").random() < _RACES_SHARE
     lease_s = rng.choice([15.0] if races else [3.0, 5.0, 5.0, 15.0])
@@ -98,6 +107,7 @@ def draw(seed: int) -> Plan:
         step_us={slot: _step(rng, slot, lease_s, races=races) for slot in slots},
         pool_of={"worker-2": "side"} if has_side else {},
         repeat_within_us=pools.choice([24 * 3_600, 24 * 3_600, 15]) * US_PER_S,
+        patience=1 if races else dice(seed, "patience").choice([2, 4, 6]),
         orders=tuple(sorted(orders, key=lambda order: order.at)),
         troubles=tuple(troubles(dice(seed, "troubles"), slots, horizon, races=races)),
     )
@@ -111,6 +121,6 @@ def _step(rng: random.Random, slot: str, lease_s: float, *, races: bool) -> int:
     """How long a process rests between two steps. Who beats and who listens for beats is as quick as a lease needs."""
     if races and slot.startswith(("dispatcher", "worker")):
         return 150_000
-    usual_ms = {"dispatcher": (300, 1_000, 2_000), "worker": (150, 300, 700), "lease-keeper": (300, 500)}
+    usual_ms = {"dispatcher": (300, 1_000, 2_000), "worker": (200, 500, 1_000), "lease-keeper": (300, 600)}
     step_us = rng.choice(usual_ms.get(slot.rpartition("-")[0], (700, 1_500, 3_000))) * 1_000
     return min(step_us, round(lease_s * US_PER_S / 10)) if slot.startswith("worker") else step_us

@@ -38,7 +38,7 @@ _SECOND = US_PER_S
 _HEALED = 5 * _SECOND
 """From the heal to the end of the books: fires of a healthy system are among them."""
 _SLICE = 2 * _SECOND
-_STEP_US_HEALED = 500_000
+_STEP_US_HEALED = 1_000_000
 """Every process has a turn in every slice."""
 _SLICES_MAX = 75
 _LONG_WAITS_MAX = 4
@@ -46,6 +46,7 @@ _LOOK_US = 100_000
 _LOOKS_MAX = 60
 _BACKEND_DOWN_US = 500_000
 _ENDED_US = 1_000_000
+_BUSY_US = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +194,13 @@ class _Play:
         self._restart(life, _ENDED_US)
 
     def _pause_us(self, life: Life, *, busy: bool) -> int:
+        """Who finds nothing to do rests longer and longer: most calls of a play would be polls that bring nothing."""
         rng: random.Random = self._paces[life.slot]
-        usual = 50_000 if busy else min(self._plan.step_us[life.slot], self._step_us_max)
+        life.idle_turns = 0 if busy else life.idle_turns + 1
+        usual = _BUSY_US
+        if not busy:
+            usual = self._plan.step_us[life.slot] * min(life.idle_turns, self._plan.patience)
+            usual = min(usual, self._step_us_max, self._plan.lease_us // 6 if life.role == "worker" else usual)
         return round(usual * (0.2 + 1.6 * rng.random()))
 
     # The end ------------------------------------------------------------------------------------------------------

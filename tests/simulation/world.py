@@ -62,6 +62,7 @@ class Life:
         self.core: Role | None = None
         self.alive = True
         self.leaving = False
+        self.idle_turns = 0
 
 
 class World:
