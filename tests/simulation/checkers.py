@@ -17,6 +17,13 @@ from waterclock.model.events import RunStatus
 from waterclock.model.fold import Fold
 from waterclock.wire.codec import decode_event
 
+from .door_checkers import (
+    everybody_is_at_rest,
+    job_events_end_once,
+    nothing_acknowledged_is_lost,
+    same_key_same_answer,
+    tenants_are_apart,
+)
 from .dumps import Dumps
 from .failure_checkers import (
     Counts,
@@ -207,5 +214,10 @@ CHECKERS: tuple[Checker, ...] = (
     cancels_have_one_winner,
     calls_at_most_once,
     the_reconciler_finds_nothing,
+    nothing_acknowledged_is_lost,
+    same_key_same_answer,
+    job_events_end_once,
+    tenants_are_apart,
+    everybody_is_at_rest,
     no_role_broke,
 )

@@ -182,7 +182,7 @@ class Nemesis:
     # What strikes at a commit and in the tables -----------------------------------------------------------------------
 
     def _fate(self, transactional_id: str) -> CommitFate:
-        slot = self._slots[transactional_id]
+        slot = self._slots.get(transactional_id, "")
         for each in self._armed.get(slot, ()):
             trouble = each.trouble
             if trouble.kind not in ("abort", "doubt"):
@@ -199,9 +199,9 @@ class Nemesis:
 
     def _on_store_call(self, client: str, operation: str) -> WriteFault | None:
         life = self._world.lives[client]
-        self._story.call(self._schedule.tick, client, operation)
         if not life.alive:
             raise Killed(client)
+        self._story.call(self._schedule.tick, client, operation)
         if life.slot not in self._armed:
             return None
         self._strike(life, operation)

@@ -23,14 +23,17 @@ from waterclock.log.port import TopicPartition
 from waterclock.model.errors import BackendDown, LostResource
 from waterclock.model.ids import US_PER_S, Instant
 
+from .api_clients import ApiClients
 from .asking import Asking
 from .checkers import CHECKERS, Checker
 from .dice import dice
 from .dumps import Dumps, take_dumps
 from .nemesis import Nemesis
-from .people import LONG_WAIT_US, Order
-from .plan import Plan, draw
+from .people import LADDER_US, Order
+from .plan import POOLS, Plan, draw
 from .schedule import Schedule
+from .senders import Garbage, Senders
+from .standing import DOORS, lagging
 from .story import Story
 from .world import NAMES, Life, World
 
@@ -41,7 +44,8 @@ _SLICE = 2 * _SECOND
 _STEP_US_HEALED = 1_000_000
 """Every process has a turn in every slice."""
 _SLICES_MAX = 75
-_LONG_WAITS_MAX = 4
+_SLEEPS_MAX = 12
+_SLEEP_FROM_US = 8 * _SECOND
 _LOOK_US = 100_000
 _LOOKS_MAX = 60
 _BACKEND_DOWN_US = 500_000
@@ -68,14 +72,26 @@ def play(
     planted: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Verdict:
     """Play a seed. ``planted`` puts a bug into the product for the time of the play."""
+    return play_plan(draw(seed), checkers=checkers, keeps_lines=keeps_lines, planted=planted)
+
+
+def play_plan(
+    plan: Plan,
+    *,
+    checkers: Sequence[Checker] = CHECKERS,
+    keeps_lines: bool = False,
+    planted: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Verdict:
+    """The same for a plan that may follow from no seed."""
     story = Story(keeps_lines=keeps_lines)
-    dumps = leave(seed, story, planted)
+    dumps = leave_behind(plan, story, planted)
     for content in dumps.contents():
         story.add(content)
+    story.counts["run events"] = len(dumps.events)
     complaints: list[str] = []
     for checker in checkers:
         complaints += checker(dumps, story.counts)
-    return Verdict(seed, tuple(complaints), story.counts, story.digest(), tuple(story.lines))
+    return Verdict(plan.seed, tuple(complaints), story.counts, story.digest(), tuple(story.lines))
 
 
 def leave(seed: int, story: Story, planted: Callable[[], AbstractContextManager[None]] = nullcontext) -> Dumps:
@@ -98,6 +114,8 @@ class _Play:
         self._nemesis = Nemesis(self._world, self._schedule, story, self._restart)
         self._onlooker = self._world.onlooker
         self._asking = Asking(self._world.outside, NAMES, self._onlooker)
+        self._senders = Senders(self._world.outside, NAMES, self._world.history, POOLS)
+        self._clients = ApiClients(self._world, self._schedule, story, dice(plan.seed, "clients"))
         self._paces = {slot: dice(plan.seed, f"pace/{slot}") for slot in plan.slots}
         self._broken: list[str] = []
         self._ends: list[int] = []
@@ -109,26 +127,59 @@ class _Play:
             self._start(slot)
         for order in self._plan.orders:
             schedule.after(order.at, lambda order=order: self._order(order))
+        for garbage in self._plan.garbage:
+            schedule.after(garbage.at, lambda garbage=garbage: self._throw(garbage))
         schedule.run(self._plan.horizon)
         self._heal()
         schedule.run(schedule.tick + _HEALED)
-        self._asking.pause_all(sorted({order.job_id for order in self._plan.orders if order.job_id}), world.clock.now())
+        self._asking.pause_all(self._job_ids(), world.clock.now())
+        schedule.run(schedule.tick + _SLICE)
+        self._wait_for("hears what its clients want", lambda: not (self._clients.busy or lagging(world.cluster, DOORS)))
+        self._asking.pause_all(self._job_ids(), world.clock.now(), again=True)
         schedule.run(schedule.tick + _SLICE)
         until = world.clock.now()
         self._wait_for("decides what is due", lambda: self._decided(until))
         self._wait_for("comes to rest", self._at_rest)
-        for _ in range(_LONG_WAITS_MAX):
-            if self._onlooker.look().open:
-                self._wait_long()
+        for _ in range(_SLEEPS_MAX):
+            if not self._onlooker.look().open:
+                break
+            self._sleep()
         return take_dumps(world, until, self._broken)
 
-    def _wait_long(self) -> None:
-        """What waits beyond the ladder is due in more than an hour: nobody plays every second of it."""
-        self._story.counts["waited beyond the ladder"] += 1
-        self._world.clock.advance(LONG_WAIT_US)
-        self._wait_for("comes to rest after a long wait", self._at_rest)
+    def _job_ids(self) -> list[str]:
+        return sorted(self._plan.job_ids())
+
+    def _sleep(self) -> None:
+        """Whoever is left waits for a retry: nobody plays every second of it. Some wait for more than an hour."""
+        left_us = self._until_next_retry_us()
+        self._story.counts["waited beyond the ladder"] += left_us > LADDER_US
+        self._world.clock.advance(max(0, left_us - _SECOND))
+        self._wait_for("comes to rest after a sleep", self._at_rest)
+
+    def _until_next_retry_us(self) -> int:
+        """Until the first of the open runs goes on; 0 where one of them does not wait for its retry."""
+        chronicle = self._onlooker.look()
+        waits = []
+        for run_id in chronicle.open:
+            retry = chronicle.retries.get((run_id, chronicle.runs[run_id]["attempt"] + 1))
+            if chronicle.runs[run_id]["status"] != "RETRYING" or retry is None:
+                return 0
+            waits.append(int(retry["due_at"]) - self._world.clock.now())
+        return max(0, min(waits, default=0))
+
+    def _throw(self, garbage: Garbage) -> None:
+        self._story.counts[f"garbage {garbage.kind}"] += 1
+        self._story.tell(self._schedule.tick, "stranger", self._senders.throw(garbage, self._schedule.tick))
 
     def _order(self, order: Order, patience: int = _LOOKS_MAX) -> None:
+        if order.door == "api":
+            self._clients.give(order)
+            return
+        if order.door:
+            self._story.counts[f"sent {order.door} {order.fate}".rstrip()] += 1
+            said = self._senders.give(order, self._world.clock.now(), self._schedule.tick)
+            self._story.tell(self._schedule.tick, "sender", said)
+            return
         if patience and self._asking.would_wait(order):
             self._schedule.after(_LOOK_US, lambda: self._order(order, patience - 1))
             return
@@ -239,20 +290,11 @@ class _Play:
         ends = [partition.high for partition in world.cluster.topic(NAMES.run_events).partitions]
         before, self._ends = self._ends, ends
         is_busy = any(each.busy for each in world.executors.values())
-        if ends != before or is_busy or self._onlooker.look().open:
+        if ends != before or is_busy or self._clients.busy:
             return False
-        return all(self._has_followed(NAMES.group(role)) for role in ("recorder", "retry-router"))
-
-    def _has_followed(self, name: str) -> bool:
-        """The group has committed up to the end of run-events."""
-        world = self._world
-        group = world.cluster.group(name)
-        for partition in range(world.plan.partitions):
-            committed = group.committed(TopicPartition(NAMES.run_events, partition))
-            end = world.cluster.partition(TopicPartition(NAMES.run_events, partition)).high
-            if end and (committed is None or committed.offset < end):
-                return False
-        return True
+        if self._onlooker.look().open:
+            return self._until_next_retry_us() > _SLEEP_FROM_US
+        return not lagging(world.cluster)
 
 
 @contextmanager

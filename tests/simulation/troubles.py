@@ -125,13 +125,13 @@ def _commit(rng: random.Random, kind: str, at: int, slots: Sequence[str]) -> Tro
     fate = rng.choice(["UNANSWERED", "LOST", "DELAYED", "DOUBLED", "DOUBLED"]) if kind == "doubt" else ""
     operation = rng.choice(["", "append", "append", "append", "send_offsets", "commit"])
     calls = rng.choice([1, 2, rng.randint(1, 25)]) if not operation else rng.randint(1, 4)
-    committing = [slot for slot in slots if not slot.startswith(("recorder", "lease-keeper"))]
+    committing = [slot for slot in slots if not slot.startswith(("recorder", "lease-keeper", "api"))]
     return Trouble(at, kind, rng.choice([*_of(slots, "dispatcher"), *committing]), operation, calls, fate=fate)
 
 
 def _store(rng: random.Random, kind: str, at: int, slots: Sequence[str]) -> Trouble:
     """``us``: how late a write lands that lands later."""
-    slot = rng.choice([*_of(slots, "dispatcher"), *_of(slots, "recorder")])
+    slot = rng.choice([*_of(slots, "dispatcher"), *_of(slots, "recorder"), *_of(slots, "api")])
     us = rng.choice([1, 10, 60]) * US_PER_S
     fate = rng.choice(["APPLIED", "LOST", "HALF", "LATER"])
     return Trouble(at, kind, slot, rng.choice(["", *STORE_OPERATIONS]), rng.randint(1, 4), us, fate)
