@@ -66,6 +66,7 @@ class Dumps:
     lease_us: int
     stood: list[tuple[str, int, int]]
     swallowed_count: int
+    lost_roles: frozenset[str]
     broken: list[str]
 
     def contents(self) -> Iterator[bytes]:
@@ -127,6 +128,7 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         lease_us=world.plan.lease_us,
         stood=list(world.stood),
         swallowed_count=world.swallowed_count,
+        lost_roles=frozenset(world.lost_roles),
         broken=list(broken),
     )
 

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
+from .buggify import SITES, SMALL
 from .planted import PLANTED
 from .play import Verdict, play
 from .senders import GARBAGE_KINDS
+from .troubles import LOSERS
 
 CALLS_MIN, EVENTS_MIN = 2_000, 200
 """The bar: a seed of fewer port calls or run events is not counted."""
@@ -89,6 +91,11 @@ MUST_HAPPEN = (
     "sent avro aborts",
     "sent json hangs",
     *(f"garbage {kind}" for kind in GARBAGE_KINDS),
+    "storm",
+    "drift",
+    *(f"lose {role}" for role in LOSERS),
+    *(f"small: {name}" for name in SMALL),
+    *(f"buggify: {site}" for site in SITES),
     "rejected at the door",
     "taken at the door",
     "commands of acme",

@@ -14,6 +14,7 @@ from waterclock.dispatcher.loop import Pace
 
 from waterclock.model.ids import US_PER_S, Instant
 
+from .buggify import SITES, SMALL, draw_some
 from .dice import dice
 from .people import (
     Order,
@@ -56,7 +57,8 @@ _RACES_SHARE = 0.25
 class Plan:
     """One seed, drawn out. Times are ticks: microseconds since the beginning.
 
-    ``patience``: who finds nothing to do for several turns rests up to so many times longer.
+    ``sites`` and ``small``: see ``buggify.py``; ``kept_behind``: the retry router's own. ``patience``: who finds
+    nothing to do for several turns rests up to so many times longer.
     """
 
     seed: int
@@ -77,6 +79,9 @@ class Plan:
     patience: int
     orders: tuple[Order, ...]
     garbage: tuple[Garbage, ...]
+    sites: tuple[str, ...]
+    small: tuple[str, ...]
+    kept_behind: int
     api_wait_s: float
     troubles: tuple[Trouble, ...]
 
@@ -130,6 +135,9 @@ def draw(seed: int) -> Plan:
         patience=1 if races else dice(seed, "patience").choice([2, 4, 6]),
         orders=tuple(sorted(orders, key=lambda order: order.at)),
         garbage=tuple(draw_garbage(dice(seed, "garbage"), horizon, US_PER_S)),
+        sites=draw_some(dice(seed, "sites"), SITES),
+        small=draw_some(dice(seed, "small"), tuple(SMALL)),
+        kept_behind=dice(seed, "kept").choice([3, 20, 100_000]),
         api_wait_s=rng.choice([0.3, 1.0, 3.0]),
         troubles=tuple(troubles(dice(seed, "troubles"), slots, horizon, races=races)),
     )

@@ -34,7 +34,7 @@ def plan_from_text(text: str) -> Plan:
     """Raises ValueError, TypeError or KeyError for what is no plan of this version."""
     fields: dict[str, Any] = json.loads(text)
     fields |= {
-        "slots": tuple(fields["slots"]),
+        **{name: tuple(fields[name]) for name in ("slots", "sites", "small")},
         "pace": Pace(**fields["pace"]),
         "orders": tuple(_order_in(order) for order in fields["orders"]),
         "garbage": tuple(Garbage(**garbage) for garbage in fields["garbage"]),

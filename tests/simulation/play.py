@@ -25,6 +25,7 @@ from waterclock.model.ids import US_PER_S, Instant
 
 from .api_clients import ApiClients
 from .asking import Asking
+from .buggify import made_small
 from .checkers import CHECKERS, Checker
 from .dice import dice
 from .dumps import Dumps, take_dumps
@@ -40,6 +41,8 @@ from .world import NAMES, Life, World
 _SECOND = US_PER_S
 _HEALED = 5 * _SECOND
 """From the heal to the end of the books: fires of a healthy system are among them."""
+_FILLINGS_MAX = 16
+EVENTS_WANTED = 220
 _SLICE = 2 * _SECOND
 _STEP_US_HEALED = 1_000_000
 """Every process has a turn in every slice."""
@@ -123,6 +126,7 @@ class _Play:
 
     def run(self) -> Dumps:
         schedule, world = self._schedule, self._world
+        self._story.counts.update(f"small: {name}" for name in self._plan.small)
         for slot in self._plan.slots:
             self._start(slot)
         for order in self._plan.orders:
@@ -131,7 +135,7 @@ class _Play:
             schedule.after(garbage.at, lambda garbage=garbage: self._throw(garbage))
         schedule.run(self._plan.horizon)
         self._heal()
-        schedule.run(schedule.tick + _HEALED)
+        self._fill()
         self._asking.pause_all(self._job_ids(), world.clock.now())
         schedule.run(schedule.tick + _SLICE)
         self._wait_for("hears what its clients want", lambda: not (self._clients.busy or lagging(world.cluster, DOORS)))
@@ -139,22 +143,30 @@ class _Play:
         schedule.run(schedule.tick + _SLICE)
         until = world.clock.now()
         self._wait_for("decides what is due", lambda: self._decided(until))
-        self._wait_for("comes to rest", self._at_rest)
+        is_at_rest = self._wait_for("comes to rest", self._at_rest)
         for _ in range(_SLEEPS_MAX):
-            if not self._onlooker.look().open:
+            if is_at_rest and not self._onlooker.look().open:
                 break
-            self._sleep()
+            is_at_rest = self._sleep()
         return take_dumps(world, until, self._broken)
+
+    def _fill(self) -> None:
+        """The healed system works for a while; where troubles left little to judge, for longer. Bounded."""
+        for _ in range(_FILLINGS_MAX):
+            self._schedule.run(self._schedule.tick + _HEALED)
+            self._onlooker.look()
+            if self._onlooker.events_count >= EVENTS_WANTED:
+                return
 
     def _job_ids(self) -> list[str]:
         return sorted(self._plan.job_ids())
 
-    def _sleep(self) -> None:
+    def _sleep(self) -> bool:
         """Whoever is left waits for a retry: nobody plays every second of it. Some wait for more than an hour."""
         left_us = self._until_next_retry_us()
         self._story.counts["waited beyond the ladder"] += left_us > LADDER_US
         self._world.clock.advance(max(0, left_us - _SECOND))
-        self._wait_for("comes to rest after a sleep", self._at_rest)
+        return self._wait_for("comes to rest after a sleep", self._at_rest)
 
     def _until_next_retry_us(self) -> int:
         """Until the first of the open runs goes on; 0 where one of them does not wait for its retry."""
@@ -267,13 +279,14 @@ class _Play:
             self._world.skew(slot, 0)
             self._start(slot)
 
-    def _wait_for(self, what: str, condition: Callable[[], bool]) -> None:
+    def _wait_for(self, what: str, condition: Callable[[], bool]) -> bool:
         """Bounded: what has not happened then is told by the checkers, by what is missing."""
         for _ in range(_SLICES_MAX):
             self._schedule.run(self._schedule.tick + _SLICE)
             if condition():
-                return
+                return True
         self._story.tell(self._schedule.tick, "nobody", what)
+        return False
 
     def _decided(self, until: Instant) -> bool:
         """Every committed cursor has passed ``until``."""
@@ -300,7 +313,7 @@ class _Play:
 @contextmanager
 def _constants(plan: Plan) -> Iterator[None]:
     """Constants of the product that a plan shrinks."""
-    with ExitStack() as patches:
+    with made_small(plan.small), ExitStack() as patches:
         patches.enter_context(mock.patch.object(window, "SLOTS_PER_SLICE", plan.slots_per_slice))
         patches.enter_context(mock.patch.object(keys, "WITHIN_US", plan.repeat_within_us))
         patches.enter_context(mock.patch.object(keys, "_GRACE_US", plan.repeat_within_us // 100))

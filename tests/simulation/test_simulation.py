@@ -26,9 +26,9 @@ from .checkers import CHECKERS
 from .hunt import catch_planted, hunt
 from .people import Order
 from .plan import ALWAYS, draw
+from .plan_text import plan_from_text, plan_to_text, read_plan
 from .planted import PLANTED, RARE
 from .planted_failures import Planted
-from .plan_text import plan_from_text, plan_to_text, read_plan
 from .play import leave_behind, play, play_plan
 from .shrink import shrink
 from .story import Story

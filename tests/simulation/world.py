@@ -102,6 +102,9 @@ class World:
         """Who stood still, from when to when, by the brokers' clock."""
         self.forged: set[tuple[int, int]] = set()
         """Partition and offset of the records on run-events that no role wrote."""
+        self.has_healed = False
+        self.lost_roles: set[str] = set()
+        """Roles whose groups have lost their positions."""
         self.swallowed_count = 0
         """Work records that were passed over behind their workers' backs."""
         self.onlooker = Onlooker(self.outside, NAMES)
@@ -174,6 +177,14 @@ class World:
         self.swallowed_count += passed
         return passed
 
+    def groups_of(self, role: str) -> list[str]:
+        """The consumer groups of a role that there are."""
+        if role == "worker":
+            wanted = {NAMES.worker_group(tier, pool) for pool in POOLS for tier in Tier}
+        else:
+            wanted = {NAMES.group(role)}
+        return sorted(wanted & self.cluster._groups.keys())
+
     def skew(self, slot: str, skew_us: int) -> None:
         """Step the wall clock of one slot."""
         self.clocks[slot].skew_us = skew_us
@@ -196,7 +207,9 @@ class World:
             "dispatcher": lambda: Dispatcher(clock, log, store, NAMES, instance=slot, generation=GENERATION, pace=pace),
             "worker": lambda: self._worker(life, log, clock),
             "recorder": lambda: Recorder(log, store, clock, NAMES, slot, generation=GENERATION),
-            "retry-router": lambda: RetryRouter(log, clock, NAMES, slot, generation=GENERATION),
+            "retry-router": lambda: RetryRouter(
+                log, clock, NAMES, slot, generation=GENERATION, kept_behind=self.plan.kept_behind
+            ),
             "retry-ladder": lambda: Ladder(log, clock, NAMES, slot),
             "lease-keeper": lambda: Keeper(log, clock, NAMES, slot),
             "intake": lambda: self._intake(slot, log, clock),

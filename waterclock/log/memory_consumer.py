@@ -122,7 +122,7 @@ class MemoryConsumer:
         self._enter("poll")
         revoked = self._keep_membership()
         assigned = self._take_assignment()
-        records = [] if self._is_paused else self._cursor.take(max_records)
+        records = [] if self._is_paused else self._cursor.take(self._cluster.faults.fetched(max_records))
         return Polled(records, assigned, revoked)
 
     def owned(self) -> frozenset[TopicPartition]:
@@ -228,7 +228,7 @@ class MemoryReader:
 
     def poll(self, max_records: int, timeout_s: float) -> Sequence[Record]:  # noqa: ARG002 - nothing here waits
         self._cluster.enter(self._client, "read")
-        return self._cursor.take(max_records)
+        return self._cursor.take(self._cluster.faults.fetched(max_records))
 
     def position(self, partition: TopicPartition) -> int:
         return self._cursor.position(partition)
