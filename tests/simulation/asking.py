@@ -41,11 +41,12 @@ class Asking:
         """Whether this cancel is for a run that was not claimed yet, and there is none in sight."""
         return order.kind is CommandKind.CANCEL and order.pick % 4 == FRESH and not self._onlooker.waiting()
 
-    def pause_all(self, job_ids: Iterable[str], now: Instant) -> None:
-        """No more fires come: every job is paused."""
+    def pause_all(self, job_ids: Iterable[str], now: Instant, *, again: bool = False) -> None:
+        """No more fires come: every job is paused. ``again``: also what a slow door let in after the first time."""
         appender = self._log.appender()
         for job_id in job_ids:
-            command = Command(CommandKind.PAUSE, job_id, f"last {job_id}", "people", now)
+            name = f"last {job_id}" + (" again" if again else "")
+            command = Command(CommandKind.PAUSE, job_id, name, "people", now)
             appender.append(command_message(self._names, command))
         appender.close()
 

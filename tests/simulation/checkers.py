@@ -12,11 +12,19 @@ from typing import TypeAlias
 
 from tests.oracle import books, outputs, owed
 from tests.oracle import runs as judge
+from tests.oracle.chronicle import Chronicle
 from tests.oracle.records import decode
 from waterclock.model.events import RunStatus
 from waterclock.model.fold import Fold
 from waterclock.wire.codec import decode_event
 
+from .door_checkers import (
+    everybody_is_at_rest,
+    job_events_end_once,
+    nothing_acknowledged_is_lost,
+    same_key_same_answer,
+    tenants_are_apart,
+)
 from .dumps import Dumps
 from .failure_checkers import (
     Counts,
@@ -48,6 +56,8 @@ def the_books_balance(dumps: Dumps, counts: Counts) -> list[str]:
 def runs_end_once(dumps: Dumps, counts: Counts) -> list[str]:
     """I2: one claim and one outcome for each attempt, one final status for each run, and every run comes to its end."""
     runs, complaints, found = judge.follow(dumps.events)
+    if "worker" in dumps.lost_roles:
+        complaints = _without_repeated_refusals(dumps, complaints, counts)
     counts["runs followed"] += len(runs)
     counts["events ignored"] += found["ignored"]
     for run_id, run in runs.items():
@@ -57,6 +67,21 @@ def runs_end_once(dumps: Dumps, counts: Counts) -> list[str]:
     if not runs:
         complaints.append("an empty history: no run was made")
     return [f"I2 {complaint}" for complaint in complaints]
+
+
+def _without_repeated_refusals(dumps: Dumps, complaints: list[str], counts: Counts) -> list[str]:
+    """Workers that lost their positions begin behind the last claim that was accepted (design §7).
+
+    So one that was refused, because it crossed a cancel, may be made again; it is refused again, and nobody runs it.
+    """
+    accepted = {f"{run_id} attempt {attempt}: " for run_id, attempt in Chronicle(dumps.events).claims}
+    kept = [
+        complaint
+        for complaint in complaints
+        if not complaint.endswith("times STARTED") or complaint.rpartition(": ")[0] + ": " in accepted
+    ]
+    counts["refused claim repeated after a loss"] += len(complaints) - len(kept)
+    return kept
 
 
 def work_lies_in_its_pool(dumps: Dumps, counts: Counts) -> list[str]:
@@ -207,5 +232,10 @@ CHECKERS: tuple[Checker, ...] = (
     cancels_have_one_winner,
     calls_at_most_once,
     the_reconciler_finds_nothing,
+    nothing_acknowledged_is_lost,
+    same_key_same_answer,
+    job_events_end_once,
+    tenants_are_apart,
+    everybody_is_at_rest,
     no_role_broke,
 )

@@ -11,6 +11,7 @@ from waterclock.log.memory import Killed
 from waterclock.log.port import Committed, TopicPartition
 from waterclock.model.errors import BackendDown, LostResource
 from waterclock.model.events import EventKind
+from waterclock.model.ids import US_PER_S
 
 from .dice import dice
 from .plan import DISPATCHERS
@@ -21,6 +22,8 @@ from .world import NAMES, Life, World
 
 _DRAIN_TURN_US = 200_000
 _DRAIN_TURNS_MAX = 80
+_STORM_TIMES, _STORM_US = 5, 1_500_000
+_DRIFT_TIMES = 6
 
 
 class Disasters:
@@ -57,6 +60,9 @@ class Disasters:
             "stillborn": self._be_stillborn,
             "tear": self._tear,
             "swallow": self._swallow,
+            "lose": self._lose,
+            "storm": self._storm,
+            "drift": self._drift,
         }.get(trouble.kind)
         if act is not None:
             act(trouble)
@@ -137,6 +143,52 @@ class Disasters:
             if position is not None and not group.is_pending(place):
                 self._struck("forget", "a tool", f"erases the cursor of {partition}")
                 group.commit({place: Committed(position.offset, "")})
+
+    def _lose(self, trouble: Trouble) -> None:
+        """All processes of a role are gone for longer than the brokers keep the positions of an empty group."""
+        role = trouble.slot.rpartition("-")[0]
+        slots = [slot for slot in self._world.plan.slots if slot.rpartition("-")[0] == role]
+        if any(life.slot in slots for life in self._standing_still):
+            return
+        for slot in slots:
+            life = self._world.newest[slot]
+            if life.alive:
+                self._world.kill(life)
+                self._restart(life, 1_000_000)
+        lost = [name for name in self._world.groups_of(role) if not self._world.cluster.group(name).holds_pending]
+        for name in lost:
+            self._world.cluster.expire_group(name)
+        if lost:
+            self._world.lost_roles.add(role)
+            self._struck(f"lose {role}", "brokers", f"forget the positions of {', '.join(lost)}")
+
+    def _storm(self, trouble: Trouble) -> None:
+        """Somebody joins the groups of a role and leaves again, every second or two: one rebalance after the other."""
+        groups = self._world.groups_of(trouble.slot.rpartition("-")[0])
+        if groups:
+            self._struck("storm", "a stranger", f"comes and goes in {', '.join(groups)}")
+        for number in range(_STORM_TIMES):
+            for name in groups:
+                self._schedule.after(number * _STORM_US, lambda name=name: self._come_and_go(name))
+
+    def _come_and_go(self, name: str) -> None:
+        topics = self._world.cluster.group(name).topics()
+        if not topics or self._world.has_healed:
+            return
+        stranger = self._world.outside.consumer(name, topics)
+        stranger.poll(0, 0.0)
+        self._schedule.after(_STORM_US // 2, lambda: stranger.close(leave=True))
+
+    def _drift(self, trouble: Trouble) -> None:
+        """A clock that is corrected again and again, there and back."""
+        self._struck("drift", trouble.slot, "its clock goes to and fro")
+        for number in range(_DRIFT_TIMES):
+            skew_us = self._dice.randrange(-US_PER_S, US_PER_S)
+            self._schedule.after(number * US_PER_S, lambda skew_us=skew_us: self._drift_to(trouble.slot, skew_us))
+
+    def _drift_to(self, slot: str, skew_us: int) -> None:
+        if not self._world.has_healed:
+            self._world.skew(slot, skew_us)
 
     def _be_stillborn(self, trouble: Trouble) -> None:
         life = self._world.newest[trouble.slot]

@@ -7,19 +7,22 @@ nothing of ours, can judge them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.oracle.owed import Rules
 from waterclock.log.port import Isolation, Record, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.ids import Instant
 from waterclock.model.job import Tier
 from waterclock.store.memory import MemoryStore
 from waterclock.store.port import RunRow
 from waterclock.wire.names import RUNGS
 
 from .handlers import OUTPUTS
+from .history import Line
 from .plan import POOLS
+from .senders import OTHER_TENANT, OWN_TENANT, tenants_of
+from .standing import Lag, lagging, unstable
 from .world import GENERATION, NAMES, World
 
 RawRecord = dict[str, object]
@@ -32,7 +35,8 @@ class Dumps:
     """Topics (by what they hold), rows, the ledger of calls of user code, and what broke.
 
     ``events`` are those that roles wrote; ``with_forged`` has also what came from a torn round or from a stranger, all
-    of which must be ignored.
+    of which must be ignored. ``history`` is the clients', ``lagging`` and ``unstable`` say what is not at rest,
+    ``listed`` names each tenant's jobs as a list of them shows.
     """
 
     seed: int
@@ -54,9 +58,15 @@ class Dumps:
     runs: list[Row]
     jobs: list[Row]
     calls: list[Row]
+    job_events: list[RawRecord]
+    history: list[Line]
+    lagging: list[Lag]
+    unstable: list[tuple[str, int, int, int]]
+    listed: dict[str, list[str]]
     lease_us: int
     stood: list[tuple[str, int, int]]
     swallowed_count: int
+    lost_roles: frozenset[str]
     broken: list[str]
 
     def contents(self) -> Iterator[bytes]:
@@ -74,14 +84,18 @@ class Dumps:
             self.runs,
             self.jobs,
             self.calls,
+            self.job_events,
+            self.rejects,
         ):
             for each in part:
                 yield repr(sorted(each.items())).encode()
+        for line in self.history:
+            yield repr(replace(line, body=b"")).encode()
 
 
 def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
     """Read everything. The world is at rest."""
-    job_ids = sorted({order.job_id for order in world.plan.orders})
+    job_ids = sorted(world.plan.job_ids())
     store = MemoryStore(world.clock, world.tables, "dump")
     rows = [run for job_id in job_ids for run in store.runs(job_id, _ROWS_MAX)]
     jobs = [job for job_id in job_ids if (job := store.job(job_id)) is not None]
@@ -106,9 +120,15 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         runs=[_run_row(row) for row in rows],
         jobs=[{"job_id": job.job_id, "status": job.status.name, "revision": job.revision} for job in jobs],
         calls=list(world.calls),
-        lease_us=round(world.plan.lease_s * US_PER_S),
+        job_events=[record for topic in tenants_of(NAMES) for record in _records(world, topic)],
+        history=list(world.history.lines),
+        lagging=lagging(world.cluster),
+        unstable=unstable(world.cluster),
+        listed={tenant: [job.job_id for job in store.jobs(tenant, _ROWS_MAX)] for tenant in (OWN_TENANT, OTHER_TENANT)},
+        lease_us=world.plan.lease_us,
         stood=list(world.stood),
         swallowed_count=world.swallowed_count,
+        lost_roles=frozenset(world.lost_roles),
         broken=list(broken),
     )
 

@@ -9,8 +9,14 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
+from .buggify import SITES, SMALL
 from .planted import PLANTED
 from .play import Verdict, play
+from .senders import GARBAGE_KINDS
+from .troubles import LOSERS
+
+CALLS_MIN, EVENTS_MIN = 2_000, 200
+"""The bar: a seed of fewer port calls or run events is not counted."""
 
 MUST_HAPPEN = (
     "crash",
@@ -73,6 +79,27 @@ MUST_HAPPEN = (
     "cancel after the end",
     "cancel of a claimed run, which ended CANCELLED",
     "cancel of a claimed run, which ended SUCCEEDED",
+    "api ok",
+    "api fail",
+    "api info",
+    "api repeated",
+    "api replayed",
+    "acknowledged",
+    "sent avro",
+    "sent json",
+    "sent avro commits",
+    "sent avro aborts",
+    "sent json hangs",
+    *(f"garbage {kind}" for kind in GARBAGE_KINDS),
+    "storm",
+    "drift",
+    *(f"lose {role}" for role in LOSERS),
+    *(f"small: {name}" for name in SMALL),
+    *(f"buggify: {site}" for site in SITES),
+    "rejected at the door",
+    "taken at the door",
+    "commands of acme",
+    "asked for another tenant's",
 )
 """What a batch of seeds must have provoked, or it proves nothing."""
 
@@ -85,6 +112,8 @@ class Catch:
     seconds: float = 0.0
     counts: Counter[str] = field(default_factory=Counter)
     violations: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    short: list[int] = field(default_factory=list)
+    """Seeds that fell short of the bar: they prove too little to be counted."""
 
     @property
     def missing(self) -> list[str]:
@@ -105,6 +134,8 @@ def hunt(seeds: range, *, processes: int = 1) -> Catch:
         caught.counts.update(verdict.counts)
         if verdict.complaints:
             caught.violations[verdict.seed] = verdict.complaints
+        if verdict.counts["port calls"] < CALLS_MIN or verdict.counts["run events"] < EVENTS_MIN:
+            caught.short.append(verdict.seed)
     caught.seconds = time.monotonic() - began
     return caught
 

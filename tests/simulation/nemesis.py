@@ -14,6 +14,7 @@ from waterclock.log.memory import CommitFate, Killed
 from waterclock.model.errors import BackendDown
 from waterclock.store.memory import WriteFault
 
+from .buggify import ASKS, NO_ANSWER, SLOW_COMMIT, SLOW_STORE, Buggify
 from .dice import dice
 from .disasters import Disasters
 from .schedule import Schedule
@@ -62,6 +63,8 @@ class Nemesis:
         self._standing_still: list[Life] = []
         self._disasters = Disasters(world, schedule, story, restart, self._arm, self._standing_still)
         self._slots = {world.transactional_id(slot): slot for slot in world.plan.skew_us}
+        self._buggify = Buggify(world.plan.sites, dice(world.plan.seed, "buggify"))
+        world.cluster.faults.on_poll = self._buggify.fewer
         world.cluster.faults.on_call = self._on_call
         world.cluster.faults.on_commit = self._fate
         world.tables.on_call = self._on_store_call
@@ -71,6 +74,9 @@ class Nemesis:
     def heal(self) -> None:
         """Nothing is armed any more; delayed messages, markers and rows arrive."""
         self._armed.clear()
+        self._world.has_healed = True
+        self._buggify.end()
+        self._world.cluster.faults.on_poll = None
         self._world.cluster.faults.on_commit = None
         self._world.tables.on_call = None
         self._disasters.end_markers()
@@ -102,6 +108,22 @@ class Nemesis:
             self._deliver(life.slot, operation)
         if life.slot in self._armed:
             self._strike(life, operation)
+        if operation in ASKS and self._buggify.fires(NO_ANSWER):
+            self._story.counts[f"buggify: {NO_ANSWER}"] += 1
+            raise BackendDown("kafka", f"{operation}: no answer")
+        if operation == "commit" and self._buggify.fires(SLOW_COMMIT):
+            self._be_slow(life, SLOW_COMMIT)
+
+    def _be_slow(self, life: Life, site: str) -> None:
+        """The answer takes its time, and everybody else goes on; bounded like those who stand still."""
+        if len(self._standing_still) >= _STANDING_STILL_MAX or life in self._standing_still:
+            return
+        self._story.counts[f"buggify: {site}"] += 1
+        self._standing_still.append(life)
+        self._schedule.run(self._schedule.tick + self._buggify.slow_us())
+        self._standing_still.remove(life)
+        if not life.alive:
+            raise Killed(life.client)
 
     def _strike(self, life: Life, operation: str) -> None:
         armed = self._armed[life.slot]
@@ -182,7 +204,7 @@ class Nemesis:
     # What strikes at a commit and in the tables -----------------------------------------------------------------------
 
     def _fate(self, transactional_id: str) -> CommitFate:
-        slot = self._slots[transactional_id]
+        slot = self._slots.get(transactional_id, "")
         for each in self._armed.get(slot, ()):
             trouble = each.trouble
             if trouble.kind not in ("abort", "doubt"):
@@ -199,9 +221,11 @@ class Nemesis:
 
     def _on_store_call(self, client: str, operation: str) -> WriteFault | None:
         life = self._world.lives[client]
-        self._story.call(self._schedule.tick, client, operation)
         if not life.alive:
             raise Killed(client)
+        self._story.call(self._schedule.tick, client, operation)
+        if self._buggify.fires(SLOW_STORE):
+            self._be_slow(life, SLOW_STORE)
         if life.slot not in self._armed:
             return None
         self._strike(life, operation)

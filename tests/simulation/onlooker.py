@@ -29,10 +29,13 @@ class Onlooker:
             reader.assign({TopicPartition(topic, number): 0 for number in range(log.partitions(topic))})
         self.chronicle = Chronicle()
         self.letters: list[Record] = []
+        self.events_count = 0
+        """How many run events were seen."""
 
     def look(self) -> Chronicle:
         """Read on to the end as of now."""
         while records := self._events.poll(_BATCH, 0.0):
+            self.events_count += len(records)
             self.chronicle.read(
                 {"partition": each.partition, "offset": each.offset, "timestamp_us": each.timestamp_us,
                  "value": each.value}

@@ -18,14 +18,22 @@ from waterclock.model.job import JOB_VERBS, CommandKind, Cron, Every, JobSpec, O
 from .handlers import HANDLERS
 
 _WAITS_US = (200_000, 200_000, US_PER_S, 3 * US_PER_S, 6 * US_PER_S, 17 * US_PER_S, 33 * US_PER_S)
+LADDER_US = 3_600 * US_PER_S
 LONG_WAIT_US = 4_000 * US_PER_S
 """Longer than the ladder: such a retry waits with the dispatcher."""
+
+
+STEADY = {"t:steady": "sim.emits", "t:second": "sim.ok"}
+"""Jobs that fire every second in every seed, whatever else is asked for."""
 
 
 class Order(NamedTuple):
     """A command that people give at tick ``at``. One intention may be given several times, under one name.
 
-    ``pick``: of a cancel or a redrive, which of the runs in sight it is for.
+    ``pick``: of a cancel or a redrive, which of the runs in sight it is for. ``door``: "" for ``commands`` itself,
+    ``api``, or ``avro`` and ``json`` for job-events, there with ``has_id`` a ``ce_id`` and with a ``fate`` in the
+    sender's own transaction (``commits``, ``aborts``, ``hangs``). ``caller``: the tenant that asks, where it is not the
+    job's own.
     """
 
     at: int
@@ -36,14 +44,17 @@ class Order(NamedTuple):
     key: str = ""
     wants_answer: bool = False
     pick: int = 0
+    door: str = ""
+    has_id: bool = False
+    fate: str = ""
+    caller: str = ""
 
 
 def job_orders(rng: random.Random, start_at: Instant, horizon: int, *, in_autumn: bool) -> list[Order]:
     """Jobs, and what becomes of them."""
-    jobs = [f"t:job{number}" for number in range(rng.randint(2, 4))]
+    jobs = [f"t:job{number}" for number in range(rng.randint(3, 6))]
     orders = [Order(rng.randrange(5 * US_PER_S), CommandKind.CREATE, job, _spec(rng, start_at)) for job in jobs]
-    steady = JobSpec("sim.emits", Every(rng.choice([6, 15]) * US_PER_S))
-    orders.append(Order(0, CommandKind.CREATE, "t:steady", steady))
+    orders += [Order(0, CommandKind.CREATE, job_id, JobSpec(STEADY[job_id], Every(US_PER_S))) for job_id in STEADY]
     if in_autumn:
         orders.append(Order(rng.randrange(5 * US_PER_S), CommandKind.CREATE, "t:autumn", _autumn_spec(rng)))
         jobs.append("t:autumn")
@@ -77,13 +88,13 @@ def with_policies(rng: random.Random, orders: Iterable[Order]) -> Iterator[Order
 def in_pools(rng: random.Random, orders: Iterable[Order], *, has_side: bool) -> Iterator[Order]:
     """Some jobs go to the side pool, where somebody serves it, and some to one that does not exist.
 
-    Never the steady one: a seed in which every job is refused proves nothing (5049 was one).
+    Never the steady ones: a seed in which every job is refused proves nothing (5049 was one).
     """
     for order in orders:
         draw = rng.random()
         pool = (
             "nowhere"
-            if draw > 0.97 and order.job_id != "t:steady"
+            if draw > 0.97 and order.job_id not in STEADY
             else "side"
             if has_side and draw < 0.4
             else "default"
@@ -97,6 +108,7 @@ def repeated(rng: random.Random, orders: Iterable[Order], horizon: int) -> list[
     for number, plain in enumerate(orders):
         order = plain._replace(command_id=f"c{number}", wants_answer=rng.random() < 0.5)
         how = rng.choice(["", "", "key", "key", "id", "other"])
+        how = "" if how == "other" and order.job_id in STEADY else how
         if how in ("key", "other"):
             order = order._replace(key=f"k{number}")
         found.append(order)
@@ -121,9 +133,9 @@ def _spec(rng: random.Random, now: Instant) -> JobSpec:
     on_a_second = now // US_PER_S * US_PER_S
     schedule = rng.choice(
         [
-            Every(rng.choice([5, 7, 13, 30, 90]) * US_PER_S),
-            Every(rng.choice([5, 10, 60]) * US_PER_S, on_a_second // (10 * US_PER_S) * (10 * US_PER_S)),
-            Every(rng.choice([6, 20]) * US_PER_S, on_a_second + rng.randrange(-100, 60) * US_PER_S),
+            Every(rng.choice([1, 2, 3, 7, 30, 90]) * US_PER_S),
+            Every(rng.choice([2, 3, 5, 10, 60]) * US_PER_S, on_a_second // (10 * US_PER_S) * (10 * US_PER_S)),
+            Every(rng.choice([3, 6, 20]) * US_PER_S, on_a_second + rng.randrange(-100, 60) * US_PER_S),
             Cron(rng.choice(["* * * * *", "*/2 * * * *", "1-59/3 * * * *"])),
             Cron("* * * * *", zone=rng.choice(["Europe/Berlin", "America/New_York", "Asia/Kathmandu"])),
             Once(on_a_second + rng.randrange(-90, 90) * US_PER_S),
@@ -156,3 +168,33 @@ def _policy(rng: random.Random) -> FailurePolicy:
         attempt_timeout_us=rng.choice([0, 0, 0, 3 * US_PER_S]),
         run_timeout_us=rng.choice([0, 0, 0, 0, 20 * US_PER_S, 60 * US_PER_S]),
     )
+
+
+def of_tenants(rng: random.Random, orders: Iterable[Order]) -> Iterator[Order]:
+    """In some seeds one of the jobs is another tenant's."""
+    has_other = rng.random() < 0.5
+    for order in orders:
+        yield order._replace(job_id="acme:job0") if has_other and order.job_id == "t:job0" else order
+
+
+def through_doors(rng: random.Random, orders: Iterable[Order]) -> Iterator[Order]:
+    """Every intention gets its door; the steady jobs have none in their way, or a seed might prove nothing.
+
+    Its repeats come by the same one: two doors write the same request in different words.
+    """
+    doors: dict[str, Order] = {}
+    for order in orders:
+        root = order.command_id.partition(".")[0]
+        if root not in doors:
+            doors[root] = _at_a_door(rng, order, root)
+        first = doors[root]
+        key = order.key or (first.key if first.door == "api" else "")
+        yield order._replace(door=first.door, fate=first.fate, has_id=first.has_id, caller=first.caller, key=key)
+
+
+def _at_a_door(rng: random.Random, order: Order, root: str) -> Order:
+    door = "" if order.job_id in STEADY else rng.choice(["", "", "avro", "json", "api", "api", "api"])
+    fate = rng.choice(["", "", "commits", "aborts", "hangs"]) if door in ("avro", "json") else ""
+    key = order.key or (f"a-{root}" if rng.random() < 0.6 else "")
+    is_strange = door == "api" and rng.random() < 0.05 and order.job_id.startswith("t:")
+    return order._replace(door=door, fate=fate, has_id=rng.random() < 0.5, key=key, caller="acme" if is_strange else "")

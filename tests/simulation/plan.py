@@ -14,8 +14,19 @@ from waterclock.dispatcher.loop import Pace
 
 from waterclock.model.ids import US_PER_S, Instant
 
+from .buggify import SITES, SMALL, draw_some
 from .dice import dice
-from .people import Order, in_pools, job_orders, repeated, run_orders, with_policies
+from .people import (
+    Order,
+    in_pools,
+    job_orders,
+    of_tenants,
+    repeated,
+    run_orders,
+    through_doors,
+    with_policies,
+)
+from .senders import Garbage, draw_garbage
 from .troubles import Trouble, troubles
 
 ALWAYS = (
@@ -28,12 +39,14 @@ ALWAYS = (
     "lease-keeper-1",
     "retry-ladder-1",
 )
-SOMETIMES = ("worker-3", "retry-router-2", "lease-keeper-2", "retry-ladder-2")
+DOORS = ("intake-1", "api-1")
+"""Served in most seeds, as the orders ask for them."""
+SOMETIMES = ("worker-3", "retry-router-2", "lease-keeper-2", "retry-ladder-2", "intake-2", "api-2")
 DISPATCHERS = ALWAYS[:2]
 POOLS = ("default", "side")
 
-_AUTUMN = round(datetime(2026, 11, 1, 5, 57, tzinfo=UTC).timestamp()) * US_PER_S
-"""Three minutes before New York's clocks go back."""
+_AUTUMN = round(datetime(2026, 11, 1, 5, 59, tzinfo=UTC).timestamp()) * US_PER_S
+"""A minute before New York's clocks go back."""
 _ANY_DAY = 1_795_000_020 * US_PER_S
 
 _RACES_SHARE = 0.25
@@ -42,7 +55,11 @@ _RACES_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One seed, drawn out. Times are ticks: microseconds since the beginning."""
+    """One seed, drawn out. Times are ticks: microseconds since the beginning.
+
+    ``sites`` and ``small``: see ``buggify.py``; ``kept_behind``: the retry router's own. ``patience``: who finds
+    nothing to do for several turns rests up to so many times longer.
+    """
 
     seed: int
     start_at: Instant
@@ -59,8 +76,24 @@ class Plan:
     step_us: dict[str, int]
     pool_of: dict[str, str]
     repeat_within_us: int
+    patience: int
     orders: tuple[Order, ...]
+    garbage: tuple[Garbage, ...]
+    sites: tuple[str, ...]
+    small: tuple[str, ...]
+    kept_behind: int
+    api_wait_s: float
     troubles: tuple[Trouble, ...]
+
+    def job_ids(self) -> set[str]:
+        """Every job that there may be, those too that one tenant makes by a request for another's."""
+        mine = {order.job_id for order in self.orders if order.job_id}
+        return mine | {f"{order.caller}:{order.job_id.partition(':')[2]}" for order in self.orders if order.caller}
+
+    @property
+    def lease_us(self) -> int:
+        """Of every worker."""
+        return round(self.lease_s * US_PER_S)
 
 
 def draw(seed: int) -> Plan:
@@ -70,13 +103,14 @@ def draw(seed: int) -> Plan:
     has_side = pools.random() < 0.4
     in_autumn = rng.random() < 0.3
     start_at = (_AUTUMN if in_autumn else _ANY_DAY) + rng.randrange(60) * US_PER_S
-    horizon = rng.choice([60, 90, 130, 220]) * US_PER_S
-    slots = (*ALWAYS, *(slot for slot in SOMETIMES if rng.random() < 0.5))
+    horizon = rng.choice([40, 50, 70, 100]) * US_PER_S
+    slots = (*ALWAYS, *DOORS, *(slot for slot in SOMETIMES if rng.random() < 0.5))
     races = dice(seed, "races").random() < _RACES_SHARE
     lease_s = rng.choice([15.0] if races else [3.0, 5.0, 5.0, 15.0])
     given = job_orders(dice(seed, "people"), start_at, horizon, in_autumn=in_autumn)
     given = [*in_pools(pools, with_policies(dice(seed, "policies"), given), has_side=has_side)]
-    orders = repeated(dice(seed, "repeats"), given, horizon) + run_orders(dice(seed, "runs"), horizon, races=races)
+    named = repeated(dice(seed, "repeats"), of_tenants(dice(seed, "tenants"), given), horizon)
+    orders = [*through_doors(dice(seed, "doors"), named), *run_orders(dice(seed, "runs"), horizon, races=races)]
     return Plan(
         seed=seed,
         start_at=start_at,
@@ -98,7 +132,13 @@ def draw(seed: int) -> Plan:
         step_us={slot: _step(rng, slot, lease_s, races=races) for slot in slots},
         pool_of={"worker-2": "side"} if has_side else {},
         repeat_within_us=pools.choice([24 * 3_600, 24 * 3_600, 15]) * US_PER_S,
+        patience=1 if races else dice(seed, "patience").choice([2, 4, 6]),
         orders=tuple(sorted(orders, key=lambda order: order.at)),
+        garbage=tuple(draw_garbage(dice(seed, "garbage"), horizon, US_PER_S)),
+        sites=draw_some(dice(seed, "sites"), SITES),
+        small=draw_some(dice(seed, "small"), tuple(SMALL)),
+        kept_behind=dice(seed, "kept").choice([3, 20, 100_000]),
+        api_wait_s=rng.choice([0.3, 1.0, 3.0]),
         troubles=tuple(troubles(dice(seed, "troubles"), slots, horizon, races=races)),
     )
 
@@ -111,6 +151,11 @@ def _step(rng: random.Random, slot: str, lease_s: float, *, races: bool) -> int:
     """How long a process rests between two steps. Who beats and who listens for beats is as quick as a lease needs."""
     if races and slot.startswith(("dispatcher", "worker")):
         return 150_000
-    usual_ms = {"dispatcher": (300, 1_000, 2_000), "worker": (150, 300, 700), "lease-keeper": (300, 500)}
+    usual_ms = {
+        "dispatcher": (300, 1_000, 2_000),
+        "worker": (200, 500, 1_000),
+        "lease-keeper": (300, 600),
+        "api": (200, 700),
+    }
     step_us = rng.choice(usual_ms.get(slot.rpartition("-")[0], (700, 1_500, 3_000))) * 1_000
     return min(step_us, round(lease_s * US_PER_S / 10)) if slot.startswith("worker") else step_us

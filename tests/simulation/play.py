@@ -23,29 +23,37 @@ from waterclock.log.port import TopicPartition
 from waterclock.model.errors import BackendDown, LostResource
 from waterclock.model.ids import US_PER_S, Instant
 
+from .api_clients import ApiClients
 from .asking import Asking
+from .buggify import made_small
 from .checkers import CHECKERS, Checker
 from .dice import dice
 from .dumps import Dumps, take_dumps
 from .nemesis import Nemesis
-from .people import LONG_WAIT_US, Order
-from .plan import Plan, draw
+from .people import LADDER_US, Order
+from .plan import POOLS, Plan, draw
 from .schedule import Schedule
+from .senders import Garbage, Senders
+from .standing import DOORS, lagging
 from .story import Story
 from .world import NAMES, Life, World
 
 _SECOND = US_PER_S
 _HEALED = 5 * _SECOND
 """From the heal to the end of the books: fires of a healthy system are among them."""
+_FILLINGS_MAX = 16
+EVENTS_WANTED = 220
 _SLICE = 2 * _SECOND
-_STEP_US_HEALED = 500_000
+_STEP_US_HEALED = 1_000_000
 """Every process has a turn in every slice."""
 _SLICES_MAX = 75
-_LONG_WAITS_MAX = 4
+_SLEEPS_MAX = 12
+_SLEEP_FROM_US = 8 * _SECOND
 _LOOK_US = 100_000
 _LOOKS_MAX = 60
 _BACKEND_DOWN_US = 500_000
 _ENDED_US = 1_000_000
+_BUSY_US = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +75,26 @@ def play(
     planted: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Verdict:
     """Play a seed. ``planted`` puts a bug into the product for the time of the play."""
+    return play_plan(draw(seed), checkers=checkers, keeps_lines=keeps_lines, planted=planted)
+
+
+def play_plan(
+    plan: Plan,
+    *,
+    checkers: Sequence[Checker] = CHECKERS,
+    keeps_lines: bool = False,
+    planted: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Verdict:
+    """The same for a plan that may follow from no seed."""
     story = Story(keeps_lines=keeps_lines)
-    dumps = leave(seed, story, planted)
+    dumps = leave_behind(plan, story, planted)
     for content in dumps.contents():
         story.add(content)
+    story.counts["run events"] = len(dumps.events)
     complaints: list[str] = []
     for checker in checkers:
         complaints += checker(dumps, story.counts)
-    return Verdict(seed, tuple(complaints), story.counts, story.digest(), tuple(story.lines))
+    return Verdict(plan.seed, tuple(complaints), story.counts, story.digest(), tuple(story.lines))
 
 
 def leave(seed: int, story: Story, planted: Callable[[], AbstractContextManager[None]] = nullcontext) -> Dumps:
@@ -97,6 +117,8 @@ class _Play:
         self._nemesis = Nemesis(self._world, self._schedule, story, self._restart)
         self._onlooker = self._world.onlooker
         self._asking = Asking(self._world.outside, NAMES, self._onlooker)
+        self._senders = Senders(self._world.outside, NAMES, self._world.history, POOLS)
+        self._clients = ApiClients(self._world, self._schedule, story, dice(plan.seed, "clients"))
         self._paces = {slot: dice(plan.seed, f"pace/{slot}") for slot in plan.slots}
         self._broken: list[str] = []
         self._ends: list[int] = []
@@ -104,30 +126,72 @@ class _Play:
 
     def run(self) -> Dumps:
         schedule, world = self._schedule, self._world
+        self._story.counts.update(f"small: {name}" for name in self._plan.small)
         for slot in self._plan.slots:
             self._start(slot)
         for order in self._plan.orders:
             schedule.after(order.at, lambda order=order: self._order(order))
+        for garbage in self._plan.garbage:
+            schedule.after(garbage.at, lambda garbage=garbage: self._throw(garbage))
         schedule.run(self._plan.horizon)
         self._heal()
-        schedule.run(schedule.tick + _HEALED)
-        self._asking.pause_all(sorted({order.job_id for order in self._plan.orders if order.job_id}), world.clock.now())
+        self._fill()
+        self._asking.pause_all(self._job_ids(), world.clock.now())
+        schedule.run(schedule.tick + _SLICE)
+        self._wait_for("hears what its clients want", lambda: not (self._clients.busy or lagging(world.cluster, DOORS)))
+        self._asking.pause_all(self._job_ids(), world.clock.now(), again=True)
         schedule.run(schedule.tick + _SLICE)
         until = world.clock.now()
         self._wait_for("decides what is due", lambda: self._decided(until))
-        self._wait_for("comes to rest", self._at_rest)
-        for _ in range(_LONG_WAITS_MAX):
-            if self._onlooker.look().open:
-                self._wait_long()
+        is_at_rest = self._wait_for("comes to rest", self._at_rest)
+        for _ in range(_SLEEPS_MAX):
+            if is_at_rest and not self._onlooker.look().open:
+                break
+            is_at_rest = self._sleep()
         return take_dumps(world, until, self._broken)
 
-    def _wait_long(self) -> None:
-        """What waits beyond the ladder is due in more than an hour: nobody plays every second of it."""
-        self._story.counts["waited beyond the ladder"] += 1
-        self._world.clock.advance(LONG_WAIT_US)
-        self._wait_for("comes to rest after a long wait", self._at_rest)
+    def _fill(self) -> None:
+        """The healed system works for a while; where troubles left little to judge, for longer. Bounded."""
+        for _ in range(_FILLINGS_MAX):
+            self._schedule.run(self._schedule.tick + _HEALED)
+            self._onlooker.look()
+            if self._onlooker.events_count >= EVENTS_WANTED:
+                return
+
+    def _job_ids(self) -> list[str]:
+        return sorted(self._plan.job_ids())
+
+    def _sleep(self) -> bool:
+        """Whoever is left waits for a retry: nobody plays every second of it. Some wait for more than an hour."""
+        left_us = self._until_next_retry_us()
+        self._story.counts["waited beyond the ladder"] += left_us > LADDER_US
+        self._world.clock.advance(max(0, left_us - _SECOND))
+        return self._wait_for("comes to rest after a sleep", self._at_rest)
+
+    def _until_next_retry_us(self) -> int:
+        """Until the first of the open runs goes on; 0 where one of them does not wait for its retry."""
+        chronicle = self._onlooker.look()
+        waits = []
+        for run_id in chronicle.open:
+            retry = chronicle.retries.get((run_id, chronicle.runs[run_id]["attempt"] + 1))
+            if chronicle.runs[run_id]["status"] != "RETRYING" or retry is None:
+                return 0
+            waits.append(int(retry["due_at"]) - self._world.clock.now())
+        return max(0, min(waits, default=0))
+
+    def _throw(self, garbage: Garbage) -> None:
+        self._story.counts[f"garbage {garbage.kind}"] += 1
+        self._story.tell(self._schedule.tick, "stranger", self._senders.throw(garbage, self._schedule.tick))
 
     def _order(self, order: Order, patience: int = _LOOKS_MAX) -> None:
+        if order.door == "api":
+            self._clients.give(order)
+            return
+        if order.door:
+            self._story.counts[f"sent {order.door} {order.fate}".rstrip()] += 1
+            said = self._senders.give(order, self._world.clock.now(), self._schedule.tick)
+            self._story.tell(self._schedule.tick, "sender", said)
+            return
         if patience and self._asking.would_wait(order):
             self._schedule.after(_LOOK_US, lambda: self._order(order, patience - 1))
             return
@@ -193,8 +257,13 @@ class _Play:
         self._restart(life, _ENDED_US)
 
     def _pause_us(self, life: Life, *, busy: bool) -> int:
+        """Who finds nothing to do rests longer and longer: most calls of a play would be polls that bring nothing."""
         rng: random.Random = self._paces[life.slot]
-        usual = 50_000 if busy else min(self._plan.step_us[life.slot], self._step_us_max)
+        life.idle_turns = 0 if busy else life.idle_turns + 1
+        usual = _BUSY_US
+        if not busy:
+            usual = self._plan.step_us[life.slot] * min(life.idle_turns, self._plan.patience)
+            usual = min(usual, self._step_us_max, self._plan.lease_us // 6 if life.role == "worker" else usual)
         return round(usual * (0.2 + 1.6 * rng.random()))
 
     # The end ------------------------------------------------------------------------------------------------------
@@ -210,13 +279,14 @@ class _Play:
             self._world.skew(slot, 0)
             self._start(slot)
 
-    def _wait_for(self, what: str, condition: Callable[[], bool]) -> None:
+    def _wait_for(self, what: str, condition: Callable[[], bool]) -> bool:
         """Bounded: what has not happened then is told by the checkers, by what is missing."""
         for _ in range(_SLICES_MAX):
             self._schedule.run(self._schedule.tick + _SLICE)
             if condition():
-                return
+                return True
         self._story.tell(self._schedule.tick, "nobody", what)
+        return False
 
     def _decided(self, until: Instant) -> bool:
         """Every committed cursor has passed ``until``."""
@@ -233,26 +303,17 @@ class _Play:
         ends = [partition.high for partition in world.cluster.topic(NAMES.run_events).partitions]
         before, self._ends = self._ends, ends
         is_busy = any(each.busy for each in world.executors.values())
-        if ends != before or is_busy or self._onlooker.look().open:
+        if ends != before or is_busy or self._clients.busy:
             return False
-        return all(self._has_followed(NAMES.group(role)) for role in ("recorder", "retry-router"))
-
-    def _has_followed(self, name: str) -> bool:
-        """The group has committed up to the end of run-events."""
-        world = self._world
-        group = world.cluster.group(name)
-        for partition in range(world.plan.partitions):
-            committed = group.committed(TopicPartition(NAMES.run_events, partition))
-            end = world.cluster.partition(TopicPartition(NAMES.run_events, partition)).high
-            if end and (committed is None or committed.offset < end):
-                return False
-        return True
+        if self._onlooker.look().open:
+            return self._until_next_retry_us() > _SLEEP_FROM_US
+        return not lagging(world.cluster)
 
 
 @contextmanager
 def _constants(plan: Plan) -> Iterator[None]:
     """Constants of the product that a plan shrinks."""
-    with ExitStack() as patches:
+    with made_small(plan.small), ExitStack() as patches:
         patches.enter_context(mock.patch.object(window, "SLOTS_PER_SLICE", plan.slots_per_slice))
         patches.enter_context(mock.patch.object(keys, "WITHIN_US", plan.repeat_within_us))
         patches.enter_context(mock.patch.object(keys, "_GRACE_US", plan.repeat_within_us // 100))

@@ -23,6 +23,7 @@ from .dumps import Dumps, RawRecord
 from .people import Order
 from .plan import Plan, draw
 from .play import leave_behind
+from .senders import Garbage
 from .story import Story
 from .troubles import Trouble
 
@@ -61,6 +62,13 @@ def everything() -> Plan:
         Order(number * 1_000, CommandKind.CREATE, job_id, spec, f"c{number}", wants_answer=True)
         for number, (job_id, spec) in enumerate(specs.items())
     ]
+    orders += [
+        Order(4 * US_PER_S, CommandKind.CREATE, "acme:sent", specs["t:emits"], "sent", door="json", has_id=True),
+        Order(5 * US_PER_S, CommandKind.CREATE, "t:asked", specs["t:emits"], "asked", key="k", door="api"),
+        Order(15 * US_PER_S, CommandKind.CREATE, "t:asked", specs["t:emits"], "again", key="k", door="api"),
+        Order(25 * US_PER_S, CommandKind.CREATE, "t:asked", specs["t:emits"], "once more", key="k", door="api"),
+        Order(40 * US_PER_S, CommandKind.PAUSE, "t:asked", None, "later", door="api"),
+    ]
     orders += [Order(20 * US_PER_S, CommandKind.PAUSE, "t:emits", None, "pause")]
     orders += [Order(45 * US_PER_S, CommandKind.RESUME, "t:emits", None, "resume")]
     orders += [
@@ -75,6 +83,7 @@ def everything() -> Plan:
         worker_slots=2,
         pool_of={},
         orders=tuple(sorted(orders, key=lambda order: order.at)),
+        garbage=(Garbage(3 * US_PER_S, "strange json", "t", 1),),
         troubles=tuple(crashes),
     )
 
@@ -194,9 +203,48 @@ def fenced_though_it_beat(dumps: Dumps) -> Dumps:
     return replace(dumps, leases=[*dumps.leases, {**hello, "offset": 1 << 40, "timestamp_us": at, "value": fenced}])
 
 
+def with_lines(dumps: Dumps, op: str, **parts: Any) -> Dumps:
+    """The client tells something else of this operation."""
+    lines = [replace(line, **parts) if line.op == op else line for line in dumps.history]
+    return replace(dumps, history=lines)
+
+
+def in_another_order(dumps: Dumps) -> Dumps:
+    """The client says that it asked for the pause before it asked for the job."""
+    lines = [replace(line, called_at=0, returned_at=1) if line.op == "later" else line for line in dumps.history]
+    return replace(dumps, history=lines)
+
+
+def without_commands_of(dumps: Dumps, begin: str) -> Dumps:
+    """No command whose id begins so."""
+    kept = [each for each in dumps.commands if not decode(each["value"])[1]["command_id"].startswith(begin)]
+    return replace(dumps, commands=kept)
+
+
+def with_another_byte(record: RawRecord) -> RawRecord:
+    value = record["value"]
+    assert isinstance(value, bytes)
+    return {**record, "value": value + b" "}
+
+
 @pytest.mark.parametrize(
     ("promise", "damage"),
     [
+        ("I3 .* no command of it", lambda d: without_commands_of(d, "api-")),
+        ("I3 .* stands before it", in_another_order),
+        ("I3 .* in job-events: True", lambda d: with_lines(d, "sent", result="fail")),
+        ("I3 .* answers were replayed", lambda d: with_lines(d, "once more", answer=b"another")),
+        ("I3 .* 0 commands", lambda d: without_commands_of(d, "sent")),
+        ("I3 .* nobody sent", lambda d: replace(d, job_events=[*d.job_events, {**d.job_events[0], "offset": 99}])),
+        ("I11 .* 0 rejects", lambda d: replace(d, rejects=[])),
+        ("I11 .* 2 rejects", lambda d: replace(d, rejects=[*d.rejects, *d.rejects])),
+        ("I11 .* is not the record", lambda d: replace(d, job_events=[with_another_byte(e) for e in d.job_events])),
+        ("I15 .* of acme: a command about t", lambda d: with_lines(d, "asked", tenant="acme")),
+        ("I15 .* in the list of acme", lambda d: replace(d, listed={"acme": ["t:asked"]})),
+        ("I15 .* under the key", lambda d: replace(d, work=[{**each, "key": b"acme:x"} for each in d.work])),
+        ("I16 .* open from", lambda d: replace(d, unstable=[("waterclock.run-events", 0, 3, 5)])),
+        ("I16 .* stands at", lambda d: replace(d, lagging=[("waterclock.recorder", "waterclock.run-events", 0, 3, 5)])),
+        ("I16 .* still waits", lambda d: with_lines(d, "asked", returned_at=-1)),
         ("I1", lambda d: replace(d, commands=d.commands[1:])),
         ("I1", lambda d: replace(d, commands=[*d.commands, {**d.commands[0], "offset": 10_000}])),
         ("I2", lambda d: replace(d, work=d.work[1:])),

@@ -17,6 +17,9 @@ from waterclock.workers.executors.port import Attempt
 from waterclock.workers.loop import Worker
 
 from waterclock.clock import Clock, ManualClock
+from waterclock.intake.confluent import NoRegistry
+from waterclock.intake.judge import Judge
+from waterclock.intake.loop import Intake
 from waterclock.log.memory import MemoryCluster, MemoryLog
 from waterclock.log.port import Committed, Isolation, Record, TopicPartition
 from waterclock.model.events import Ended, EventKind, RunEvent, Started
@@ -27,11 +30,16 @@ from waterclock.role import Role
 from waterclock.store.memory import MemoryStore, MemoryTables
 from waterclock.wire.messages import event_message
 from waterclock.wire.names import Names, topic_specs
+from waterclock.wire.pools import Pools
 
+from .api_process import ApiProcess
 from .dice import dice
 from .handlers import OUTPUTS, DrawnExecutors, emits_count
+from .history import History
 from .onlooker import Onlooker
 from .plan import POOLS, Plan
+from .senders import ACME_EVENTS, OTHER_TENANT, OWN_TENANT, tenants_of
+from .tenants import put_keys
 
 GENERATION = 1
 NAMES = Names()
@@ -62,6 +70,7 @@ class Life:
         self.core: Role | None = None
         self.alive = True
         self.leaving = False
+        self.idle_turns = 0
 
 
 class World:
@@ -71,7 +80,7 @@ class World:
         self.plan = plan
         self.clock = ManualClock(plan.start_at)
         self.cluster = MemoryCluster(self.clock)
-        for spec in topic_specs(NAMES, plan.partitions, POOLS):
+        for spec in topic_specs(NAMES, plan.partitions, POOLS, ingress=(ACME_EVENTS,)):
             append_time = spec.config.get("message.timestamp.type") == "LogAppendTime"
             compact = spec.config.get("cleanup.policy") == "compact"
             self.cluster.create_topic(spec.name, spec.partitions, append_time=append_time, compact=compact)
@@ -80,6 +89,8 @@ class World:
         self.outside = MemoryLog(self.cluster, "outside")
         self.clocks = {slot: SkewedClock(self.clock, skew_us) for slot, skew_us in plan.skew_us.items()}
         self.skew_us_max = max(abs(skew_us) for skew_us in plan.skew_us.values())
+        put_keys(MemoryStore(self.clock, self.tables, "outside"), {OWN_TENANT, OTHER_TENANT}, plan.start_at)
+        self.history = History()
         self.newest: dict[str, Life] = {}
         self.lives: dict[str, Life] = {}
         self.executors: dict[str, DrawnExecutors] = {}
@@ -91,6 +102,9 @@ class World:
         """Who stood still, from when to when, by the brokers' clock."""
         self.forged: set[tuple[int, int]] = set()
         """Partition and offset of the records on run-events that no role wrote."""
+        self.has_healed = False
+        self.lost_roles: set[str] = set()
+        """Roles whose groups have lost their positions."""
         self.swallowed_count = 0
         """Work records that were passed over behind their workers' backs."""
         self.onlooker = Onlooker(self.outside, NAMES)
@@ -116,6 +130,8 @@ class World:
         life.alive = False
         self.executors.pop(life.client, None)
         self.cluster.kill(life.client)
+        if isinstance(life.core, ApiProcess):
+            life.core.abandon()
 
     def compact(self) -> None:
         """The log cleaner comes by; what it takes from ``leases`` is evidence, and kept outside."""
@@ -161,6 +177,14 @@ class World:
         self.swallowed_count += passed
         return passed
 
+    def groups_of(self, role: str) -> list[str]:
+        """The consumer groups of a role that there are."""
+        if role == "worker":
+            wanted = {NAMES.worker_group(tier, pool) for pool in POOLS for tier in Tier}
+        else:
+            wanted = {NAMES.group(role)}
+        return sorted(wanted & self.cluster._groups.keys())
+
     def skew(self, slot: str, skew_us: int) -> None:
         """Step the wall clock of one slot."""
         self.clocks[slot].skew_us = skew_us
@@ -178,20 +202,25 @@ class World:
                 self._owners[place.partition] = slot
 
     def _core(self, life: Life, log: MemoryLog, clock: Clock) -> Role:
-        slot = life.slot
-        if life.role == "worker":
-            return self._worker(life, log, clock)
-        if life.role == "dispatcher":
-            store, pace = MemoryStore(clock, self.tables, life.client), self.plan.pace
-            return Dispatcher(clock, log, store, NAMES, instance=slot, generation=GENERATION, pace=pace)
-        if life.role == "recorder":
-            store = MemoryStore(clock, self.tables, life.client)
-            return Recorder(log, store, clock, NAMES, slot, generation=GENERATION)
-        if life.role == "lease-keeper":
-            return Keeper(log, clock, NAMES, slot)
-        if life.role == "retry-ladder":
-            return Ladder(log, clock, NAMES, slot)
-        return RetryRouter(log, clock, NAMES, slot, generation=GENERATION)
+        slot, pace, store = life.slot, self.plan.pace, MemoryStore(clock, self.tables, life.client)
+        made: dict[str, Callable[[], Role]] = {
+            "dispatcher": lambda: Dispatcher(clock, log, store, NAMES, instance=slot, generation=GENERATION, pace=pace),
+            "worker": lambda: self._worker(life, log, clock),
+            "recorder": lambda: Recorder(log, store, clock, NAMES, slot, generation=GENERATION),
+            "retry-router": lambda: RetryRouter(
+                log, clock, NAMES, slot, generation=GENERATION, kept_behind=self.plan.kept_behind
+            ),
+            "retry-ladder": lambda: Ladder(log, clock, NAMES, slot),
+            "lease-keeper": lambda: Keeper(log, clock, NAMES, slot),
+            "intake": lambda: self._intake(slot, log, clock),
+            "api": lambda: ApiProcess(log, store, clock, wait_s=self.plan.api_wait_s),
+        }
+        return made[life.role]()
+
+    def _intake(self, slot: str, log: MemoryLog, clock: Clock) -> Intake:
+        tenants = tenants_of(NAMES)
+        judge = Judge(NAMES, clock, NoRegistry(), Pools(log, NAMES, clock), tenants)
+        return Intake(log, clock, NAMES, slot, judge, tenants=tenants, round_records=self.plan.pace.round_records)
 
     def _worker(self, life: Life, log: MemoryLog, clock: Clock) -> Worker:
         rng = dice(self.plan.seed, f"handlers/{life.client}")

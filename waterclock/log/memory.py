@@ -40,7 +40,7 @@ class MemoryLog:
         session_timeout_s: float = 10.0,
     ) -> None:
         self.cluster = cluster
-        self._client = cluster.join(client_id)
+        self._client = cluster.join(client_id, min(transaction_timeout_s, session_timeout_s))
         self._transaction_timeout_s = transaction_timeout_s
         self._session_timeout_s = session_timeout_s
 

@@ -20,6 +20,9 @@ from .memory_partition import Partition
 from .memory_transactions import Coordinator
 from .port import Outgoing, TopicPartition
 
+_EARLY_S = 1e-3
+"""Looked a little early rather than late: sums of floats differ in their last digits."""
+
 
 class Topic(NamedTuple):
     """One topic. ``append_time``: LogAppendTime; in memory both kinds of time are the cluster clock's."""
@@ -49,7 +52,8 @@ class MemoryCluster:
         self._topics: dict[str, Topic] = {}
         self._groups: dict[str, Group] = {}
         self._clients: list[Client] = []
-        self._ticked_s = -1.0
+        self._look_at_s = -1.0
+        self._patience_s = float("inf")
 
     def create_topic(self, name: str, partitions: int, *, append_time: bool = False, compact: bool = False) -> None:
         """A new topic; one that exists stays as it is."""
@@ -90,10 +94,12 @@ class MemoryCluster:
             self._groups[name] = Group(name, lambda topic: len(self.topic(topic).partitions))
         return self._groups[name]
 
-    def join(self, client_id: str) -> Client:
-        """A process connects."""
+    def join(self, client_id: str, patience_s: float) -> Client:
+        """A process connects. ``patience_s``: none of its transactions and sessions is over sooner than this."""
         client = Client(client_id)
         self._clients.append(client)
+        self._patience_s = min(self._patience_s, patience_s)
+        self._look_at_s = min(self._look_at_s, self.clock.monotonic_s() + patience_s)
         return client
 
     def enter(self, client: Client, operation: str) -> None:
@@ -102,17 +108,21 @@ class MemoryCluster:
             raise Killed(f"{client.client_id} was killed and calls {operation}")
         if self.faults.on_call is not None:
             self.faults.on_call(client.client_id, operation)
-        self.tick()
+        if self.clock.monotonic_s() >= self._look_at_s:
+            self.tick()
 
     def tick(self) -> None:
-        """Act on the time-outs that have come: transactions and sessions."""
+        """Act on the time-outs that have come: transactions and sessions.
+
+        Nothing can be over before the earliest end of what stands, nor before the patience of what begins from now on:
+        up to there nobody has to look, which is most of what a call cost.
+        """
         now_s = self.clock.monotonic_s()
-        if now_s == self._ticked_s:
-            return
-        self._ticked_s = now_s
         self.coordinator.expire()
         for group in self._groups.values():
             group.expire(now_s)
+        ends_s = [group.next_end_s() for group in self._groups.values()]
+        self._look_at_s = min(now_s + self._patience_s, self.coordinator.next_end_s(), *ends_s) - _EARLY_S
 
     def kill(self, client_id: str) -> None:
         """A process dies (SIGKILL): nothing is closed, its transaction stays open, its members hold what they own.

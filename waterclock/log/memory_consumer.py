@@ -14,6 +14,7 @@ from waterclock.model.errors import BackendDown, Fenced, LostResource, RoundAbor
 
 from .memory_cluster import Client, MemoryCluster
 from .memory_groups import Member, Standing
+from .memory_partition import Partition
 from .port import METADATA_MAX, Committed, GroupMetadata, Isolation, Polled, Record, TopicPartition
 
 
@@ -24,7 +25,9 @@ class Cursor:
         self._cluster = cluster
         self._isolation = isolation
         self._headers = headers
+        self._is_committed = isolation is Isolation.COMMITTED
         self._next: dict[TopicPartition, int] = {}
+        self._places: list[tuple[TopicPartition, Partition]] | None = None
         self._turn = 0
         self.moved: dict[TopicPartition, int] = {}
 
@@ -33,11 +36,13 @@ class Cursor:
         for place, offset in positions.items():
             self._next[place] = offset
             self.moved.pop(place, None)
+        self._places = None
 
     def clear(self) -> None:
         """No partitions any more."""
         self._next.clear()
         self.moved.clear()
+        self._places = None
 
     def position(self, place: TopicPartition) -> int:
         """The next offset to deliver from."""
@@ -45,20 +50,24 @@ class Cursor:
 
     def take(self, limit: int) -> list[Record]:
         """Up to ``limit`` records. Raises LostResource for a position outside the log."""
-        places = sorted(self._next)
+        places = self._places
+        if places is None:
+            places = self._places = [(place, self._cluster.partition(place)) for place in sorted(self._next)]
         self._turn += 1
         found: list[Record] = []
         for index in range(len(places)):
             if len(found) >= limit:
                 break
-            found += self._take_from(places[(index + self._turn) % len(places)], limit - len(found))
+            place, partition = places[(index + self._turn) % len(places)]
+            start = self._next[place]
+            if not partition.low <= start <= partition.high:
+                raise LostResource(f"{place}: offset {start} is not in [{partition.low}, {partition.high}]")
+            if start < (partition.lso if self._is_committed else partition.high):
+                found += self._take_from(place, partition, limit - len(found))
         return found
 
-    def _take_from(self, place: TopicPartition, limit: int) -> list[Record]:
-        partition = self._cluster.partition(place)
+    def _take_from(self, place: TopicPartition, partition: Partition, limit: int) -> list[Record]:
         start = self._next[place]
-        if not partition.low <= start <= partition.high:
-            raise LostResource(f"{place}: offset {start} is not in [{partition.low}, {partition.high}]")
         entries, position = partition.read(start, self._isolation, limit)
         if position != start:
             self._next[place] = self.moved[place] = position
@@ -113,7 +122,7 @@ class MemoryConsumer:
         self._enter("poll")
         revoked = self._keep_membership()
         assigned = self._take_assignment()
-        records = [] if self._is_paused else self._cursor.take(max_records)
+        records = [] if self._is_paused else self._cursor.take(self._cluster.faults.fetched(max_records))
         return Polled(records, assigned, revoked)
 
     def owned(self) -> frozenset[TopicPartition]:
@@ -219,7 +228,7 @@ class MemoryReader:
 
     def poll(self, max_records: int, timeout_s: float) -> Sequence[Record]:  # noqa: ARG002 - nothing here waits
         self._cluster.enter(self._client, "read")
-        return self._cursor.take(max_records)
+        return self._cursor.take(self._cluster.faults.fetched(max_records))
 
     def position(self, partition: TopicPartition) -> int:
         return self._cursor.position(partition)

@@ -39,14 +39,20 @@ class Faults:
 
     ``on_call(client_id, operation)`` runs at every port call, before its effect (``close`` excepted), and may raise;
     operation ``commit landed`` comes after the effect of a commit and before its answer. ``on_commit`` is asked where
-    no fate was queued. ``lets_dirty_producers_begin`` plants the bug of a client that is not replaced after doubt.
+    no fate was queued. ``on_poll`` is told how many records a poll may bring, and answers as many or fewer, as a slow
+    fetch would. ``lets_dirty_producers_begin`` plants the bug of a client that is not replaced after doubt.
     """
 
     def __init__(self) -> None:
         self.on_call: Callable[[str, str], None] | None = None
         self.on_commit: Callable[[str], CommitFate] | None = None
+        self.on_poll: Callable[[int], int] | None = None
         self.lets_dirty_producers_begin = False
         self._queued: dict[str, deque[CommitFate]] = {}
+
+    def fetched(self, asked: int) -> int:
+        """How many records a poll brings at most."""
+        return asked if self.on_poll is None else self.on_poll(asked)
 
     def next_commit(self, transactional_id: str, fate: CommitFate) -> None:
         """Queue what becomes of the next commit (or the one after those queued already) of this id."""

@@ -93,6 +93,19 @@ class Group:
         for member in gone:
             self.leave(member)
 
+    def topics(self) -> tuple[str, ...]:
+        """What its members read."""
+        return tuple(sorted({topic for member in self._members.values() for topic in member.topics}))
+
+    @property
+    def holds_pending(self) -> bool:
+        """Whether an open transaction holds a position of it."""
+        return bool(self._pending)
+
+    def next_end_s(self) -> float:
+        """No member that is here now is evicted before."""
+        return min((member.seen_s + member.session_s for member in self._members.values()), default=float("inf"))
+
     def _holder(self, instance: str | None) -> Member | None:
         if instance is None:
             return None

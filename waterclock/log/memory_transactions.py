@@ -143,6 +143,11 @@ class Coordinator:
                 self._decide(name, txn, commit=False)
                 txn.epoch += 1
 
+    def next_end_s(self) -> float:
+        """No transaction that is open now times out before."""
+        opened = [txn.opened_s + txn.timeout_s for txn in self._known.values() if txn.opened_s is not None]
+        return min(opened, default=float("inf"))
+
     def _current(self, transactional_id: str, epoch: int) -> _Transaction:
         txn = self._known[transactional_id]
         if txn.epoch != epoch:
