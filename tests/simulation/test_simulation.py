@@ -36,7 +36,7 @@ from .troubles import Trouble
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST_SEED = int(os.environ.get("WATERCLOCK_FIRST_SEED") or secrets.randbits(40))
-SLICE = 2_000
+SLICE = 400
 CAUGHT_WITHIN = 2_000
 REGRESSIONS = Path(__file__).with_name("regressions")
 Caught = tuple[int, str, bool]
