@@ -111,13 +111,17 @@ def _judge_transactions(stage: Stage, evidence: Evidence) -> None:
     evidence.none_of(hanging, "hanging transactions")
 
 
+_AT_ONCE = ("--max-transaction-timeout", "0")
+"""Otherwise the tool passes over what has been open for less than a quarter of an hour: all of a short play."""
+
+
 def _hanging(stage: Stage) -> list[str]:
     """The lines of ``TransactionsCommand find-hanging`` below its heading."""
     lib = jars_of(KAFKA, JarSource())
     quick = ["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     tool = ["-cp", f"{lib}/*", "org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", stage.bootstrap]
     done = subprocess.run(
-        [str(find_java().program), *quick, *tool, "find-hanging", "--broker-id", "1"],
+        [str(find_java().program), *quick, *tool, "find-hanging", "--broker-id", "1", *_AT_ONCE],
         capture_output=True,
         text=True,
         timeout=_TOOL_S,
