@@ -12,7 +12,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,9 @@ from confluent_kafka import KafkaException
 
 from tests.acceptance.kills import Trap
 from tests.chaos.deeds import Deeds
-from tests.chaos.rights import CLOCK, DISK
+from tests.chaos.rights import CLOCK, DISK, resize_disk
 from tests.chaos.schedule import IN_A_ROUND, KAFKA, SERVERS, WORKERS, Fault
-from tests.chaos.stage import Stage
+from tests.chaos.stage import DISK_MB, Stage
 from tests.chaos.supervisor import Supervisor
 from tests.oracle.records import decode
 
@@ -184,12 +183,12 @@ class Director:
         self._after(fault.lasts_s, lambda: self._stage.faked_clock.write_text("+0\n"))
 
     def _disk(self, fault: Fault) -> None:
-        """Fill what is left of the broker's disk; the file is taken away again, the broker may be dead by then."""
-        ballast = self._stage.folder / "kafka" / "ballast"
-        if not _fill(ballast):
+        """Make the broker's disk as small as what is on it; it grows again, the broker may be dead by then."""
+        disk = self._stage.folder / "kafka"
+        if not _is_full_now(disk):
             return
         self._deeds.note(fault.kind, fault.target)
-        self._after(fault.lasts_s, lambda: ballast.unlink(missing_ok=True))
+        self._after(fault.lasts_s, lambda: resize_disk(disk, DISK_MB << 20))
 
     def _storm(self, fault: Fault) -> None:
         """One member leaves and comes back every few seconds; the supervisor brings it back."""
@@ -218,14 +217,12 @@ class Director:
         self._deeds.note("healed", "all")
 
 
-def _fill(ballast: Path) -> bool:
-    """Whether the disk is full now, but for a few kilobytes; the broker may be quicker, so there are several tries."""
+def _is_full_now(disk: Path) -> bool:
+    """Take all but some kilobytes of what is left; the broker may be quicker, so there are several tries."""
     for left_kb in _DISK_LEFT_KB:
-        disk = os.statvfs(ballast.parent)
-        with ballast.open("wb") as file, suppress(OSError):
-            os.posix_fallocate(file.fileno(), 0, max(1, disk.f_bavail * disk.f_frsize - left_kb * 1024))
+        found = os.statvfs(disk)
+        if resize_disk(disk, (found.f_blocks - found.f_bfree) * found.f_frsize + left_kb * 1024):
             return True
-    ballast.unlink()
     return False
 
 

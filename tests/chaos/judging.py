@@ -97,7 +97,7 @@ def _judge_history(scene: Scene, stage: Stage, taken: Dumps, told: Sequence[dict
     evidence.demand(counts["asked again"] > 0, "no order had to be asked again")
     for door in ("api", "job-events"):
         evidence.demand(counts[f"{door} info"] == 0, f"{counts[f'{door} info']} orders by {door} were never answered")
-    complaints = acknowledged.sources(taken.job_events, taken.commands, taken.rejects, names.job_events)
+    complaints = acknowledged.sources(taken.job_events, taken.commands, taken.rejects, names.job_events, names.prefix)
     evidence.figure("job events", len(taken.job_events))
     evidence.none_of(complaints, "job events that did not go on once")
     complaints = acknowledged.refusals(taken.commands, taken.rejects, names.commands)

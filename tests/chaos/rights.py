@@ -55,6 +55,14 @@ def mount_small_disk(place: Path, size_mb: int) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(place)], check=True, timeout=_PROBE_S)
 
 
+def resize_disk(place: Path, size_bytes: int) -> bool:
+    """Whether that tmpfs has this size now: what is in use cannot be taken away from it."""
+    size = f"remount,size={size_bytes}"
+    return not subprocess.run(
+        ["mount", "-o", size, str(place)], capture_output=True, timeout=_PROBE_S, check=False
+    ).returncode
+
+
 def unmount(place: Path) -> None:
     """Lazily: a process that is just ending may still have a file there."""
     subprocess.run(["umount", "--lazy", str(place)], check=True, timeout=_PROBE_S)

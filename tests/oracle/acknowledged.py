@@ -85,12 +85,15 @@ def _disorder(history, under):
     return wrong
 
 
-def sources(job_events, commands, rejects, topic):
-    """Complaints: each record of job-events goes on once, as a command or a reject, and nothing else does."""
+def sources(job_events, commands, rejects, topic, prefix):
+    """Complaints: each record of job-events goes on once, as a command or a reject, and nothing else does.
+
+    A command is named by its record's place, the topic's name there without ``prefix`` and its dot.
+    """
     fates = collections.Counter()
     for record in commands:
         name, _, place = decode(record["value"])[1]["command_id"].partition("/")
-        if name == topic:
+        if f"{prefix}.{name}" == topic:
             partition, offset = place.split("/")
             fates[int(partition), int(offset)] += 1
     for record in rejects:

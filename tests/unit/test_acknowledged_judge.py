@@ -97,13 +97,13 @@ def _reject(topic: str, offset: int) -> Record:
 
 def test_each_job_event_goes_on_once() -> None:
     topic = NAMES.job_events
-    commands = [_command(1, CommandKind.CREATE, "k1", f"{topic}/0/4")]
+    commands = [_command(1, CommandKind.CREATE, "k1", "job-events/0/4")]
     rejects = [_reject(topic, 5)]
     sent = [_record(4, b""), _record(5, b"")]
-    assert acknowledged.sources(sent, commands, rejects, topic) == []
-    assert len(acknowledged.sources(sent, commands, [], topic)) == 1
-    assert len(acknowledged.sources(sent, commands * 2, rejects, topic)) == 1
-    assert len(acknowledged.sources(sent[:1], commands, rejects, topic)) == 1
+    assert acknowledged.sources(sent, commands, rejects, topic, NAMES.prefix) == []
+    assert len(acknowledged.sources(sent, commands, [], topic, NAMES.prefix)) == 1
+    assert len(acknowledged.sources(sent, commands * 2, rejects, topic, NAMES.prefix)) == 1
+    assert len(acknowledged.sources(sent[:1], commands, rejects, topic, NAMES.prefix)) == 1
 
 
 def test_exactly_what_had_to_be_refused_is_rejected() -> None:
