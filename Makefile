@@ -16,7 +16,7 @@ PIP := $(PY) -m pip --disable-pip-version-check --quiet
 # pip's isolated builds would fetch setuptools once more: it is installed first, by the pin of pyproject.toml.
 SETUPTOOLS = $(shell sed -n 's/^ *"\(setuptools==[0-9.]*\)",$$/\1/p' pyproject.toml)
 
-.PHONY: help check test test-fast demo needs up down bench show jars venv venv-dev wheel clean release-schemas
+.PHONY: help check test test-fast demo needs up down bench chaos show jars venv venv-dev wheel clean release-schemas
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name remark; do \
@@ -106,6 +106,11 @@ test: ## Everything, on real servers: check, then all tests and the short form o
 show: ## List the acceptance checks, or run one whole: make show NAME=dispatcher-kill
 	@$(MAKE) --jobs=2 --output-sync=line venv-dev jars
 	@exec $(PY) -m tests.acceptance $(NAME)
+
+chaos: ## Real servers and all roles under a seeded schedule of faults, judged at rest (SEED=, MINUTES=, RUNS_PER_S=)
+	@$(MAKE) --jobs=2 --output-sync=line venv-dev jars
+	@exec $(PY) -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
+	  $(if $(RUNS_PER_S),--runs-per-s $(RUNS_PER_S))
 
 bench: ## Measure: runs per second, due to start, CPU per run
 	@$(MAKE) --jobs=2 --output-sync=line venv-dev jars

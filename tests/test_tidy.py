@@ -161,6 +161,16 @@ def test_cores_cannot_reach_clock_or_dice_by_a_shorter_name() -> None:
     assert hidden == []
 
 
+def test_services_wait_on_an_event_and_never_sleep() -> None:
+    """``time.sleep`` fails with EINVAL where the wall clock is faked under a process: a dispatcher died of it.
+
+    Not of what people write against, and of the commands: those are no services.
+    """
+    people = ("waterclock/clients/", "waterclock/commands/", "waterclock/stack/")
+    services = [path for path in SOURCES if not _name(path).startswith(people)]
+    assert [f"{_name(path)}:{line}" for path in services for line, call in _calls(path) if call == "time.sleep"] == []
+
+
 def test_services_log_and_never_print() -> None:
     speaking = re.compile(r"waterclock/(cli|stack/|demo)")
     found = [

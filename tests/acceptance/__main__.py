@@ -2,7 +2,7 @@
 
 A check is a module beside this one with a function ``main(short: bool) -> None`` that raises where the promise is
 broken or where what it wanted to provoke did not happen; its docstring's first line tells what it shows. A module with
-``SHORT_FORM = False`` is never part of ``make test``.
+``SHORT_FORM = False`` is never part of ``make test``; ``SHORT_TIMEOUT_S`` is for one whose short form is long.
 """
 
 from __future__ import annotations
@@ -11,32 +11,44 @@ import ast
 import importlib
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _HERE = Path(__file__).resolve().parent
 
 
+SHORT_TIMEOUT_S = 300
+
+
 class Check(NamedTuple):
-    """One check: its name, what it shows, whether ``make test`` runs its short form."""
+    """One check: its name, what it shows, whether ``make test`` runs its short form, and how long that may take."""
 
     name: str
     shows: str
     short_form: bool
+    short_timeout_s: int
 
 
 def checks() -> list[Check]:
     """All checks, by name; found without importing them."""
     found = ((path, ast.parse(path.read_text(encoding="utf-8"))) for path in sorted(_HERE.glob("[a-z]*.py")))
     return [
-        Check(path.stem.replace("_", "-"), (ast.get_docstring(tree) or "").partition("\n")[0], _has_short_form(tree))
+        Check(
+            path.stem.replace("_", "-"),
+            (ast.get_docstring(tree) or "").partition("\n")[0],
+            _setting(tree, "SHORT_FORM", True),
+            _setting(tree, "SHORT_TIMEOUT_S", SHORT_TIMEOUT_S),
+        )
         for path, tree in found
         if any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body)
     ]
 
 
-def _has_short_form(tree: ast.Module) -> bool:
-    settings = [node for node in tree.body if isinstance(node, ast.Assign)]
-    return not any(ast.unparse(node) == "SHORT_FORM = False" for node in settings)
+def _setting(tree: ast.Module, name: str, otherwise: Any) -> Any:
+    """The value of a plain assignment at the top of a module."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == [name]:
+            return ast.literal_eval(node.value)
+    return otherwise
 
 
 def main(words: list[str]) -> int:

@@ -45,6 +45,7 @@ def judge_rest(
     judge_calls(scene, chronicle, torn)
     judge_outputs(scene)
     judge_conservation(scene, chronicle)
+    judge_nothing_rejected(scene)
     judge_repairs(scene, chronicle, lease_s)
     return outcomes
 
@@ -82,7 +83,7 @@ def judge_outputs(scene: Scene) -> None:
 
 
 def judge_conservation(scene: Scene, chronicle: Chronicle) -> None:
-    """Created = ended, by status, in the log and in Cassandra; the letters; nothing rejected."""
+    """Created = ended, by status, in the log and in Cassandra; the letters."""
     evidence, stack = scene.evidence, scene.stack
     names, bootstrap = stack.names, stack.bootstrap
     complaints, counts = rest.conservation(chronicle)
@@ -99,7 +100,12 @@ def judge_conservation(scene: Scene, chronicle: Chronicle) -> None:
     complaints, found = rest.history(chronicle, rows)
     evidence.figure("rows of history", len(rows), **found)
     evidence.none_of(complaints, "runs whose history is not what the log says")
-    rejected = dumps.dump(bootstrap, names.rejects)
+
+
+def judge_nothing_rejected(scene: Scene) -> None:
+    """Nobody sent anything that could be refused."""
+    evidence, stack = scene.evidence, scene.stack
+    rejected = dumps.dump(stack.bootstrap, stack.names.rejects)
     evidence.none_of((f"{record['partition']}@{record['offset']}" for record in rejected), "rejected records")
 
 

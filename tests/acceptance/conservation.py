@@ -50,7 +50,7 @@ WHOLE = Size(40, 90.0, 24)
 SHORT = Size(6, 18.0, 3)
 
 _QUICK = FailurePolicy(backoff=Backoff.FIXED, delays_us=(US_PER_S,))
-_KINDS: dict[str, tuple[str, FailurePolicy]] = {
+KINDS: dict[str, tuple[str, FailurePolicy]] = {
     "well": ('{"longest_s": 1.0, "emits": 2}', FailurePolicy()),
     "again": ('{"longest_s": 0.2, "fails": 1, "emits": 1}', _QUICK),
     "never": ('{"longest_s": 0.2, "fails": 99}', FailurePolicy(max_attempts=2, backoff=Backoff.LIST, delays_us=(0,))),
@@ -111,7 +111,7 @@ def _jobs(size: Size, dice: Random) -> dict[str, JobSpec]:
             payload=payload.encode(),
             policy=policy,
         )
-        for kind, (payload, policy) in _KINDS.items()
+        for kind, (payload, policy) in KINDS.items()
         for number in range(size.jobs // _LONG_PART if kind == "long" else size.jobs)
     }
 

@@ -194,12 +194,12 @@ def _judge(
     evidence.figure("books", counts["owed"], **counts)
     evidence.none_of(complaints, "complaints about the books")
     evidence.demand(counts["command repeated"] > 0, "no command was given twice under one key")
-    _judge_work(evidence, events, list(itertools.chain(*work.values())))
-    _judge_tables(stack, evidence, commands, events)
+    judge_work(evidence, events, list(itertools.chain(*work.values())))
+    judge_tables(stack, evidence, commands, events)
     _tell_take_overs(evidence, calm, events)
 
 
-def _judge_work(evidence: Evidence, events: list[dict[str, Any]], work: list[dict[str, Any]]) -> None:
+def judge_work(evidence: Evidence, events: list[dict[str, Any]], work: list[dict[str, Any]]) -> None:
     """Work records and PENDING events are the same runs, each once."""
     decoded = (decode(record["value"])[1] for record in events)
     pending = Counter(event["run_id"] for event in decoded if event["kind"] == "PENDING")
@@ -211,7 +211,7 @@ def _judge_work(evidence: Evidence, events: list[dict[str, Any]], work: list[dic
     evidence.none_of((run for run, times in (asked + pending).items() if times != 2), "runs made more than once")
 
 
-def _judge_tables(
+def judge_tables(
     stack: RealStack, evidence: Evidence, commands: list[dict[str, Any]], events: list[dict[str, Any]]
 ) -> None:
     """The table of jobs shows the newest version that the log of commands makes of each."""

@@ -58,6 +58,11 @@ class Evidence:
         shown = "".join(f"\n    {complaint}{self.remark(complaint)}" for complaint in found[:_COMPLAINTS_SHOWN])
         self.demand(not found, f"{len(found)} {what}:{shown}")
 
+    @property
+    def falls_short(self) -> bool:
+        """Whether a demand was not met so far."""
+        return self._shortfalls > 0
+
     def close(self) -> None:
         """The last line: how long it took. Raises FallsShort."""
         self.figure("seconds", round(time.monotonic() - self._began_s, 1))
@@ -66,10 +71,12 @@ class Evidence:
 
 
 @contextmanager
-def on_stage(check: str, *, partitions: int = 4) -> Iterator[tuple[RealStack, Evidence]]:
+def on_stage(
+    check: str, *, partitions: int = 4, build: Callable[..., RealStack] = RealStack
+) -> Iterator[tuple[RealStack, Evidence]]:
     """Servers of the check's own, and its evidence. The folder with the logs stays where the check falls short."""
     folder = Path(tempfile.mkdtemp(prefix=f"{check}-"))
-    with RealStack(folder, partitions=partitions) as stack:
+    with build(folder, partitions=partitions) as stack:
         evidence = Evidence(check, stack)
         yield stack, evidence
         evidence.close()

@@ -120,37 +120,39 @@ def _judge_lag(stack: RealStack, evidence: Evidence, when: str, rest_s: float) -
         when = f"{rest_s:.0f} s {when}"
     else:
         _await_no_lag(stack, when)
-    found = _lags_of_the_resting(stack)
-    evidence.figure(f"partitions with lag 0, {when}", sum(lag.lag == "0" for lag in found), of=len(_wanted(stack)))
-    evidence.none_of(_shortfalls(stack, found), f"partitions whose lag is not 0, {when}")
+    found = lags_of_the_resting(stack)
+    evidence.figure(
+        f"partitions with lag 0, {when}", sum(lag.lag == "0" for lag in found), of=len(all_that_is_read(stack))
+    )
+    evidence.none_of(what_lags(stack, found), f"partitions whose lag is not 0, {when}")
 
 
 def _await_no_lag(stack: RealStack, when: str) -> None:
-    wait_for(lambda: not _shortfalls(stack, _lags(stack)), f"lag 0 {when}", _WITHIN_S, every_s=0.2)
+    wait_for(lambda: not what_lags(stack, lags_by_tool(stack)), f"lag 0 {when}", _WITHIN_S, every_s=0.2)
 
 
-def _lags_of_the_resting(stack: RealStack) -> list[Lag]:
+def lags_of_the_resting(stack: RealStack) -> list[Lag]:
     """One look at all, and more at ``heartbeats``: workers beat for ever, so its lag is 0 now and then, not always."""
-    found = _lags(stack)
+    found = lags_by_tool(stack)
     for _ in range(_LOOKS_AT_BEATS):
         late = {(lag.topic, lag.partition) for lag in found if lag.topic == stack.names.heartbeats and lag.lag != "0"}
         if not late:
             break
-        caught_up = [lag for lag in _lags(stack) if (lag.topic, lag.partition) in late and lag.lag == "0"]
+        caught_up = [lag for lag in lags_by_tool(stack) if (lag.topic, lag.partition) in late and lag.lag == "0"]
         found = [
             lag for lag in found if (lag.topic, lag.partition) not in {each[1:3] for each in caught_up}
         ] + caught_up
     return found
 
 
-def _shortfalls(stack: RealStack, lags: list[Lag]) -> list[str]:
+def what_lags(stack: RealStack, lags: list[Lag]) -> list[str]:
     """What keeps the lag from being 0 everywhere."""
     found = {(lag.group, lag.topic, lag.partition): lag.lag for lag in lags}
-    wanted = _wanted(stack)
+    wanted = all_that_is_read(stack)
     return [f"{place}: {found.get(place, 'not listed')}" for place in found | wanted if found.get(place) != "0"]
 
 
-def _wanted(stack: RealStack) -> dict[tuple[str, str, int], str]:
+def all_that_is_read(stack: RealStack) -> dict[tuple[str, str, int], str]:
     """Every partition that some group reads, by the design's table of roles."""
     names = stack.names
     reads = [
@@ -167,7 +169,7 @@ def _wanted(stack: RealStack) -> dict[tuple[str, str, int], str]:
     return {(group, topic, at): "0" for group, topic in reads for at in range(stack.partitions)}
 
 
-def _lags(stack: RealStack) -> list[Lag]:
+def lags_by_tool(stack: RealStack) -> list[Lag]:
     """What Kafka's own tool shows of all groups."""
     lib = jars_of(KAFKA, JarSource())
     quick = ["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]

@@ -120,12 +120,11 @@ class RealStack:
         self.names = Names(prefix)
         self.roles: dict[str, RoleProcess] = {}
         folder.mkdir(parents=True, exist_ok=True)
-        self._servers: list[Server] = []
+        self.cassandra: Server | None = None
+        self.kafka: Server | None = None
         try:
-            self.cassandra = launch_cassandra(folder / "cassandra", port=free_port())
-            self._servers.append(self.cassandra)
-            self.kafka = launch_kafka(folder / "kafka", port=free_port())
-            self._servers.append(self.kafka)
+            self.cassandra = self.launch_cassandra(free_port())
+            self.kafka = self.launch_kafka(free_port())
             self.kafka.wait_ready()
             ensure_topics(self.bootstrap, topic_specs(self.names, partitions))
             self.cassandra.wait_ready()
@@ -133,6 +132,14 @@ class RealStack:
         except BaseException:
             self.close()
             raise
+
+    def launch_cassandra(self, port: int) -> Server:
+        """A node on its way, on the data that is there; a check may have it otherwise."""
+        return launch_cassandra(self.folder / "cassandra", port=port)
+
+    def launch_kafka(self, port: int) -> Server:
+        """The same for the broker."""
+        return launch_kafka(self.folder / "kafka", port=port)
 
     @property
     def bootstrap(self) -> str:
@@ -161,8 +168,9 @@ class RealStack:
         for role in reversed(list(self.roles.values())):
             if role.process is not None and role.process.poll() is None:
                 role.stop()
-        for server in reversed(self._servers):
-            server.stop()
+        for server in (self.kafka, self.cassandra):
+            if server is not None:
+                server.stop()
 
     def __enter__(self) -> Self:
         return self

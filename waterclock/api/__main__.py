@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+from threading import Event
 
 import structlog
 
@@ -54,7 +54,7 @@ def _built(settings: Settings) -> Server:
             )
         except BackendDown as down:
             log.warning("waiting for a backend", backend=down.backend, cause=str(down))
-            time.sleep(_RETRY_S)
+            Event().wait(_RETRY_S)
             continue
         servers.append(make_server(settings, services, announce_ready))
         return servers[0]

@@ -1,0 +1,1 @@
+"""Real fire: real servers and roles under a seeded schedule of faults, judged at rest. See ``play.py``."""

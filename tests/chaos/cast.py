@@ -1,0 +1,104 @@
+"""Who plays, and what is to be done: all roles, several of each that shares work; jobs of every kind; the client.
+
+Nothing here is set otherwise than an operator could: short leases and graces, and slots enough for a backlog.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from random import Random
+
+from tests.acceptance.conservation import KINDS
+from tests.acceptance.real_stack import free_port
+from tests.acceptance.scene import Scene
+from tests.chaos.client import PAYLOAD
+from tests.chaos.schedule import CAST, FAKED, LEASE_S, WORKERS
+from tests.chaos.stage import Stage
+from waterclock.model.document import spec_from_document
+from waterclock.model.ids import US_PER_S
+from waterclock.model.job import Every, JobSpec, Tier
+from waterclock.stack import leash as leash_program
+
+_EVERY_S = 2
+_LEAD_S = 4
+_READY_S = 240.0
+"""A dozen processes start at once, perhaps on two busy cores."""
+
+_SHARES = {"well": 12, "again": 4, "never": 1, "over": 1, "aged": 1, "long": 1}
+"""Jobs of each kind, of twenty. Most runs are to end well: those that don't cost several attempts each."""
+
+_WORKER = {
+    "WATERCLOCK_WORKER__LEASE_TTL_S": str(LEASE_S),
+    "WATERCLOCK_WORKER__SLOTS": "128",
+    "WATERCLOCK_WORKER__CANCEL_GRACE_S": "0.5",
+    "WATERCLOCK_WORKER__DRAIN_GRACE_S": "2.0",
+}
+
+
+class Client:
+    """The process of the client outside, seen from here."""
+
+    def __init__(self, stage: Stage, api_port: int, seed: int) -> None:
+        self.history = stage.folder / "history.jsonl"
+        leash = [sys.executable, "-I", "-S", leash_program.__file__, str(os.getpid())]
+        bootstrap = stage.env["WATERCLOCK_KAFKA__BOOTSTRAP"]
+        words = [str(stage.folder), str(api_port), bootstrap, stage.names.job_events, str(seed)]
+        with (stage.folder / "client.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*leash, sys.executable, "-m", "tests.chaos.client", *words], stdout=log, stderr=log
+            )
+
+    def ask_to_end(self) -> None:
+        """It deletes its jobs first, and waits for the answers."""
+        self._process.terminate()
+
+    @property
+    def has_ended(self) -> bool:
+        """Raises RuntimeError where it fell over: a history with a hole says nothing."""
+        code = self._process.poll()
+        if code:
+            raise RuntimeError(f"the client outside ended with {code}: see client.log")
+        return code == 0
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def enter(scene: Scene, stage: Stage) -> int:
+    """Start the whole cast and wait for it; returns the API's port."""
+    port = free_port()
+    for instance in CAST:
+        faked = stage.faked_env() if instance == FAKED else {}
+        if instance in WORKERS:
+            scene.add_worker(instance, **_WORKER, **faked)
+        else:
+            of_api = {"WATERCLOCK_API__PORT": str(port)} if instance == "api-1" else {}
+            stage.role(stage.role_of(instance), instance, **of_api, **faked)
+    for role in stage.roles.values():
+        role.wait_ready(_READY_S)
+    return port
+
+
+def jobs(runs_per_s: float, dice: Random) -> dict[str, JobSpec]:
+    """So many jobs that about so many runs are due in a second."""
+    begin = (time.time_ns() // 1_000 // US_PER_S + _LEAD_S) * US_PER_S
+    kinds = [kind for kind, share in _SHARES.items() for _ in range(share)]
+    return {
+        f"acme:{kinds[number % len(kinds)]}-{number}": JobSpec(
+            "calls.async" if number % 7 else "calls.sync",
+            Every(_EVERY_S * US_PER_S, begin + dice.randrange(_EVERY_S * US_PER_S)),
+            Tier(number % 3),
+            payload=KINDS[kinds[number % len(kinds)]][0].encode(),
+            policy=KINDS[kinds[number % len(kinds)]][1],
+        )
+        for number in range(round(runs_per_s * _EVERY_S))
+    }
+
+
+def clients_spec() -> JobSpec:
+    """What the runs of the client's jobs do; their schedules change all the time."""
+    return spec_from_document({"every": "1h", "handler": "calls.async", "payload": PAYLOAD})

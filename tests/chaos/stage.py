@@ -1,0 +1,133 @@
+"""The stage of real fire: both servers behind proxies, on ports and data that they come back to, and all roles.
+
+The broker has two doors: one that only the roles and clients know, whose address is the proxy's, so that every
+connection of theirs goes through it; and a plain one for whoever looks on. So no answer needs rewriting, and what a
+check reads is not disturbed by what it does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.acceptance.real_stack import RealStack, free_port, wait_for
+from tests.chaos.rights import Rights, faked, mount_small_disk, unmount
+from tests.chaos.schedule import CASSANDRA, KAFKA
+from waterclock.stack import leash as leash_program
+from waterclock.stack.kafka_server import Doors
+from waterclock.stack.server import Server
+from waterclock.stack.servers import launch_kafka
+
+DISK_MB = 3_000
+"""Of the broker's data. Nothing fills it but the fault that is to."""
+
+_DOORS = """\
+listeners=PLAINTEXT://127.0.0.1:{{port}},PROXIED://127.0.0.1:{proxied},CONTROLLER://127.0.0.1:{{controller_port}}
+advertised.listeners=PLAINTEXT://127.0.0.1:{{port}},PROXIED://127.0.0.1:{proxy}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT
+"""
+
+
+class Proxy:
+    """The process of one proxy, seen from here."""
+
+    def __init__(self, folder: Path, server: str, port: int, upstream_port: int) -> None:
+        self.port = port
+        self._notes = folder / f"proxy-{server}.jsonl"
+        leash = [sys.executable, "-I", "-S", leash_program.__file__, str(os.getpid())]
+        words = [str(port), str(upstream_port), str(self._notes), server]
+        with (folder / f"proxy-{server}.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*leash, sys.executable, "-m", "tests.chaos.proxy", *words],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+            )
+        wait_for(lambda: self._notes.exists() and self._notes.read_text(), f"the proxy of {server}")
+
+    def order(self, **what: object) -> None:
+        """See ``proxy.Weather.obey``. Raises BrokenPipeError where the proxy is gone: nothing may count then."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(what).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def notes(self) -> list[dict[str, Any]]:
+        """Which orders it has obeyed, and what it did to EndTxn requests."""
+        return [json.loads(line) for line in self._notes.read_text().splitlines()]
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+
+class Stage(RealStack):
+    """Servers and roles of a play of real fire."""
+
+    def __init__(self, folder: Path, *, partitions: int, rights: Rights) -> None:
+        self.rights = rights
+        self.proxies: dict[str, Proxy] = {}
+        self._proxied_port, self._proxy_port = free_port(), free_port()
+        if rights.own_mounts:
+            mount_small_disk(folder / "kafka", DISK_MB)
+        super().__init__(folder, partitions=partitions)
+        self.proxies[KAFKA] = Proxy(folder, KAFKA, self._proxy_port, self._proxied_port)
+        self.proxies[CASSANDRA] = Proxy(folder, CASSANDRA, free_port(), self.cassandra.port)
+
+    def launch_kafka(self, port: int) -> Server:
+        properties = _DOORS.format(proxied=self._proxied_port, proxy=self._proxy_port)
+        # Its log stands elsewhere: it has to tell that the disk is full.
+        log = self.folder / "kafka.log"
+        return launch_kafka(self.folder / "kafka", port=port, log_path=log, doors=Doors(properties))
+
+    def server(self, name: str) -> Server:
+        return self.kafka if name == KAFKA else self.cassandra
+
+    def relaunch(self, name: str) -> None:
+        """Start a server that has ended on its own port and data; returns before it is ready."""
+        if name == KAFKA:
+            self.kafka = self.launch_kafka(self.kafka.port)
+        else:
+            self.cassandra = self.launch_cassandra(self.cassandra.port)
+        if self.server(name).picked.holder is not None:
+            raise RuntimeError(f"{name}: somebody took its port: {self.server(name).picked.holder}")
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Of roles and clients: they know the proxies alone."""
+        return {
+            **super().env,
+            "WATERCLOCK_KAFKA__BOOTSTRAP": f"127.0.0.1:{self._proxy_port}",
+            "WATERCLOCK_CASSANDRA__PORT": str(self.proxies[CASSANDRA].port),
+        }
+
+    @property
+    def faked_clock(self) -> Path:
+        """What it holds is how far the faked role's clock is off."""
+        return self.folder / "clock-offset"
+
+    def faked_env(self) -> dict[str, str]:
+        """Of the role whose clock jumps; empty where that cannot be had."""
+        self.faked_clock.write_text("+0\n")
+        return faked(self.rights.faketime, file=self.faked_clock) if self.rights.faketime else {}
+
+    def role_of(self, instance: str) -> str:
+        """``dispatcher-2`` -> ``dispatcher``; the module of that name runs it."""
+        word = instance.rpartition("-")[0].replace("-", "_")
+        return {"worker": "workers"}.get(word, word)
+
+    def close(self) -> None:
+        """Whoever still runs is killed: a play that broke off has nothing to drain, and many to wait for."""
+        for role in self.roles.values():
+            if role.process is not None and role.process.poll() is None:
+                role.kill()
+        super().close()
+        for proxy in self.proxies.values():
+            proxy.close()
+        if self.rights.own_mounts:
+            unmount(self.folder / "kafka")

@@ -1,0 +1,140 @@
+"""The proxy of real fire passes bytes on unchanged, and does to them what it is told, and nothing else."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.real_stack import free_port, wait_for
+from tests.chaos.stage import Proxy
+
+END_TXN, OTHER = 26, 3
+
+
+class Echo:
+    """A server that sends back what it gets, connection by connection."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.heard: list[bytes] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            while data := connection.recv(65_536):
+                self.heard.append(data)
+                connection.sendall(data)
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+@pytest.fixture
+def echo() -> Iterator[Echo]:
+    server = Echo()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def proxy(echo: Echo, tmp_path: Path) -> Iterator[Proxy]:
+    made = Proxy(tmp_path, "kafka", free_port(), echo.port)
+    yield made
+    made.close()
+
+
+def _frame(api_key: int, transactional_id: str = "worker-1", commit: int = 1) -> bytes:
+    """A request as Kafka's clients write it: header v1, and the body of EndTxn v2."""
+    name = transactional_id.encode()
+    body = struct.pack(">hhih", api_key, 2, 5, 2) + b"me" + struct.pack(">h", len(name)) + name
+    body += struct.pack(">qhb", 9, 1, commit)
+    return struct.pack(">i", len(body)) + body
+
+
+def _connect(proxy: Proxy) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", proxy.port), timeout=5)
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    got = b""
+    while len(got) < size and (part := connection.recv(size - len(got))):
+        got += part
+    return got
+
+
+def test_what_is_sent_in_pieces_arrives_whole(proxy: Proxy) -> None:
+    frame = _frame(OTHER) + _frame(END_TXN)
+    with _connect(proxy) as connection:
+        for at in range(len(frame)):
+            connection.sendall(frame[at : at + 1])
+        assert _receive(connection, len(frame)) == frame
+
+
+def test_a_way_that_is_stopped_keeps_its_bytes_and_delivers_them_later(proxy: Proxy, echo: Echo) -> None:
+    with _connect(proxy) as connection:
+        connection.sendall(_frame(OTHER))
+        _receive(connection, len(_frame(OTHER)))
+        proxy.order(stop="answers")
+        connection.sendall(_frame(OTHER))
+        wait_for(lambda: len(echo.heard) == 2, "the request at the server")
+        connection.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        proxy.order(go="answers")
+        connection.settimeout(5)
+        assert _receive(connection, len(_frame(OTHER))) == _frame(OTHER)
+
+
+def test_a_delay_is_added_on_both_ways(proxy: Proxy) -> None:
+    with _connect(proxy) as connection:
+        proxy.order(delay=0.2)
+        connection.sendall(_frame(OTHER))
+        _receive(connection, len(_frame(OTHER)))
+        began_s = time.monotonic()
+        connection.sendall(_frame(OTHER))
+        _receive(connection, len(_frame(OTHER)))
+        assert 0.4 <= time.monotonic() - began_s < 3.0
+
+
+def test_a_cut_ends_the_connection_and_takes_a_new_one(proxy: Proxy) -> None:
+    with _connect(proxy) as connection:
+        connection.sendall(_frame(OTHER))
+        _receive(connection, len(_frame(OTHER)))
+        proxy.order(cut=True)
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
+    with _connect(proxy) as connection:
+        connection.sendall(_frame(OTHER))
+        assert _receive(connection, len(_frame(OTHER))) == _frame(OTHER)
+
+
+def test_an_end_txn_comes_late_on_its_own_connection_and_the_client_is_cut(proxy: Proxy, echo: Echo) -> None:
+    with _connect(proxy) as connection:
+        connection.sendall(_frame(OTHER))
+        _receive(connection, len(_frame(OTHER)))
+        proxy.order(late=0.3)
+        wait_for(lambda: any("obeyed" in note for note in proxy.notes()), "the order obeyed")
+        connection.sendall(_frame(END_TXN, "worker-7"))
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
+    assert _frame(END_TXN, "worker-7") not in echo.heard
+    wait_for(lambda: _frame(END_TXN, "worker-7") in echo.heard, "the late request")
+    kept = [note for note in proxy.notes() if "kept" in note]
+    assert [(note["kept"], note["commit"]) for note in kept] == [("worker-7", True)]
