@@ -14,7 +14,7 @@ from waterclock.log.memory import CommitFate, Killed
 from waterclock.model.errors import BackendDown
 from waterclock.store.memory import WriteFault
 
-from .buggify import ASKS, NO_ANSWER, SLOW_COMMIT, SLOW_STORE, Buggify
+from .buggify import ASKS, NO_ANSWER, SHORT_POLL, SLOW_COMMIT, SLOW_STORE, Buggify
 from .dice import dice
 from .disasters import Disasters
 from .schedule import Schedule
@@ -64,7 +64,7 @@ class Nemesis:
         self._disasters = Disasters(world, schedule, story, restart, self._arm, self._standing_still)
         self._slots = {world.transactional_id(slot): slot for slot in world.plan.skew_us}
         self._buggify = Buggify(world.plan.sites, dice(world.plan.seed, "buggify"))
-        world.cluster.faults.on_poll = self._buggify.fewer
+        world.cluster.faults.on_poll = self._fetched
         world.cluster.faults.on_call = self._on_call
         world.cluster.faults.on_commit = self._fate
         world.tables.on_call = self._on_store_call
@@ -113,6 +113,12 @@ class Nemesis:
             raise BackendDown("kafka", f"{operation}: no answer")
         if operation == "commit" and self._buggify.fires(SLOW_COMMIT):
             self._be_slow(life, SLOW_COMMIT)
+
+    def _fetched(self, asked: int) -> int:
+        """How many records a poll brings at most."""
+        most = self._buggify.fewer(asked)
+        self._story.counts[f"buggify: {SHORT_POLL}"] += most < asked
+        return most
 
     def _be_slow(self, life: Life, site: str) -> None:
         """The answer takes its time, and everybody else goes on; bounded like those who stand still."""
