@@ -27,6 +27,10 @@ from tests.chaos.stage import Stage
 SUPERVISED = "The harness supervises: whatever ends is started again, as systemd would; nothing else is done by hand."
 
 
+_READY_S = 240.0
+"""A dozen processes start at once, perhaps on two busy cores."""
+
+
 class Size(NamedTuple):
     """How much of it. ``at_least``: what must really have happened, by kind, else nothing was shown; ``runs``."""
 
@@ -70,10 +74,11 @@ def _play(stage: Stage, evidence: Evidence, seed: int, size: Size, rights: Right
     evidence.figure("supervision", SUPERVISED)
     scene = Scene(stage, evidence, seed)
     port = cast.enter(scene, stage)
-    scene.define(cast.jobs(size.runs_per_s, scene.dice))
-    client = cast.Client(stage, port, seed)
     deeds = Deeds(stage.folder / "deeds.jsonl")
     director = Director(stage, deeds)
+    director.wait_for(lambda: director.supervisor.is_whole, "the whole cast ready", _READY_S)
+    scene.define(cast.jobs(size.runs_per_s, scene.dice))
+    client = cast.Client(stage, port, seed)
     try:
         director.play(faults, size.minutes * 60.0)
         chronicle = come_to_rest(scene, stage, director, client)

@@ -34,7 +34,7 @@ class Supervisor:
         now_s = time.monotonic()
         self._lives = {name: _Life(now_s, Backoff()) for name in (*stage.roles, *SERVERS)}
         self._back_at_s: dict[str, float] = {}
-        self._starting: set[str] = set()
+        self._starting = set(stage.roles)
         self._look_at_s = now_s
         self.stopped: set[str] = set()
         """Who stands still by SIGSTOP: nobody asks it anything."""
