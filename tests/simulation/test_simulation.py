@@ -143,7 +143,7 @@ def test_a_failing_plan_is_made_smaller_and_still_fails() -> None:
 def test_a_hello_outside_its_transaction_is_seen_where_it_kills_somebody_alive() -> None:
     """A zombie start announces itself over a living twin, which was not fenced and still speaks."""
     plain = PLANTED["hello outside the transaction"]
-    moments_ms = range(0, 2_000, 50)  # the turns of the twin decide at which of them it stands in the way
+    moments_ms = range(0, 2_000, 100)  # the turns of the twin decide at which of them it stands in the way
     seen = [_of_a_zombie_start(ms, plain) for ms in moments_ms]
     assert any("I8" in complaint for complaints in seen for complaint in complaints)
     assert not any(_of_a_zombie_start(ms, nullcontext) for ms in moments_ms)
@@ -167,6 +167,9 @@ def _of_a_zombie_start(ms: int, planted: Planted) -> list[str]:
         pool_of={},
         orders=tuple(orders),
         garbage=(),
+        sites=(),
+        small=(),
+        patience=1,
         troubles=(zombie,),
     )
     dumps = leave_behind(plan, Story(), planted)
