@@ -42,7 +42,7 @@ _PASS_S = 3 * _RECONCILE_EVERY_S
 
 _KILLED_PART = 0.5
 _AT_OFFSETS_PART = 0.7
-_MODULE = "tests.acceptance.reusing_producer"
+_MODULE = "tests.failpoints.reusing_producer"
 _EPOCHS = {47: "INVALID_PRODUCER_EPOCH", 90: "PRODUCER_FENCED"}
 _ERRORS = {0: "accepted", 48: "INVALID_TXN_STATE", 49: "INVALID_PRODUCER_ID_MAPPING", 51: "CONCURRENT_TRANSACTIONS"}
 _BARE = "bare:"

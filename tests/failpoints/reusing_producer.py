@@ -1,4 +1,4 @@
-"""A role without the answer to doubt, to show what it is for: ``python -m tests.acceptance.reusing_producer ROLE``.
+"""A role without the answer to doubt, to show what it is for: ``python -m tests.failpoints.reusing_producer ROLE``.
 
 The role is the product's; only its rounds go on with the producer that lost its connection, as the client alone would
 allow: no new producer, no init, nothing settled. What such a role does is never judged as ours.
