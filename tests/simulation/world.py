@@ -27,6 +27,7 @@ from waterclock.model.ids import Instant, job_of_run, ordinal
 from waterclock.model.job import Tier
 from waterclock.recorder.loop import Recorder
 from waterclock.role import Role
+from waterclock.settings import WorkerSettings
 from waterclock.store.memory import MemoryStore, MemoryTables
 from waterclock.wire.messages import event_message
 from waterclock.wire.names import Names, topic_specs
@@ -109,6 +110,7 @@ class World:
         """Work records that were passed over behind their workers' backs."""
         self.onlooker = Onlooker(self.outside, NAMES)
         self._owners: dict[int, str] = {}
+        self._transaction_s = {"worker": WorkerSettings(lease_ttl_s=plan.lease_s).transaction_timeout_s}
 
     def transactional_id(self, slot: str) -> str:
         """Of the slot's producer."""
@@ -122,7 +124,12 @@ class World:
 
     def build(self, life: Life) -> None:
         """Build the life's core. Raises what building raises."""
-        log = MemoryLog(self.cluster, life.client, session_timeout_s=_SESSION_S.get(life.role, 10.0))
+        log = MemoryLog(
+            self.cluster,
+            life.client,
+            transaction_timeout_s=self._transaction_s.get(life.role, 10.0),
+            session_timeout_s=_SESSION_S.get(life.role, 10.0),
+        )
         life.core = self._core(life, log, self.clocks[life.slot])
 
     def kill(self, life: Life) -> None:
