@@ -8,8 +8,10 @@ from collections.abc import Callable
 import pytest
 import structlog
 
-from waterclock.cores import Cores
-from waterclock.model.errors import BackendDown, Fenced
+from waterclock.clock import ManualClock
+from waterclock.cores import STILL_S, STILL_S_MAX, Cores
+from waterclock.model.errors import BackendDown, Fenced, LostResource
+from waterclock.model.ids import US_PER_S
 
 LOG = structlog.get_logger()
 PATIENCE_S = 10.0
@@ -109,4 +111,28 @@ def test_a_backend_that_is_away_ends_nobody() -> None:
 
     cores = Cores({"one": Core(away)}, LOG)
     until(lambda: cores.ready, cores)
+    cores.close()
+
+
+def test_a_core_that_does_not_come_back_is_told_of_and_ends_the_process_in_the_end() -> None:
+    """Its client beats on in the background, so nobody else would take over what it holds."""
+    gate, clock = threading.Event(), ManualClock(0)
+
+    def hang_in_a_call(_: Core) -> None:
+        gate.wait(PATIENCE_S)
+
+    stuck = Core(hang_in_a_call)
+    cores = Cores({"stuck": stuck, "free": Core()}, LOG, clock)
+    until(lambda: stuck.step_count == 1, cores)
+    with structlog.testing.capture_logs() as lines:
+        clock.advance(round(STILL_S * US_PER_S) + 1)
+        cores.step()
+        cores.step()
+    (told,) = [line for line in lines if line["event"] == "core stands still"]
+    assert told["core"] == "stuck"
+    assert "hang_in_a_call (test_cores.py:" in told["where"]
+    clock.advance(round(STILL_S_MAX * US_PER_S))
+    with pytest.raises(LostResource, match=r"stuck has stood still for 105 s: .*hang_in_a_call"):
+        until(lambda: False, cores)
+    gate.set()
     cores.close()
