@@ -43,3 +43,25 @@ def test_a_broker_that_went_away_is_down_and_its_topics_are_not_missing(tmp_path
     finally:
         log.close()
         server.stop()
+
+
+def test_a_broker_that_came_back_is_asked_for_every_partition_without_a_second_start(tmp_path: Path) -> None:
+    """Its leaders have new epochs then; the client learns of each by being refused."""
+    server = start_kafka(tmp_path / "kafka")
+    log = KafkaLog(server.address, client_id="back")
+    places = [TopicPartition("there", number) for number in range(6)]
+    try:
+        ensure_topics(server.address, [TopicSpec("there", len(places), {})])
+        for place in places:
+            _wait_for_leader(log, place)
+        server.kill()
+        server = start_kafka(tmp_path / "kafka", port=server.port)
+        other = KafkaLog(server.address, client_id="new")  # so that the first one learns nothing by the waiting
+        for place in places:
+            _wait_for_leader(other, place)
+        other.close()
+        assert [log.high_watermark(place) for place in places] == [0] * len(places)
+        assert [log.low_watermark(place) for place in places] == [0] * len(places)
+    finally:
+        log.close()
+        server.stop()

@@ -21,7 +21,7 @@ from waterclock.model.ids import Instant
 from .kafka_appender import KafkaAppender
 from .kafka_closing import close_in_background
 from .kafka_consumer import KafkaConsumer
-from .kafka_errors import BACKEND, error_of, query_error
+from .kafka_errors import BACKEND, LeaderMoved, error_of, query_error
 from .kafka_groups import committed_of
 from .kafka_metadata import cluster_metadata
 from .kafka_producer import KafkaProducer
@@ -110,10 +110,13 @@ class KafkaLog:
         """ListOffsets READ_UNCOMMITTED: the client takes a time in ms, or the markers for the beginning and the end.
 
         While no broker answers, and while its metadata is older than the topic, the client calls a partition that
-        exists unknown. Only a broker can deny one: so it is asked, and then the question is put once more.
+        exists unknown. Only a broker can deny one: so it is asked, and then the question is put once more. The same
+        where a leader has changed or come back: the client learns of it by being refused, partition by partition.
         """
         try:
             return self._ask(partition, question)
+        except LeaderMoved:
+            self._count_partitions(partition.topic)  # the brokers' answer renews what the client knows of leaders
         except NotFound:
             if partition.partition >= self._count_partitions(partition.topic):
                 raise

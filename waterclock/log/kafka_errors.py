@@ -36,6 +36,9 @@ _REFUSED = frozenset(
     }
 )
 _OUT_OF_LOG = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
+_MOVED = frozenset(
+    {KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION}
+)
 # The callbacks bring the loss itself; the end of a partition is no error.
 _NEWS = frozenset({KafkaError._MAX_POLL_EXCEEDED, KafkaError._PARTITION_EOF})
 _SUPERSEDED = frozenset({KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED})
@@ -57,6 +60,10 @@ NOT_ALLOWED = frozenset(
 """What a broker answers where an ACL is missing."""
 
 ALL_DOWN = KafkaError._ALL_BROKERS_DOWN
+
+
+class LeaderMoved(BackendDown):
+    """The client asked by what it knew of a partition's leader before: ask again once it knows anew (KIP-320)."""
 
 
 def error_of(raised: KafkaException) -> KafkaError:
@@ -122,7 +129,9 @@ def query_error(error: KafkaError, doing: str, refusal: KafkaError | None = None
         return AccessRefused(BACKEND, text)
     if refusal is not None and error.code() in CONNECTION_LOST:
         return AccessRefused(BACKEND, f"{doing}: {refusal.str()}")
-    return NotFound(text, hint="Create the topic first") if error.code() in _NO_SUCH else BackendDown(BACKEND, text)
+    if error.code() in _NO_SUCH:
+        return NotFound(text, hint="Create the topic first")
+    return (LeaderMoved if error.code() in _MOVED else BackendDown)(BACKEND, text)
 
 
 def down_error(error: KafkaError, who: str) -> BackendDown:

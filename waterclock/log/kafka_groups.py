@@ -1,14 +1,21 @@
 """What the groups of a real Kafka have committed, asked from outside: no membership, no position of one's own.
 
 Asked for with ``require_stable``: of a round that is just being committed the answer waits, so that no position is
-seen that is already gone. How it fails: BackendDown after 10 s.
+seen that is already gone; whoever only looks on may ask without. How it fails: BackendDown after 10 s.
+
+Danger: librdkafka (2.16) takes an administrator for a member where it is told that the broker is not the group's
+coordinator, not yet or not any more, and the process ends with a segmentation fault. That was seen on a fresh broker
+and on one that had given a coordinator up. So a question comes first that does no harm, until it is answered; what is
+left is a coordinator that moves in between.
 """
 
 from __future__ import annotations
 
+import time
+from threading import Event
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from waterclock.model.errors import BackendDown
@@ -17,12 +24,23 @@ from .kafka_errors import BACKEND
 from .port import Committed, TopicPartition
 
 TIMEOUT_S = 10.0
+_ASK_AGAIN_S = 0.1
+_NOT_YET = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
 
 
-def committed_of(admin: AdminClient, group: str) -> dict[TopicPartition, Committed]:
-    """Every position that ``group`` has committed. Raises BackendDown."""
+def committed_of(admin: AdminClient, group: str, *, stable: bool = True) -> dict[TopicPartition, Committed]:
+    """Every position that ``group`` has committed. Raises BackendDown.
+
+    ``stable``: wait while a round that moves one of them is open.
+    """
+    if not _is_coordinated(admin, group):
+        return {}
     asked = admin.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group)], require_stable=True, request_timeout=TIMEOUT_S
+        [ConsumerGroupTopicPartitions(group)], require_stable=stable, request_timeout=TIMEOUT_S
     )
     found = answer(asked[group]).topic_partitions
     return {
@@ -30,6 +48,23 @@ def committed_of(admin: AdminClient, group: str) -> dict[TopicPartition, Committ
         for at in found
         if at.offset >= 0 and not at.error
     }
+
+
+def _is_coordinated(admin: AdminClient, group: str) -> bool:
+    """Wait until the group's coordinator answers for it; False: there is no such group. Raises BackendDown."""
+    until_s = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            admin.describe_consumer_groups([group], request_timeout=TIMEOUT_S)[group].result(TIMEOUT_S + 1)
+        except (KafkaException, TimeoutError) as error:
+            code = error.args[0].code() if isinstance(error, KafkaException) else None
+            if code == KafkaError.GROUP_ID_NOT_FOUND:
+                return False
+            if code not in _NOT_YET or time.monotonic() >= until_s:
+                raise BackendDown(BACKEND, f"the coordinator of {group} does not answer: {error}") from error
+        else:
+            return True
+        Event().wait(_ASK_AGAIN_S)  # time.sleep fails (EINVAL) where a wall clock is faked under the process
 
 
 def answer(future: Any) -> Any:

@@ -29,6 +29,8 @@ _SILENT.disabled = True
 
 _HEARTBEAT_MAX_MS = 3_000
 _HEARTBEATS_PER_SESSION = 20
+_SILENCE_MS = 15_000
+"""Longer than any answer that we wait for; a producer's is a little less than its transaction's time-out, by itself."""
 
 
 def check_extra(extra: Mapping[str, str]) -> None:
@@ -139,4 +141,7 @@ class Properties:
             # A full local queue otherwise stalls a partition for a second.
             "fetch.queue.backoff.ms": 5,
             "fetch.error.backoff.ms": 20,
+            # By default a broker that fell silent without a word (a host without power) is noticed after a minute, and
+            # a plain commit to it, which has no time-out of its own, is tried three times.
+            "socket.timeout.ms": _SILENCE_MS,
         }

@@ -1,0 +1,74 @@
+"""A group's positions are asked for only once its coordinator answers: librdkafka ends the process otherwise."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from waterclock.log.kafka_groups import committed_of
+from waterclock.log.port import Committed
+from waterclock.log.port import TopicPartition as Place
+from waterclock.model.errors import BackendDown
+
+
+class _Administrator:
+    """Answers the harmless question as it is told, in turn, and counts the one that can kill."""
+
+    def __init__(self, *answers: int | None) -> None:
+        self._answers = list(answers)
+        self.asked_for_positions = 0
+
+    def describe_consumer_groups(self, groups: list[str], **_: Any) -> dict[str, Future[Any]]:
+        future: Future[Any] = Future()
+        code = self._answers.pop(0)
+        if code is None:
+            future.set_result(SimpleNamespace(group_id=groups[0]))
+        else:
+            future.set_exception(KafkaException(KafkaError(code)))
+        return {groups[0]: future}
+
+    def list_consumer_group_offsets(self, asked: list[Any], **_: Any) -> dict[str, Future[Any]]:
+        assert not self._answers, "the positions were asked for before the coordinator had answered"
+        self.asked_for_positions += 1
+        future: Future[Any] = Future()
+        future.set_result(SimpleNamespace(topic_partitions=[TopicPartition("t", 1, 7, "text")]))
+        return {asked[0].group_id: future}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    ],
+)
+def test_positions_are_not_asked_for_before_the_coordinator_answers(code: int) -> None:
+    admin = _Administrator(code, code, None)
+    assert committed_of(admin, "g") == {Place("t", 1): Committed(7, "text")}  # type: ignore[arg-type]
+    assert admin.asked_for_positions == 1
+
+
+def test_a_group_that_does_not_exist_has_no_positions() -> None:
+    admin = _Administrator(KafkaError.GROUP_ID_NOT_FOUND)
+    assert committed_of(admin, "g") == {}  # type: ignore[arg-type]
+    assert admin.asked_for_positions == 0
+
+
+def test_another_refusal_is_told_and_no_position_asked_for() -> None:
+    admin = _Administrator(KafkaError.GROUP_AUTHORIZATION_FAILED)
+    with pytest.raises(BackendDown, match="coordinator of g"):
+        committed_of(admin, "g")  # type: ignore[arg-type]
+    assert admin.asked_for_positions == 0
+
+
+def test_a_coordinator_that_never_comes_is_waited_for_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("waterclock.log.kafka_groups.TIMEOUT_S", 0.0)
+    admin = _Administrator(KafkaError.COORDINATOR_NOT_AVAILABLE)
+    with pytest.raises(BackendDown):
+        committed_of(admin, "g")  # type: ignore[arg-type]
+    assert admin.asked_for_positions == 0
