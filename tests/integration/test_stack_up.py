@@ -47,7 +47,7 @@ class Clone:
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def up(self, *words: str) -> str:
-        done = self.run("up", "--detach", "--workers", "1", "--dispatchers", "1", *words, timeout_s=400)
+        done = self.run("up", "--detach", "--quick", "--workers", "1", "--dispatchers", "1", *words, timeout_s=400)
         assert done.returncode == 0, done.stderr
         return done.stderr
 

@@ -53,6 +53,8 @@ class _Needs(NamedTuple):
     transactional_ids: Sequence[str] = ()
     describes: Sequence[str] = ()
     """Topics that it asks for, and neither reads nor writes."""
+    asks_groups: Sequence[str] = ()
+    """Groups whose positions it asks for."""
     looks_at: Sequence[str] = ()
     """Topics and groups whose settings or positions it asks for, and the cluster's."""
 
@@ -107,6 +109,7 @@ def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict
             groups=[names.group("retry_router"), f"{names.group('retry-ladder')}.", names.group("lease-keeper")],
             transactional_ids=[names.transactional_id(role, "") for role in _ROUTER_CORES],
             looks_at=[f"{names.prefix}.workers."],
+            asks_groups=[names.group("dispatcher")],
         ),
         "recorder": _Needs(
             reads=[names.commands, names.run_events, names.run_logs],
@@ -138,6 +141,8 @@ def _granted(role: str, needs: _Needs) -> Iterator[Acl]:
         yield _acl(role, Resource.GROUP, name, ("Read", "Describe"))
     for name in needs.transactional_ids:
         yield _acl(role, Resource.TRANSACTIONAL_ID, name, ("Write", "Describe"))
+    for name in needs.asks_groups:
+        yield _acl(role, Resource.GROUP, name, ("Describe",))
     for name in needs.looks_at:
         if name == CLUSTER:
             yield _acl(role, Resource.CLUSTER, name, _LOOK)

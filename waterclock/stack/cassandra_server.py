@@ -126,6 +126,7 @@ def _command(kit: Kit, lib: Path, data_dir: Path, *, unsafe_system: bool) -> lis
         f"-Xmx{kit.heaps.cassandra_mb}m",
         "-XX:+UseSerialGC",
         *kit.compiler_options,
+        *kit.class_options(CASSANDRA, lib),
         "-XX:+ExitOnOutOfMemoryError",
         *(f"--add-exports={module}=ALL-UNNAMED" for module in _EXPORTS),
         *(f"--add-opens={module}=ALL-UNNAMED" for module in _OPENS),
@@ -144,6 +145,6 @@ def _command(kit: Kit, lib: Path, data_dir: Path, *, unsafe_system: bool) -> lis
         f"-Djava.io.tmpdir={scratch}",
         f"-Dlogback.configurationFile={conf}/logback.xml",
         "-cp",
-        f"{conf}:{lib}/*",
+        f"{lib}/*",
         "org.apache.cassandra.service.CassandraDaemon",
     ]

@@ -6,6 +6,14 @@ before the first rebalance. Topics are never made by accident (``auto.create.top
 Danger: not everything may be quick. Where timed-out transactions are looked for every half second, a broker that comes
 back after such a time-out aborts them while it starts, before it can be reached: it notes them as aborted, and their
 markers are never written. Readers of committed records then stand still for ever. With Kafka's own 10 s it is up first.
+
+Danger: a broker that was killed and comes back replays the logs of its coordinators twice: when it has read that it was
+the leader, and when its old registration is over (``broker.session.timeout.ms``, 9 s) and it leads anew. Kafka (4.3.1
+and 4.4.0; CoordinatorRuntime, CompleteLoad) takes the end of any replay for the end of the newest. Where the first one
+is not over by then, the coordinator serves groups from an empty or half-read log ("out of sync with the underlying
+log"): committed positions are gone or old for a while, or it is given up (NOT_COORDINATOR until the next start).
+So a replay is kept short: we write much into these logs (metadata beside each offset), only closed segments are
+compacted, and of Kafka's own 100 MB none is closed for long. A longer time-out would make every start as long.
 """
 
 from __future__ import annotations
@@ -32,6 +40,8 @@ from .trouble import StackTrouble
 
 DEFAULT_PORT = 9092
 _FORMAT_TIMEOUT_S = 60
+_REPLAYS = "org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime"
+"""Who tells of the replays: a few lines at a start."""
 
 _PROPERTIES = """\
 process.roles=broker,controller
@@ -50,6 +60,8 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 offsets.topic.num.partitions=4
+offsets.topic.segment.bytes=4194304
+transaction.state.log.segment.bytes=4194304
 transaction.state.log.num.partitions=4
 share.coordinator.state.topic.num.partitions=1
 group.initial.rebalance.delay.ms=0
@@ -66,11 +78,13 @@ class Doors(NamedTuple):
 
     ``properties`` come last, and win; ``{port}`` and ``{controller_port}`` in them are filled in. ``users``: password
     by name, for SCRAM. ``client``: how its administrator gets in, which is how it is asked whether it is ready.
+    ``cluster``: the id of the cluster that it is to be part of; "": one of its own.
     """
 
     properties: str = ""
     users: Mapping[str, str] = MappingProxyType({})
     client: Mapping[str, str] = MappingProxyType({})
+    cluster: str = ""
 
 
 OPEN = Doors()
@@ -110,14 +124,18 @@ def _write_properties(data_dir: Path, picked: PickedPort, doors: Doors) -> Path:
     return properties
 
 
+def new_cluster_id() -> str:
+    """A cluster id that nobody has."""
+    new_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return f"w{new_id[1:]}"  # one that begins with a dash would be read as an option
+
+
 def _format(kit: Kit, lib: Path, data_dir: Path, properties: Path, doors: Doors) -> None:
     """``StorageTool format`` (0.9 s), once for a data folder."""
     if (data_dir / "logs" / "meta.properties").exists():
         return
-    new_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    # A cluster id that begins with a dash would be read as an option.
-    new_id = f"w{new_id[1:]}"
-    tool = ["kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", new_id, "-c", str(properties)]
+    cluster = doors.cluster or new_cluster_id()
+    tool = ["kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", cluster, "-c", str(properties)]
     for name, password in doors.users.items():
         tool += ["--add-scram", f"SCRAM-SHA-512=[name={name},password={password}]"]
     quick = ["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
@@ -142,9 +160,11 @@ def _command(kit: Kit, lib: Path, properties: Path) -> list[str]:
         f"-Xmx{kit.heaps.kafka_mb}m",
         "-XX:+UseSerialGC",
         *kit.compiler_options,
+        *kit.class_options(KAFKA, lib),
         "-XX:+ExitOnOutOfMemoryError",
         "-Djava.awt.headless=true",
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        f"-Dorg.slf4j.simpleLogger.log.{_REPLAYS}=info",
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
         "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
         "-cp",
