@@ -11,27 +11,31 @@ from waterclock.model.ids import US_PER_S, Instant
 
 from .emit import Templates
 from .shard import Shard
+from .timeline import Chain
 
 AHEAD_US = 2 * US_PER_S
 SLICE = 200
 """Fires at a time, about 5 ms: others that become due meanwhile wait behind it."""
 READY_MAX = 20_000
 """Of one shard: about 1.5 KB each, and the payload. The rest of a larger herd is encoded at its instant."""
-_LOOK_AGAIN_US = US_PER_S // 5
+_LOOK_AGAIN_US = US_PER_S
+"""A look walks over all that is due soon: five in a second were a fifth of the dispatcher at 6,000 fires a second."""
 
 
 def make_ready(shard: Shard, templates: Templates, now: Instant) -> bool:
     """Encode a slice of the fires that are due soon. True while there is more of it."""
     until_at = min(now + AHEAD_US, shard.horizon_at - 1)
-    if until_at < shard.ready_until_at + _LOOK_AGAIN_US:
-        return False
-    made = 0
-    for chain in shard.timeline.soon(until_at, READY_MAX):
-        if chain.ready is not None and chain.ready.fire_at == chain.next_at:
-            continue
-        if made >= SLICE:
-            return True
-        chain.ready = templates.ready(chain.version, chain.next_at)
-        made += 1
-    shard.ready_until_at = until_at
-    return False
+    if not shard.to_encode and until_at >= shard.ready_until_at + _LOOK_AGAIN_US:
+        shard.to_encode += (chain for chain in shard.timeline.soon(until_at, READY_MAX) if _wants(chain, now))
+        shard.ready_until_at = until_at
+    for _ in range(min(SLICE, len(shard.to_encode))):
+        chain = shard.to_encode.pop()
+        if _wants(chain, now):
+            chain.ready = templates.ready(chain.version, chain.next_at)
+    return bool(shard.to_encode)
+
+
+def _wants(chain: Chain, now: Instant) -> bool:
+    """Its next fire is still to come, and not encoded yet. What is due already is encoded as it is decided."""
+    is_ready = chain.ready is not None and chain.ready.fire_at == chain.next_at
+    return not is_ready and now < chain.next_at <= chain.until_at

@@ -17,7 +17,7 @@ from waterclock.model.job import JobStatus, JobVersion
 from .keys import Keys
 from .owed import in_force
 from .position import Position
-from .timeline import Timeline
+from .timeline import Chain, Timeline
 
 
 class Decided(NamedTuple):
@@ -53,7 +53,8 @@ class Shard:
         """How many slots the next slice of the window takes: the first ones find out how full they are."""
         self.disposed_minute = self.loaded_minute - 60
         self.ready_until_at: Instant = 0
-        """What is due up to then was made ready, but for what came later (``ready.py``)."""
+        """What is due up to then was made ready or stands in ``to_encode``, but for what came later (``ready.py``)."""
+        self.to_encode: list[Chain] = []
         self.copied_cursor: Position | None = None
         self.committed_offset = next_offset
         self.committed_cursor = cursor

@@ -3,7 +3,9 @@
 A run that waits although nothing is left that anybody could claim is an *orphan*. What must hold before one is called
 so, in this order: its work stood on its tier (``tier_end``, the high watermark then), the workers' group has committed
 a position behind that, and run-events was read to a high watermark taken after that position was seen. Whatever the
-claim of its work left in the log would have been read by then.
+claim of its work left in the log would have been read by then. The same for a verdict that did not come: it is decided
+in the round that reads the end of the attempt, so run-events is read to a high watermark taken after two looks. A
+verdict behind somebody's open transaction stands, and cannot be read for as long as that is open.
 """
 
 from __future__ import annotations
@@ -37,7 +39,17 @@ class Suspect(NamedTuple):
 class Inspected:
     """The notes on one shard. All of it is lost with the shard, and found again."""
 
-    __slots__ = ("barrier", "position_before", "ripe", "suspects", "sweep", "undecided", "unknown_workers")
+    __slots__ = (
+        "answer_barrier",
+        "barrier",
+        "position_before",
+        "ripe",
+        "suspects",
+        "sweep",
+        "unanswered",
+        "undecided",
+        "unknown_workers",
+    )
 
     def __init__(self) -> None:
         self.position_before: int | None = None
@@ -47,6 +59,10 @@ class Inspected:
         """Suspects whose work was taken, to be judged once the shard stands at ``barrier``."""
         self.barrier = 0
         self.undecided: dict[str, RunState] = {}
+        """Runs whose attempt had ended at the last look, and no verdict was read yet."""
+        self.unanswered: dict[str, RunState] = {}
+        """Those of which that held at two looks, to be judged once the shard stands at ``answer_barrier``."""
+        self.answer_barrier = 0
         self.sweep = Sweep()
         self.unknown_workers: frozenset[str] = frozenset()
 

@@ -12,15 +12,15 @@ beat is written in that worker's name, once a look: the keeper whose partition t
 nothing more, and fences it. (If it lives, it beats itself, and nothing happens.)
 
 What must hold: ``inspected.py``. A retry is looked for on the delay topics first, by its due time: while one of them
-may still hold it, its tier says nothing. How it fails: work that retention has removed ends the run (RUN_EXPIRED,
-``work-record-gone``); a backend that is away, and the next look comes half a minute later. A look goes past some
-thousands of open runs and looks into a few of each tier; the next one goes on where it stopped. So after a disaster
-with thousands of orphans it takes as many minutes.
+may still hold it, its tier says nothing; nor does it while a dispatcher that is behind may still have it. How it fails:
+work that retention has removed ends the run (RUN_EXPIRED, ``work-record-gone``); a backend that is away, and the next
+look comes half a minute later. A look goes past some thousands of open runs and looks into a few of each tier; the next
+one goes on where it stopped. So after a disaster with thousands of orphans it takes as many minutes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeAlias
 
@@ -28,6 +28,7 @@ import structlog
 
 from waterclock.clock import Clock
 from waterclock.log.port import Committed, Log, Record, TopicPartition
+from waterclock.model.cursor_text import undecided_from
 from waterclock.model.errors import BackendDown, LostResource, NotFound
 from waterclock.model.events import Heartbeat, RunStatus
 from waterclock.model.fold import OpenRun
@@ -45,7 +46,7 @@ from .letters import WORK_GONE
 from .made_work import SEARCHED_MAX, Birth, MadeWork, work_of
 from .rung import group_of
 from .shard import Shard
-from .trail import Note, trail_of
+from .trail import Note, Trail, trail_of
 from .work_records import WorkRecords
 
 _OVERDUE_US = 60 * US_PER_S
@@ -91,6 +92,8 @@ class Reconciler:
             for shard in shards:
                 if shard.inspected.ripe and shard.next_offset >= shard.inspected.barrier:
                     self._judge(draft, shard)
+                if shard.inspected.unanswered and shard.next_offset >= shard.inspected.answer_barrier:
+                    self._ask_again(shard)
             self._go_on(tuple(shards))
         except (BackendDown, LostResource, NotFound) as trouble:
             self._looking = iter(())
@@ -111,7 +114,7 @@ class Reconciler:
         positions = _Positions(self._log)
         for shard in shards:
             self._ripen(shard, positions)
-            asked = self._ask_again(shard)
+            asked = self._note_unanswered(shard)
             self._ask_about_unknown_workers(shard)
             waiting = self._waiting(shard, asked)
             shard.inspected.position_before = shard.next_offset
@@ -136,14 +139,17 @@ class Reconciler:
         if notes.ripe:
             notes.barrier = self._log.high_watermark(shard.partition)
 
-    def _ask_again(self, shard: Shard) -> frozenset[str]:
-        """Attempts that had ended at the last look and have no verdict yet: ask for it once more."""
-        runs, before = shard.fold.open, shard.inspected.undecided
-        asked = [run_id for run_id, state in before.items() if run_id in runs and runs[run_id].state == state]
-        for run_id in asked:
-            self._repaired(shard, run_id, "no verdict came")
-            shard.ask_again(run_id)
-        return frozenset(asked)
+    def _note_unanswered(self, shard: Shard) -> Collection[str]:
+        """Attempts that had ended at the last look and have no verdict yet: it stands before the present end, or never.
+
+        Those that still wait for an earlier barrier wait for this one then: looks are half a minute apart.
+        """
+        notes, runs = shard.inspected, shard.fold.open
+        still = {run_id: state for run_id, state in notes.undecided.items() if _stands(runs, run_id, state)}
+        if still:
+            notes.unanswered |= still
+            notes.answer_barrier = self._log.high_watermark(shard.partition)
+        return notes.unanswered.keys()
 
     def _ask_about_unknown_workers(self, shard: Shard) -> None:
         """Those of whom nothing stands on ``leases`` at two looks in a row."""
@@ -191,8 +197,7 @@ class Reconciler:
             return not run.state.held and not notes.knows(run_id)
         if status is not RunStatus.RETRYING or trail.work is None:
             return False
-        is_deferred = trail.claimable_at - trail.last_failure_at > LADDER_US_MAX
-        overdue_at = self._clock.now() - (_DEFERRED_OVERDUE_US if is_deferred else _OVERDUE_US)
+        overdue_at = self._clock.now() - (_DEFERRED_OVERDUE_US if _is_deferred(trail) else _OVERDUE_US)
         return trail.claimable_at <= overdue_at and notes.has_room(trail.work.topic) and not notes.knows(run_id)
 
     def _suspect(self, shard: Shard, near: Sequence[_Waiting], positions: _Positions) -> None:
@@ -218,6 +223,8 @@ class Reconciler:
             return born.get(run.first_offset)
         if trail.work is None or self._may_be_on_ladder(number, trail.claimable_at, positions):
             return None
+        if _is_deferred(trail) and self._may_be_with_dispatcher(number, trail.claimable_at, positions):
+            return None
         return Birth(TopicPartition(trail.work.topic, number), 0)
 
     def _may_be_on_ladder(self, partition: int, due_at: int, positions: _Positions) -> bool:
@@ -230,7 +237,25 @@ class Reconciler:
                 return True
         return False
 
+    def _may_be_with_dispatcher(self, partition: int, due_at: int, positions: _Positions) -> bool:
+        """Whether a command that was given before this was due may wait unread, or what it asked for be undecided."""
+        place = TopicPartition(self._names.commands, partition)
+        at = positions.of(self._names.group("dispatcher")).get(place)
+        if at is None or at.offset < self._log.offset_at(place, due_at):
+            return True
+        undecided_at = undecided_from(at.metadata)
+        return undecided_at is None or undecided_at <= due_at
+
     # Repairing ----------------------------------------------------------------------------------------------------
+
+    def _ask_again(self, shard: Shard) -> None:
+        """Whatever verdict was written was read by now: ask for the missing ones once more."""
+        notes = shard.inspected
+        unanswered, notes.unanswered = notes.unanswered, {}
+        for run_id, state in unanswered.items():
+            if _stands(shard.fold.open, run_id, state):
+                self._repaired(shard, run_id, "no verdict came")
+                shard.ask_again(run_id)
 
     def _judge(self, draft: Round, shard: Shard) -> None:
         """Everything that could speak for these was read: whoever still waits is an orphan."""
@@ -286,6 +311,11 @@ class Reconciler:
         _log.error("repaired", run_id=run_id, why=why, partition=shard.partition.partition, repairs=shard.repairs)
 
 
+def _stands(runs: Mapping[str, OpenRun[Note]], run_id: str, state: RunState) -> bool:
+    """Whether nothing has happened to the run since it was seen in this state."""
+    return run_id in runs and runs[run_id].state == state
+
+
 def _near(waiting: Sequence[_Waiting]) -> Iterator[list[_Waiting]]:
     """In parts of about equal cost: a retry by itself, of the others those whose PENDINGs are read in one stretch."""
     near: list[_Waiting] = []
@@ -300,6 +330,11 @@ def _near(waiting: Sequence[_Waiting]) -> Iterator[list[_Waiting]]:
             near = []
     if near:
         yield near
+
+
+def _is_deferred(trail: Trail) -> bool:
+    """Whether the retry waits with the dispatcher: longer than the ladder reaches."""
+    return trail.claimable_at - trail.last_failure_at > LADDER_US_MAX
 
 
 class _Positions:

@@ -26,8 +26,8 @@ from .executors.port import Attempt
 KNOWN_MAX = 200_000
 """Runs that are remembered: the newest ones, about 200 bytes each."""
 
-_LADDER_US = 2 * 3_600 * US_PER_S
-"""A retry may reach its tier topic so long after its run was cancelled: the longest ladder, and some more."""
+_SOME_HOURS_US = 2 * 3_600 * US_PER_S
+"""So long before anything was said of a run somebody may have named it: by its instant, or by another's clock."""
 
 _BATCH = 1_000
 _WAIT_S = 0.1
@@ -70,7 +70,7 @@ class ControlTail:
         run_id = attempt.work.run_id
         if run_id in self._known or (run_id.find("/") >= 0 and run_id.partition("/")[0] in self._known):
             return True
-        return attempt.placed_at - _LADDER_US <= self._forgotten_to
+        return attempt.begun_at - _SOME_HOURS_US <= self._forgotten_to
 
     def partition_of(self, attempt: Attempt) -> TopicPartition:
         """Where a cancel of this attempt's run would stand."""

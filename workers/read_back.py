@@ -221,19 +221,11 @@ class ReadBack:
 
     def _start_of(self, place: TopicPartition, questions: list[_Question]) -> int:
         known = [question.attempt.work.verify_from for question in questions if question.attempt.work.verify_state]
-        since = [_begun_at(question.attempt) for question in questions if not question.attempt.work.verify_state]
+        since = [question.attempt.begun_at for question in questions if not question.attempt.work.verify_state]
         offsets = [question.offset for question in questions]
         if since:
             offsets.append(self._log.offset_at(place, min(since) - _MARGIN_US))
         return max(min(offsets + [offset for offset in known if offset >= 0]), self._log.low_watermark(place))
-
-
-def _begun_at(attempt: Attempt) -> int:
-    """An instant before which nothing was said of the run."""
-    work = attempt.work
-    if work.attempt == 1 and work.verify_from < 0:
-        return attempt.placed_at
-    return min(attempt.placed_at, work.due_at)
 
 
 def _known(text: str) -> RunState | None:

@@ -68,6 +68,12 @@ def set_config(server: Any, topic: str, key: str, value: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     for answer in admin.incremental_alter_configs([resource]).values():
         answer.result(10)
+    wait_for(lambda: _config(admin, topic)[key].value == value, f"{key} of {topic} taken over")
+
+
+def _config(admin: AdminClient, topic: str) -> dict[str, ConfigEntry]:
+    asked = ConfigResource(ResourceType.TOPIC, topic)
+    return next(iter(admin.describe_configs([asked]).values())).result(10)
 
 
 def test_init_makes_all_then_keeps_all_and_doctor_is_content(waterclock: Any, surroundings: Names) -> None:

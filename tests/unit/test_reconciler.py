@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from waterclock.retry_router import reconciler
 from waterclock.retry_router.loop import RetryRouter
+from waterclock.retry_router.shard import Shard
 
 from waterclock.log.memory import MemoryLog
 from waterclock.log.port import Committed, Outgoing, TopicPartition
-from waterclock.model.events import EventKind, Origin, Pending, Started, WorkRecord
+from waterclock.model.events import EventKind, Origin, Pending, Retrying, Started, WorkRecord
 from waterclock.model.failure_policy import Backoff, FailurePolicy, policy_to_json
 from waterclock.model.fold import parse_repairs
-from waterclock.model.ids import US_PER_S, make_run_id
+from waterclock.model.ids import US_PER_S, Instant, make_run_id
 from waterclock.model.job import Tier
 from waterclock.model.known_state import state_from_text
 from waterclock.model.reduce import RunState
@@ -34,6 +35,13 @@ def handed_on(world: World) -> None:
         place = TopicPartition(NAMES.delay(rung), 0)
         group = world.cluster.group(f"{NAMES.group('retry-ladder')}.{rung}")
         group.commit({place: Committed(world.log.high_watermark(place))})
+
+
+def decided(world: World, until: Instant, applied: int | None = None) -> None:
+    """The dispatcher has applied the commands (``applied`` of them) and decided everything due before ``until``."""
+    place = TopicPartition(NAMES.commands, 0)
+    offset = world.log.high_watermark(place) if applied is None else applied
+    world.cluster.group(NAMES.group("dispatcher")).commit({place: Committed(offset, f"1|{until}|0||")})
 
 
 def wait(world: World, router: RetryRouter, seconds: int) -> None:
@@ -175,28 +183,47 @@ def test_a_worker_that_nobody_knows_is_found_fenced_and_its_attempt_lost() -> No
     assert [event.run_id for event in world.events(EventKind.ATTEMPT_LOST)] == [run_id]
 
 
-def test_a_verdict_that_is_asked_for_again_marks_its_work() -> None:
-    """Given a verdict that stands in the log and cannot be read yet: somebody's open transaction is before it."""
-    world = World()
+def failed_once(world: World, router: RetryRouter) -> str:
+    """A run of which attempt 1 has failed and may be repeated at once."""
     world.policy = policy_to_json(FailurePolicy(delays_us=(0,), jitter=False))
     run_id, token = world.claimed()
-    world.turn(router := world.router())
+    world.turn(router)
     world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    return run_id
+
+
+def test_a_verdict_behind_an_open_transaction_stands_and_is_not_asked_for_again() -> None:
+    """However long it is hidden: it cannot be read yet, and neither could a second one."""
+    world = World()
+    run_id = failed_once(world, router := world.router())
     other = MemoryLog(world.cluster, "other", transaction_timeout_s=1e6).producer("somebody")
     other.init(1.0)
     other.begin()
     other.append(Outgoing(NAMES.run_events, b"acme:nightly", b"x"))
-    wait(world, router, 80)
+    wait(world, router, 200)
     other.abort(1.0)
-    wait(world, router, 5)
-    first, again, *more = work(world)[1:]
-    assert (first.attempt, first.verify_from) == (2, -1)
-    for each in (again, *more):
-        assert (each.run_id, each.attempt) == (run_id, 2)
-        assert each.verify_from > 0
-        state = state_from_text(each.verify_state)
-        assert state is not None
-        assert (state.attempt, state.undecided) == (1, True)
+    wait(world, router, 200)
+    assert [(each.run_id, each.attempt, each.verify_from) for each in work(world)[1:]] == [(run_id, 2, -1)]
+    assert repairs(world) == 0
+
+
+def test_a_verdict_that_is_asked_for_again_marks_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a verdict that was never written."""
+    world = World()
+    run_id = failed_once(world, router := world.router())
+    take_undecided = Shard.take_undecided
+    with monkeypatch.context() as patched:
+        patched.setattr(Shard, "take_undecided", lambda shard: take_undecided(shard) and [])
+        wait(world, router, 2)
+    assert work(world)[1:] == [], "the bug that this repairs"
+    wait(world, router, 200)
+    (again,) = work(world)[1:]
+    assert (again.run_id, again.attempt) == (run_id, 2)
+    assert again.verify_from > 0
+    state = state_from_text(again.verify_state)
+    assert state is not None
+    assert (state.attempt, state.undecided) == (1, True)
+    assert repairs(world) == 1
 
 
 def unclaimed(world: World, tier: Tier, pool: str = "default") -> str:
@@ -275,9 +302,33 @@ def test_a_deferred_retry_is_left_alone_while_the_dispatcher_may_be_late() -> No
     handed_on(world)
     consumed(world)
     world.clock.advance(7_200 * US_PER_S)
+    decided(world, world.clock.now() + US_PER_S)
     wait(world, router, 300)
     assert repairs(world) == 0
     world.clock.advance(3_600 * US_PER_S)
+    wait(world, router, 120)
+    assert repairs(world) == 1
+
+
+def test_a_deferred_retry_is_left_alone_until_the_dispatcher_has_passed_it() -> None:
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(backoff=Backoff.FIXED, delays_us=(7_200 * US_PER_S,), jitter=False))
+    run_id, token = world.claimed()
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    world.turn(router := world.router())
+    handed_on(world)
+    consumed(world)
+    due_at = next(each.detail.due_at for each in world.events(EventKind.RETRYING) if isinstance(each.detail, Retrying))
+    world.clock.advance(12_000 * US_PER_S)
+    wait(world, router, 120)
+    assert repairs(world) == 0, "nobody knows where the dispatcher stands"
+    decided(world, due_at - US_PER_S)
+    wait(world, router, 120)
+    assert repairs(world) == 0, "it stands before the retry"
+    decided(world, due_at + US_PER_S, applied=0)
+    wait(world, router, 120)
+    assert repairs(world) == 0, "it has not read the command that asks for it"
+    decided(world, due_at + US_PER_S)
     wait(world, router, 120)
     assert repairs(world) == 1
 

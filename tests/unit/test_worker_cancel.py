@@ -19,7 +19,8 @@ from waterclock.log.memory_producer import MemoryProducer
 from waterclock.model.events import Control, ControlKind, Ended, EventKind, Outcome, RunEvent
 from waterclock.model.fold import Fold
 from waterclock.model.ids import job_of_run, make_run_id
-from waterclock.wire.codec import decode_event
+from waterclock.model.job import Tier
+from waterclock.wire.codec import decode_event, decode_work
 from waterclock.wire.messages import control_message, event_message
 
 MAIL = "shop.mail"
@@ -338,3 +339,27 @@ def test_a_turn_asks_for_a_bounded_number_of_ends_and_every_partition_comes_to_i
     world.cluster.faults.on_call = None
     assert max(asked) <= 1
     assert world.succeeded() == sorted(run_ids)
+
+
+# -- cancelled so long ago that it is forgotten ----------------------------------------------------------------------
+
+
+def test_a_retry_that_reaches_its_topic_days_later_may_be_of_a_run_that_was_named_and_forgotten(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ladder and the dispatcher stand still with everything else; a retry's record is placed when they go on."""
+    monkeypatch.setattr(control, "KNOWN_MAX", 1)
+    run_id, other = world.fire(2)
+    for each in (run_id, other):
+        world.cancel(each, EventKind.RUN_EXPIRED)
+    tail = control.ControlTail(world.outside, world.names.control)
+    tail.catch_up()
+    a_day_later = world.clock.now() + 24 * 3_600 * 1_000_000
+    work = next(
+        work
+        for record in world.dump(world.names.runs(Tier.MEDIUM))
+        if (work := decode_work(record.value or b"")).run_id == run_id
+    )
+    retry = Attempt(work._replace(attempt=2), a_day_later, placed_at=a_day_later)
+    first = Attempt(work._replace(run_id="acme:job@20991231T000000Z"), a_day_later, placed_at=a_day_later)
+    assert (tail.names(retry), tail.names(first)) == (True, False)

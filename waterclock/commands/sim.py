@@ -5,6 +5,7 @@ The simulation is test code (``tests/simulation``): it patches the product, and 
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -32,5 +33,8 @@ def sim(
             "the simulation is part of a checkout, and this Waterclock was installed without one",
             hint="Clone the repository, `make test-fast` there once, then `.venv/bin/waterclock sim --seeds 100`",
         )
-    command = [sys.executable, "-m", "tests.simulation", *(words or [])]
-    raise typer.Exit(subprocess.run(command, cwd=_CHECKOUT, check=False).returncode)  # noqa: S603 - our own program
+    # In the caller's folder, because the files that it names are its own; but not with that folder's modules (-P).
+    command = [sys.executable, "-P", "-m", "tests.simulation", *(words or [])]
+    path = os.pathsep.join(filter(None, (str(_CHECKOUT), os.environ.get("PYTHONPATH", ""))))
+    env = {**os.environ, "PYTHONPATH": path}
+    raise typer.Exit(subprocess.run(command, env=env, check=False).returncode)  # noqa: S603 - our own program

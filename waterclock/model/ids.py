@@ -35,6 +35,7 @@ NODE_MAX = 63
 _OFFSET_BITS = 48
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
+_WHOLE = re.compile(r"[0-9]{8}T[0-9]{6}")
 _RUN_ID = re.compile(
     r"(?P<job>[a-z0-9][a-z0-9._-]{0,62}:[a-z0-9][a-z0-9._-]{0,127})"
     r"@(?P<fire>\d{8}T\d{6}(?:\.\d{6})?Z)"
@@ -116,7 +117,10 @@ def format_instant(at: Instant) -> str:
 def parse_instant(text: str) -> Instant:
     """The inverse of :func:`format_instant`; raises RequestError."""
     try:
-        whole = datetime.strptime(text[:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+        if not _WHOLE.fullmatch(text[:15]):
+            raise ValueError(text)
+        # fromisoformat, which takes other forms too: strptime costs ten times as much, for every run that is recorded.
+        whole = datetime.fromisoformat(text[:15]).replace(tzinfo=UTC)
         fraction = text[15:].removesuffix("Z")
         if not text.endswith("Z") or (fraction and not re.fullmatch(r"\.\d{6}", fraction)):
             raise ValueError(text)

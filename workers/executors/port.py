@@ -44,6 +44,13 @@ class Attempt:
     is_asked_to_stop: bool = False
 
     @property
+    def begun_at(self) -> Instant:
+        """An instant before which nothing was said of the run; a retry's record may be placed days after that."""
+        work = self.work
+        is_first = work.attempt == 1 and work.verify_from < 0
+        return self.placed_at if is_first else min(self.placed_at, work.due_at)
+
+    @property
     def timeout_us(self) -> int:
         """How long its job lets it run, 0 for no limit; its executor may have a shorter one of its own."""
         return policy_from_json(self.work.policy).attempt_timeout_us if self.work.policy else 0
