@@ -1,124 +1,156 @@
 """Do the books balance: fires owed = runs made + fires skipped, each once. Imports nothing of ours.
 
 Input: ``commands`` and ``events`` as lists of dumped records ``{"partition", "offset", "timestamp_us", "key",
-"value"}`` of read_committed dumps. Output: a list of complaints; an empty one says that the books balance.
+"value"}`` of read_committed dumps. Output: a list of complaints; an empty one says that the books balance. A run pays
+no debt that asked for a skip, and a skip none that asked for a run: only a fire that came too late may be skipped in
+favour of a newer one, and whether it may, ``misfires.py`` judges.
 """
 
 import collections
 
+from . import jobs
 from . import owed as judge
-from .records import decode
 
 MASK = judge.MASK
+COALESCED = "coalesced"
 
 
 def balance(commands, events, until, rules=judge.Rules()):  # noqa: B008  # a value
     """(complaints, counts) for every fire up to ``until`` (microseconds), and for every command."""
     complaints, counts = [], collections.Counter()
-    by_job = collections.defaultdict(list)
-    for record in sorted(commands, key=lambda each: (each["partition"], each["offset"])):
-        name, body = decode(record["value"])
-        if name == "command":
-            command = {"offset": record["offset"], "appended_at": record["timestamp_us"], "record": body}
-            by_job[body["job_id"]].append(command)
-    facts = collections.defaultdict(
-        lambda: {
-            "revised": {},
-            "pending": collections.Counter(),
-            "skipped": [],
-            "series": collections.Counter(),
-            "answered": collections.defaultdict(list),
-        }
-    )
-    for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
-        _, event = decode(record["value"])
-        fact = facts[event["job_id"]]
-        if event["kind"] == "REVISED":
-            fact["revised"][event["revised"]["revision"] & MASK] = event["revised"]
-        elif event["kind"] == "PENDING" and "~" in event["run_id"]:
-            fact["series"][event["run_id"]] += 1
-        elif event["kind"] == "PENDING":
-            fact["pending"][event["run_id"]] += 1
-        elif event["kind"] == "SKIPPED":
-            fact["skipped"].append(event)
-        elif event["kind"] == "ANSWERED":
-            fact["answered"][event["answered"]["offset"]].append(event["answered"])
-    for job_id in sorted(set(by_job) | set(facts)):
-        _job(job_id, by_job[job_id], facts[job_id], until, rules, complaints, counts)
+    for job in jobs.read(commands, events, rules).values():
+        complaints += [f"{job.job_id}: {wrong}" for wrong in _answers(job, counts)]
+        revisions = [*_revisions(job, rules)]
+        complaints += [f"{job.job_id}: {wrong}" for wrong in revisions]
+        counts["refused"] += len(job.judged.refused)
+        counts["said again of a revision"] += sum(len(facts) - 1 for facts in job.revised.values())
+        if not any(wrong.startswith("REVISED says") for wrong in revisions):
+            complaints += _fires(job, until, counts)
+            complaints += [f"{job.job_id}: {wrong}" for wrong in _series(job, until, counts)]
     return complaints, counts
 
 
-def _answers(job_id, commands, judged, answered, complaints, counts):
+def _answers(job, counts):
     """Whoever asked is answered once, a repeat always, and the answer says what had to become of the command."""
-    ids = {command["offset"]: command["record"]["command_id"] for command in commands}
-    for command in commands:
+    ids = {command["offset"]: command["record"]["command_id"] for command in job.commands}
+    for command in job.commands:
         offset, record = command["offset"], command["record"]
-        verdict = judged.verdicts[offset]
+        verdict = job.judged.verdicts[offset]
         counts[f"command {verdict.word}"] += 1
-        said = answered.pop(offset, [])
+        said = [fact.event["answered"] for fact in job.answered.get(offset, ())]
         wanted = 1 if record["answer"] or verdict.word == "repeated" else 0
         if len(said) != wanted:
-            complaints.append(f"{job_id}: command {offset} ({verdict.word}) has {len(said)} answers, not {wanted}")
+            yield f"command {offset} ({verdict.word}) has {len(said)} answers, not {wanted}"
             continue
         for answer in said:
             revision = answer["revision"] & MASK if answer["revision"] else -1
             got = (answer["command_id"], answer["verdict"], revision, bool(answer["problem"]))
             meant = (record["command_id"], verdict.word, verdict.stands, verdict.word == "refused")
             if got != meant:
-                complaints.append(f"{job_id}: command {offset} was answered {got}, not {meant}")
+                yield f"command {offset} was answered {got}, not {meant}"
             if verdict.word == "repeated" and answer["first_command_id"] != ids[verdict.first]:
-                complaints.append(f"{job_id}: command {offset} repeats {ids[verdict.first]}, its answer says otherwise")
+                yield f"command {offset} repeats {ids[verdict.first]}, its answer says otherwise"
             counts["answered"] += 1
-    complaints += [f"{job_id}: {offset} is answered, and is no command of it" for offset in answered]
+    yield from (f"{offset} is answered, and is no command of it" for offset in job.answered.keys() - ids.keys())
 
 
-def _job(job_id, commands, fact, until, rules, complaints, counts):
-    edges = {offset: revised["edge_at"] for offset, revised in fact["revised"].items()}
-    judged = judge.versions(commands, edges, rules)
-    made, triggers = judged.made, judged.triggers
-    counts["refused"] += len(judged.refused)
-    _answers(job_id, commands, judged, fact["answered"], complaints, counts)
-    wanted_revisions = {version.offset: version.stamp for version in made}
-    said = {offset: revised["stamp_at"] for offset, revised in fact["revised"].items()}
-    if wanted_revisions != said:
-        complaints.append(f"{job_id}: REVISED says {said}, the commands say {wanted_revisions}")
-        return
-    owed = judge.owed(made, until)
-    wanted = collections.Counter(judge.run_id(job_id, fire) for fire in owed)
-    got = collections.Counter()
-    for run, times in fact["pending"].items():
-        got[run] += times
-        counts["runs"] += times
+def _revisions(job, rules):
+    """REVISED names the versions that had to be made, and their edges are such as a timeline can have.
+
+    An edge lies neither ahead of its owner's clock, nor behind what the timeline had passed by then, nor (unless a
+    cursor was lost) behind an older one of its job: with a free edge nothing would be owed.
+    """
+    wanted = {version.offset: version.stamp for version in job.judged.made}
+    said = {offset: facts[0].event["revised"]["stamp_at"] for offset, facts in job.revised.items()}
+    if wanted != said:
+        yield f"REVISED says {said}, the commands say {wanted}"
+    edge_before = 0
+    for fact in sorted((fact for facts in job.revised.values() for fact in facts), key=lambda fact: fact.offset):
+        revised = fact.event["revised"]
+        revision, edge_at = revised["revision"] & MASK, revised["edge_at"]
+        if revised != job.revised[revision][0].event["revised"]:
+            yield f"two REVISED of {revision} differ"
+        if edge_at > max(fact.stamp, revised["stamp_at"]) + rules.skew:
+            yield f"the edge of {revision} lies {edge_at - fact.stamp} us ahead of its record"
+        if edge_at < fact.behind - 1:  # inside a due time a job may stand behind those that are decided
+            yield f"the edge of {revision} lies {fact.behind - edge_at} us behind what was decided before it"
+        if edge_at < edge_before and not rules.cursor_lost and fact is job.revised[revision][0]:
+            yield f"the edge of {revision} lies {edge_before - edge_at} us behind an older one"
+        edge_before = max(edge_before, edge_at)
+
+
+def _fires(job, until, counts):
+    """Each fire of the schedule once, and as what it was owed."""
+    duties, made = job.duties(until), job.made
+    skipped = collections.defaultdict(list)
+    complaints = [*_skips(job, duties, skipped, counts)]
+    for fire in sorted(duties.keys() | made.keys() | skipped.keys()):
+        if fire <= until:
+            wrong = _wrong_fire(duties.get(fire), made.get(fire, ()), skipped.get(fire, ()))
+            complaints += [f"{judge.run_id(job.job_id, fire)}: {wrong}"] if wrong else []
+    names = {fact.event["run_id"] for facts in made.values() for fact in facts}
+    strange = names - {judge.run_id(job.job_id, fire) for fire in made}
+    complaints += [f"{run_id}: is no run id of {job.job_id}" for run_id in sorted(strange)]
+    counts["runs"] += sum(len(facts) for facts in made.values())
+    counts["owed"] += len(duties)
+    return complaints
+
+
+def _wrong_fire(duty, runs, reasons):
+    """What is wrong with what became of one fire; "" where nothing is."""
+    times = len(runs) + len(reasons)
+    if times != (duty is not None):
+        return f"owed {int(duty is not None)}, made or skipped {times}"
+    if duty is None:
+        return ""
+    if reasons:
+        is_right = reasons[0] == (duty.reason or COALESCED)
+        return "" if is_right else f"skipped ({reasons[0]}), owed was {duty.reason or 'a run'}"
+    if duty.reason:
+        return f"a run was made, owed was a skip ({duty.reason})"
+    revision = runs[0].event["pending"]["revision"] & MASK
+    is_right = revision == duty.version.offset
+    return "" if is_right else f"made of revision {revision}, owed by {duty.version.offset}"
+
+
+def _skips(job, duties, skipped, counts):
+    """Expands the recorded skips into ``skipped``, {fire: reasons}."""
     seen = set()
-    for event in fact["skipped"]:
-        mark = (event["run_id"], event["skipped"]["from_at"], event["skipped"]["to_at"], event["reason"])
+    for fact in job.skipped:
+        detail, reason = fact.event["skipped"], fact.event["reason"]
+        mark = (fact.event["run_id"], detail["from_at"], detail["to_at"], reason)
         if mark in seen:
-            complaints.append(f"{job_id}: SKIPPED written twice: {mark}")
+            yield f"{job.job_id}: SKIPPED written twice: {mark}"
         seen.add(mark)
-        covered = judge.expand(event["skipped"], made)
-        if len(covered) != event["skipped"]["fire_count"]:
-            complaints.append(f"{job_id}: SKIPPED counts {event['skipped']['fire_count']}, covers {len(covered)}")
+        covered = judge.expand(detail, job.judged.made)
+        if covered is None:
+            yield f"{job.job_id}: SKIPPED of {detail['revision'] & MASK}, which is no revision of it"
+            continue
+        if len(covered) != detail["fire_count"]:
+            yield f"{job.job_id}: SKIPPED counts {detail['fire_count']}, covers {len(covered)}"
+        counts[f"skipped:{reason}"] += len(covered)
         for fire in covered:
-            got[judge.run_id(job_id, fire)] += 1
-            counts[f"skipped:{event['reason']}"] += 1
-    for run in sorted(set(wanted) | set(got)):
-        if judge.instant_of(run) > until:
+            skipped[fire].append(reason)
+            if fire in duties and duties[fire].version.offset != detail["revision"] & MASK:
+                owner = duties[fire].version.offset
+                yield f"{job.job_id}: {fire} is skipped as of {detail['revision'] & MASK}, owed by {owner}"
+
+
+def _series(job, until, counts):
+    """One run for each trigger, of the revision that stood, and one for each redrive."""
+    for trigger in job.judged.triggers:
+        if trigger.stamp > until:
             continue
-        if got[run] != wanted[run]:
-            complaints.append(f"{run}: owed {wanted[run]}, made or skipped {got[run]}")
-    counts["owed"] += len(owed)
-    for stamp, offset in triggers:
-        if stamp > until:
-            continue
-        prefix = judge.run_id(job_id, stamp) + "~"
-        hits = [run for run in fact["series"] if run.startswith(prefix) and int(run.partition("~")[2]) & MASK == offset]
-        if len(hits) != 1 or fact["series"][hits[0]] != 1:
-            complaints.append(f"{job_id}: trigger at offset {offset} made {hits}")
+        hits = job.triggered(trigger)
+        if len(hits) != 1 or len(job.series[hits[0]]) != 1:
+            yield f"trigger at offset {trigger.offset} made {hits}"
+        elif job.series[hits[0]][0].event["pending"]["revision"] & MASK != trigger.stands.offset:
+            yield f"trigger at offset {trigger.offset} made a run of another revision than {trigger.stands.offset}"
         counts["triggered"] += len(hits)
-    for offset in judged.redrives:
-        hits = [run for run in fact["series"] if int(run.partition("~")[2]) & MASK == offset]
-        if len(hits) != 1 or fact["series"][hits[0]] != 1:
-            complaints.append(f"{job_id}: redrive at offset {offset} made {hits}")
+    for offset in job.judged.redrives:
+        hits = job.redriven(offset)
+        if len(hits) != 1 or len(job.series[hits[0]]) != 1:
+            yield f"redrive at offset {offset} made {hits}"
         counts["redriven"] += len(hits)
-    if sum(fact["series"].values()) > len(triggers) + len(judged.redrives):
-        complaints.append(f"{job_id}: more runs of a series than triggers and redrives")
+    if sum(len(facts) for facts in job.series.values()) > len(job.judged.triggers) + len(job.judged.redrives):
+        yield "more runs of a series than triggers and redrives"

@@ -1,13 +1,17 @@
 """Is nobody called lost who may still speak, and does nobody speak after that? Imports nothing of ours.
 
 Input: dumped ``events`` of run-events and ``leases``. An incarnation is the offset of its HELLO; a newer HELLO or
-FENCED of its worker kills it. Times are the brokers' own, of one clock, in microseconds.
+FENCED of its worker kills it. Times are those of the records, in microseconds, and must be of one clock: the brokers',
+as in memory and where a check creates both topics with LogAppendTime. The product itself leaves them CreateTime: then
+writers' clocks that differ make this judge err.
 """
 
 import collections
 
 from .records import decode
 from .runs import OUTCOMES, tell
+
+_BEHIND_THE_LOOK = ("init", "begin", "append", "flush", "commit", "commit landed")
 
 
 def check(events, leases):
@@ -51,8 +55,9 @@ def check(events, leases):
 def innocents(leases, beats, lease_us, stood):
     """Complaints: workers that were fenced although their newest incarnation had beaten within its lease.
 
-    ``stood``: (who, from, to) of keepers that stood still; what one does in the very instant in which it goes on may
-    have been judged before, and is passed over.
+    ``stood``: (who, from, to, before which call) of keepers that stood still. What one does in the very instant in
+    which it goes on was judged before, and is passed over, where it stood behind its last look: in the init that
+    fences, or in the round that says so. A keeper that stood in a look reads on first.
     """
     heard = collections.defaultdict(list)
     for record in beats:
@@ -64,7 +69,8 @@ def innocents(leases, beats, lease_us, stood):
         if lease["kind"] == "HELLO":
             newest[lease["worker"]] = record["offset"]
         at, by = record["timestamp_us"], lease["by"].rpartition(" ")[2]
-        if lease["kind"] != "FENCED" or any(who == by and to == at for who, _, to in stood):
+        judged_before = any(who == by and to == at and call in _BEHIND_THE_LOOK for who, _, to, call in stood)
+        if lease["kind"] != "FENCED" or judged_before:
             continue
         life = newest[lease["worker"]]
         # One of the very same instant may stand behind the fencing.

@@ -1,7 +1,9 @@
 """Cancels and expiries: told to control before run-events, each command obeyed once. Imports nothing of ours.
 
 Input: dumped ``commands``, ``events`` and ``control``. What a cancel came to, the reducer says; here is what had to be
-put out, and in which order. Times are the brokers' own, of one clock, in microseconds.
+put out, and in which order. Two topics have no common order but time: the records' times, in microseconds, must be of
+one clock, the brokers', as in memory and where a check creates both topics with LogAppendTime. The product itself
+leaves them CreateTime: then this judge sees in which order a dispatcher wrote, not in which its records arrived.
 """
 
 import collections
@@ -38,13 +40,8 @@ def check(commands, events, control, rules=owed.Rules()):  # noqa: B008  # a val
 
 def _asked(commands, rules):
     """How many cancels of each run had to be passed on: all but repeats and what is refused."""
-    by_job = collections.defaultdict(list)
-    for record in sorted(commands, key=lambda each: (each["partition"], each["offset"])):
-        _, body = decode(record["value"])
-        command = {"offset": record["offset"], "appended_at": record["timestamp_us"], "record": body}
-        by_job[body["job_id"]].append(command)
     asked = collections.Counter()
-    for given in by_job.values():
+    for given in owed.by_job(commands).values():
         verdicts = owed.versions(given, {}, rules).verdicts
         for command in given:
             record = command["record"]

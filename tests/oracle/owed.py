@@ -4,10 +4,13 @@ Imports nothing of ours. Commands are dicts ``{"offset", "appended_at", "record"
 come from REVISED events (``{revision offset: edge}``). Instants are microseconds.
 """
 
+import collections
 import datetime as dt
+import functools
 import typing
 
 from . import brute_force
+from .records import decode
 
 MINUTE_US = 60_000_000
 DAY_US = 86_400_000_000
@@ -31,9 +34,15 @@ class Version(typing.NamedTuple):
 def run_id(job_id, fire_at, series=0):
     """The documented text of a run id."""
     whole, fraction = divmod(fire_at, 1_000_000)
-    text = dt.datetime.fromtimestamp(whole, dt.UTC).strftime("%Y%m%dT%H%M%S")
+    text = _basic(whole)
     text += f".{fraction:06d}Z" if fraction else "Z"
     return f"{job_id}@{text}" + (f"~{series}" if series else "")
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _basic(second):
+    """Basic ISO of a second, UTC: many a fire is named again and again."""
+    return dt.datetime.fromtimestamp(second, dt.UTC).strftime("%Y%m%dT%H%M%S")
 
 
 def instant_of(run):
@@ -67,10 +76,18 @@ def fires(spec, anchor, after, until):
 
 
 class Rules(typing.NamedTuple):
-    """What the books are judged by: how long a repeat is one, and the pools that exist."""
+    """What the books are judged by: how long a repeat is one, and the pools that exist.
+
+    ``grace``: how late a fire must be to be coalesced; ``skew``: how far ahead the clock of a dispatcher may be. Both
+    in microseconds; whoever knows how true the clocks are gives less than the default. ``cursor_lost``: somebody has
+    erased a cursor; the one made anew from the log knows nothing of a time in which nothing was due.
+    """
 
     repeat_within: int = DAY_US
     pools: tuple = ("default",)
+    grace: int = MINUTE_US
+    skew: int = 30_000_000
+    cursor_lost: bool = False
 
 
 class Verdict(typing.NamedTuple):
@@ -81,8 +98,17 @@ class Verdict(typing.NamedTuple):
     first: int = -1
 
 
+class Trigger(typing.NamedTuple):
+    """A TRIGGER that was obeyed: ``stands`` is the version that its run is made of, at ``stamp``."""
+
+    stamp: int
+    offset: int
+    stands: Version
+    payload: bytes | None
+
+
 class Judged(typing.NamedTuple):
-    """What the commands of one job had to make: versions in order, triggers as (stamp, offset), verdicts by offset.
+    """What the commands of one job had to make: versions in order, triggers in order, verdicts by offset.
 
     ``redrives``: the offsets of those that had to make another run of a dead letter's work.
     """
@@ -95,6 +121,18 @@ class Judged(typing.NamedTuple):
     @property
     def refused(self):
         return [offset for offset, verdict in self.verdicts.items() if verdict.word == "refused"]
+
+
+def by_job(commands):
+    """{job: its commands in log order, as ``versions`` takes them}, from dumped records of ``commands``."""
+    found = collections.defaultdict(list)
+    for record in sorted(commands, key=lambda each: (each["partition"], each["offset"])):
+        name, body = decode(record["value"])
+        if name == "command":
+            found[body["job_id"]].append(
+                {"offset": record["offset"], "appended_at": record["timestamp_us"], "record": body}
+            )
+    return found
 
 
 def versions(commands, edges, rules=Rules()):  # noqa: B008  # a value
@@ -165,7 +203,7 @@ def _obeyed(judged, command, edge, rules):
     if _is_refused(record, before, standing, stamp, rules):
         return "refused"
     if kind == "TRIGGER":
-        judged.triggers.append((stamp, offset))
+        judged.triggers.append(Trigger(stamp, offset, standing, record["payload"]))
         return "applied"
     if kind in ("CREATE", "UPDATE"):
         if standing and spec == standing.spec:
@@ -182,28 +220,51 @@ def _obeyed(judged, command, edge, rules):
     return "applied"
 
 
+class Duty(typing.NamedTuple):
+    """What is owed for one fire, by ``version``. ``reason`` "": a run, or where it came too late a skip in favour of a
+    newer one; any other: the skip of that reason and nothing else."""
+
+    version: Version
+    reason: str
+
+
+_ENDS = {"PAUSED": "paused", "DELETED": "deleted"}
+
+
 def owed(made, until):
-    """{fire: offset of the version that owes it} up to ``until``: what must run or be skipped, each once."""
+    """{fire: its Duty} up to ``until``: what must run or be skipped, each once."""
     found = {}
-    for version, following in zip(made, [*made[1:], None], strict=False):  # a job may have no version at all
-        floor = max(version.stamp, version.edge)
+    for number, version in enumerate(made):
+        following = made[number + 1] if number + 1 < len(made) else None
         if version.status == "ACTIVE":
-            end = max(following.stamp, following.edge) if following else until
-            due = fires(version.spec, version.anchor, floor, min(end, until))
-            if version.brings_spec and version.spec["once"]:
-                at = version.spec["once"]["once_at"]
-                if at <= floor and (version.first or at > version.stamp):
-                    due = [at]
+            duties = _of_active(version, made[number + 1 :], until)
         elif version.status == "PAUSED" and following:
+            floor = max(version.stamp, version.edge)
             due = fires(version.spec, version.anchor, floor, min(following.stamp, until))
+            duties = {fire: Duty(version, "paused") for fire in due}
         else:
-            due = []
-        for fire in due:
-            found.setdefault(fire, version.offset)
+            duties = {}
+        found = duties | found
     return found
 
 
+def _of_active(version, later, until):
+    """Duties of a version while it stood; what was undecided when a pause or a delete came ends with that."""
+    floor, schedule = max(version.stamp, version.edge), version.spec["once"]
+    if version.brings_spec and schedule and schedule["once_at"] <= floor:
+        at = schedule["once_at"]
+        return {at: Duty(version, "")} if version.first or at > version.stamp else {}
+    end = max(later[0].stamp, later[0].edge) if later else until
+    ends = next((each for each in later if each.status != "ACTIVE"), None)
+    return {
+        fire: Duty(version, _ENDS[ends.status] if ends and ends.edge < fire <= ends.stamp else "")
+        for fire in fires(version.spec, version.anchor, floor, min(end, until))
+    }
+
+
 def expand(skipped, made):
-    """The fires that a SKIPPED range covers, by the schedule of the version it names."""
-    version = next(each for each in made if each.offset == skipped["revision"] & MASK)
+    """The fires that a SKIPPED range covers, by the schedule of the version it names; None: there is no such one."""
+    version = next((each for each in made if each.offset == skipped["revision"] & MASK), None)
+    if version is None:
+        return None
     return fires(version.spec, version.anchor, skipped["from_at"] - 1, skipped["to_at"])

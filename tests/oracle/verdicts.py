@@ -1,7 +1,8 @@
 """Was every run tried again as its policy says, and given up only then? Imports nothing of ours.
 
-Input: a Chronicle, and dumped work records, which carry the policy of their run as stored text. Judged are the accepted
-RETRYING and RUN_FAILED: how many attempts counted before, the class of the last error, and how long was to be waited.
+Input: a Chronicle, and the policy of each run: from what its job's commands say (``makings.meant``), or where nobody
+has those from the dumped work records, which carry it as stored text. Judged are the accepted RETRYING and RUN_FAILED:
+how many attempts counted before, the class of the last error, and how long was to be waited.
 """
 
 import collections
@@ -23,17 +24,23 @@ DEFAULT = {
 }
 
 
-def check(chronicle, work):
-    """(complaints, counts)."""
+def check(chronicle, work=(), meant=None):
+    """(complaints, counts). ``meant``: {run id: Making}; it goes before what the work says of itself."""
     complaints, counts = [], collections.Counter()
     policies, once = {}, set()
     for record in work:
         body = decode(record["value"])[1]
         policies[body["run_id"]] = DEFAULT | json.loads(body["policy"] or "{}")
         once |= {body["run_id"]} if body["at_most_once"] else set()
+    for run_id, making in (meant or {}).items():
+        policies[run_id] = DEFAULT | making.policy
+        once = once | {run_id} if making.at_most_once else once - {run_id}
     for (run_id, attempt), retry in chronicle.retries.items():
         if run_id not in policies:
             complaints.append(f"{run_id}: tried again, and no work of it was ever seen")
+            continue
+        if (run_id, attempt - 1) not in chronicle.ends:
+            complaints.append(f"{run_id}: attempt {attempt} was promised, and the one before has no end")
             continue
         end, spent = _before(chronicle, run_id, attempt)
         wrong = _wrong_retry(policies[run_id], end, spent, retry["delay_us"])
@@ -43,7 +50,10 @@ def check(chronicle, work):
         counts["handed back"] += end.error_class == "drained"
     for run_id, (kind, reason) in chronicle.verdicts.items():
         counts["expired"] += kind == "RUN_EXPIRED"
-        if kind == "RUN_FAILED" and run_id in policies and run_id not in once:
+        ended = (run_id, chronicle.runs[run_id]["attempt"]) in chronicle.ends
+        if kind == "RUN_FAILED" and not ended:
+            complaints.append(f"{run_id}: given up, and its last attempt has no end")
+        elif kind == "RUN_FAILED" and run_id in policies and run_id not in once:
             end, spent = _before(chronicle, run_id, chronicle.runs[run_id]["attempt"] + 1)
             counts["given up"] += 1
             if not _may_give_up(policies[run_id], end, spent, reason):
@@ -53,8 +63,8 @@ def check(chronicle, work):
 
 def _before(chronicle, run_id, attempt):
     """The end of the attempt before this one, and how many attempts count up to it."""
-    ends = [chronicle.ends[run_id, number] for number in range(1, attempt)]
-    return ends[-1], sum(end.error_class != "drained" for end in ends)
+    ends = [chronicle.ends.get((run_id, number)) for number in range(1, attempt)]
+    return ends[-1], sum(end is not None and end.error_class != "drained" for end in ends)
 
 
 def _class_of(end):

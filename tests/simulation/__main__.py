@@ -1,8 +1,9 @@
 """``python -m tests.simulation``, also ``waterclock sim``: the whole system in one process, from one seed.
 
-``--seed S`` replays one and tells its story, ``--seeds N [--from S]`` hunts on all cores, ``--shrink`` makes what fails
-smaller, ``--plan FILE`` replays a plan that was saved. ``--planted NAME`` puts a bug in first (``--planted list`` names
-them); ``--ledger`` writes the batch down (``ledger.py``).
+``--seed S`` replays one and tells its story, ``--seeds N [--from S]`` hunts on all cores and keeps what fails, made
+smaller within a bound, ``--seed S --shrink`` makes one smaller for longer, ``--plan FILE`` replays a plan that was
+saved. ``--planted NAME`` puts a bug in first (``--planted list`` names them); ``--ledger`` writes the batch down
+(``ledger.py``).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from . import ledger
 from .hunt import Catch, catch_planted, hunt
+from .keeping import FOLDER, kept
 from .plan import Plan, draw
 from .plan_text import plan_to_text, read_plan
 from .planted import PLANTED
@@ -44,8 +46,8 @@ def main(words: list[str]) -> int:
     caught = _hunt(seeds, processes=asked.processes)
     if asked.ledger:
         ledger.add(ledger.batch_of(first, caught))
-    if caught.violations and asked.shrink:
-        _shrink(draw(min(caught.violations)), planted, asked.save)
+    for line in kept(caught.violations, asked.keep):
+        print(line)
     return 1 if caught.violations else 0
 
 
@@ -59,6 +61,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many at a time")
     parser.add_argument("--ledger", action="store_true", help="write the batch into the ledger of seeds")
     parser.add_argument("--shrink", action="store_true", help="make the plan that fails smaller, and save it")
+    parser.add_argument("--keep", type=Path, default=FOLDER, help="the folder for plans that a hunt found failing")
     parser.add_argument("--save", type=Path, default=Path("failing-plan.json"), help="where to")
     parser.add_argument("--planted", default="", choices=["", "list", *PLANTED], metavar="NAME")
     return parser.parse_args(words)

@@ -79,6 +79,11 @@ class ApiProcess:
     def ready(self) -> bool:
         return True
 
+    @property
+    def is_called(self) -> bool:
+        """Whether something waits for its turn that no log tells of: a request, a time-out, a command to be sent."""
+        return self._loop.is_anything_due() or self._services.outbox.depth > 0
+
     def serve(self, call: Call, answered: Answered) -> None:
         """A request comes in; ``answered`` is told its end, once."""
         task = self._loop.create_task(self._handle(call, answered))

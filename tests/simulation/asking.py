@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import cycle
 
 from tests.oracle.records import decode
 from waterclock.log.memory import MemoryLog
@@ -47,6 +48,14 @@ class Asking:
         for job_id in job_ids:
             name = f"last {job_id}" + (" again" if again else "")
             command = Command(CommandKind.PAUSE, job_id, name, "people", now)
+            appender.append(command_message(self._names, command))
+        appender.close()
+
+    def trigger(self, job_ids: Iterable[str], count: int, now: Instant) -> None:
+        """So many runs, now, of these jobs in turn."""
+        appender = self._log.appender()
+        for number, job_id in zip(range(count), cycle(job_ids), strict=False):
+            command = Command(CommandKind.TRIGGER, job_id, f"more {number}", "people", now)
             appender.append(command_message(self._names, command))
         appender.close()
 

@@ -10,18 +10,16 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tests.oracle import books, outputs, owed
+from tests import two_reducers
+from tests.oracle import books, misfires, outputs, owed, projections, timeliness
 from tests.oracle import runs as judge
-from tests.oracle.chronicle import Chronicle
 from tests.oracle.records import decode
-from waterclock.model.events import RunStatus
-from waterclock.model.fold import Fold
-from waterclock.wire.codec import decode_event
 
 from .door_checkers import (
     everybody_is_at_rest,
     job_events_end_once,
     nothing_acknowledged_is_lost,
+    refused_commands_are_rejected,
     same_key_same_answer,
     tenants_are_apart,
 )
@@ -33,6 +31,7 @@ from .failure_checkers import (
     everything_ends,
     nobody_who_beats_is_fenced,
     retries_are_never_early,
+    runs_are_made_of_their_revision,
     runs_are_tried_as_their_policy_says,
     the_dead_are_silent,
     the_reconciler_finds_nothing,
@@ -40,6 +39,15 @@ from .failure_checkers import (
 )
 
 Checker: TypeAlias = Callable[[Dumps, Counts], list[str]]
+
+
+def judged(checker: Checker, dumps: Dumps, counts: Counts) -> list[str]:
+    """What one checker complains of. One that breaks on what it reads is a complaint, and the others go on."""
+    try:
+        return checker(dumps, counts)
+    except Exception as error:  # noqa: BLE001 - a history so bad that its judge breaks must not silence the others
+        return [f"{checker.__name__} broke on what it read: {type(error).__name__}: {error}"]
+
 
 MASK = (1 << 48) - 1
 
@@ -50,12 +58,31 @@ def the_books_balance(dumps: Dumps, counts: Counts) -> list[str]:
     counts.update(found)
     if not found["owed"]:
         complaints.append("an empty history: no fire was owed")
+    if found["said again of a revision"]:
+        complaints.append(f"REVISED was said {found['said again of a revision']} times too often")
     return [f"I1 {complaint}" for complaint in complaints]
+
+
+def late_fires_are_coalesced(dumps: Dumps, counts: Counts) -> list[str]:
+    """I14: what is later than the grace is skipped in favour of its job's newest fire, and nothing else is."""
+    complaints, found = misfires.check(dumps.commands, dumps.events, dumps.until, dumps.rules)
+    counts.update(found)
+    return [f"I14 {complaint}" for complaint in complaints]
+
+
+def what_is_due_is_decided_soon(dumps: Dumps, counts: Counts) -> list[str]:
+    """I5: after the heal the backlog is gone in time, and what falls due then is decided at once."""
+    complaints, found = timeliness.check(
+        dumps.commands, dumps.events, dumps.until, dumps.healed_at, dumps.bounds, dumps.rules
+    )
+    counts.update(found)
+    return [f"I5 {complaint}" for complaint in complaints]
 
 
 def runs_end_once(dumps: Dumps, counts: Counts) -> list[str]:
     """I2: one claim and one outcome for each attempt, one final status for each run, and every run comes to its end."""
-    runs, complaints, found = judge.follow(dumps.events)
+    runs, broken, found = dumps.followed
+    complaints = list(broken)
     if "worker" in dumps.lost_roles:
         complaints = _without_repeated_refusals(dumps, complaints, counts)
     counts["runs followed"] += len(runs)
@@ -74,7 +101,7 @@ def _without_repeated_refusals(dumps: Dumps, complaints: list[str], counts: Coun
 
     So one that was refused, because it crossed a cancel, may be made again; it is refused again, and nobody runs it.
     """
-    accepted = {f"{run_id} attempt {attempt}: " for run_id, attempt in Chronicle(dumps.events).claims}
+    accepted = {f"{run_id} attempt {attempt}: " for run_id, attempt in dumps.chronicle.claims}
     kept = [
         complaint
         for complaint in complaints
@@ -99,7 +126,10 @@ def work_lies_in_its_pool(dumps: Dumps, counts: Counts) -> list[str]:
 
 
 def user_code_ran_under_its_claim(dumps: Dumps, counts: Counts) -> list[str]:
-    """I2, I8: user code was called once for each committed STARTED, under its token, and never without one."""
+    """I2, I8: user code was called once for each committed STARTED, under its token, and never without one.
+
+    Whoever succeeded was called: an outcome that stands before its effect promises what a crash may take away.
+    """
     claims = {}
     for record in dumps.events:
         _, event = decode(record["value"])
@@ -113,6 +143,13 @@ def user_code_ran_under_its_claim(dumps: Dumps, counts: Counts) -> list[str]:
         if claims.get((run_id.partition("@")[0], token & MASK)) != (run_id, attempt):
             complaints.append(f"I2 {run_id}: user code ran under token {token}, where no STARTED of it stands")
     complaints += [f"I2 {run} attempt {attempt}: called {n} times" for (run, attempt), n in times.items() if n > 1]
+    under = {(str(call["run_id"]), int(str(call["attempt"])), int(str(call["token"])) & MASK) for call in dumps.calls}
+    runs, _, _ = dumps.followed
+    complaints += [
+        f"I2 {run_id}: succeeded in attempt {run['attempt']}, no user code was called under token {run['token']}"
+        for run_id, run in runs.items()
+        if run["status"] == "SUCCEEDED" and (run_id, run["attempt"], run["token"]) not in under
+    ]
     counts["calls of user code"] += len(dumps.calls)
     return complaints
 
@@ -129,7 +166,7 @@ def effects_are_seen_once(dumps: Dumps, counts: Counts) -> list[str]:
 
 def history_equals_the_log(dumps: Dumps, _counts: Counts) -> list[str]:
     """I2: at rest the row of every run is what the log says, and there are no others."""
-    runs, _, _ = judge.follow(dumps.events)
+    runs, _, _ = dumps.followed
     rows = {owed.run_id(row["job_id"], row["fire_at"], row["series"]): row for row in dumps.runs}
     complaints = [f"I2 {run_id}: a row of a run that the log does not know" for run_id in sorted(rows.keys() - runs)]
     for run_id, run in runs.items():
@@ -143,7 +180,7 @@ def history_equals_the_log(dumps: Dumps, _counts: Counts) -> list[str]:
 
 def letters_are_the_runs_given_up(dumps: Dumps, counts: Counts) -> list[str]:
     """I11: one dead letter for each run that failed, and none for others."""
-    runs, _, _ = judge.follow(dumps.events)
+    runs, _, _ = dumps.followed
     failed = Counter(run_id for run_id, run in runs.items() if run["status"] == "FAILED")
     letters = Counter(decode(record["value"])[1]["run_id"] for record in dumps.letters)
     counts["dead letters"] += letters.total()
@@ -154,17 +191,27 @@ def letters_are_the_runs_given_up(dumps: Dumps, counts: Counts) -> list[str]:
     ]
 
 
+def letters_say_why_and_hold_the_work(dumps: Dumps, counts: Counts) -> list[str]:
+    """I11: reason, number of attempts and the work record, byte for byte, so that a redrive can be made of it."""
+    complaints, found = projections.letters(dumps.chronicle, dumps.letters, dumps.work)
+    counts.update({f"dead letters {what}": n for what, n in found.items()})
+    return [f"I11 {complaint}" for complaint in complaints]
+
+
+def lists_equal_the_log(dumps: Dumps, _counts: Counts) -> list[str]:
+    """I2: the attempts of a run that was tried again, and the runs that were given up, as people see them listed."""
+    tried = [((row["run_id"], row["attempt"]), (row["outcome"], row["worker"], row["token"])) for row in dumps.attempts]
+    given_up = [(row["run_id"], (row["reason"], row["error_class"], row["attempts"])) for row in dumps.failures]
+    complaints = projections.differ("attempt", projections.attempts(dumps.chronicle), tried)
+    complaints += projections.differ("failure", projections.failures(dumps.chronicle), given_up)
+    return [f"I2 {complaint}" for complaint in complaints]
+
+
 def jobs_are_what_their_commands_made(dumps: Dumps, _counts: Counts) -> list[str]:
     """I3: the row of every job is what its last command made of it."""
-    commands: dict[str, list[dict[str, object]]] = {}
-    for record in sorted(dumps.commands, key=lambda each: (each["partition"], each["offset"])):
-        _, body = decode(record["value"])
-        commands.setdefault(body["job_id"], []).append(
-            {"offset": record["offset"], "appended_at": record["timestamp_us"], "record": body}
-        )
     rows = {row["job_id"]: (row["status"], int(str(row["revision"])) & MASK) for row in dumps.jobs}
     complaints = []
-    for job_id, given in sorted(commands.items()):
+    for job_id, given in sorted(owed.by_job(dumps.commands).items()):
         made = owed.versions(given, {}, dumps.rules).made
         meant = (made[-1].status, made[-1].offset) if made else None
         if rows.get(job_id) != meant:
@@ -179,32 +226,17 @@ def nothing_is_early(dumps: Dumps, _counts: Counts) -> list[str]:
         _, event = decode(record["value"])
         if event["kind"] != "PENDING":
             continue
-        early_us = event["pending"]["fire_at"] - int(str(record["timestamp_us"])) - dumps.skew_us_max
+        at = int(str(record["timestamp_us"]))
+        early_us = event["pending"]["fire_at"] - at - dumps.skew_ahead("dispatcher", at)
         if early_us > 1_000:
             complaints.append(f"I4 {event['run_id']}: made {early_us} us early")
     return complaints
 
 
 def reducers_agree(dumps: Dumps, _counts: Counts) -> list[str]:
-    """The product's reducer and the oracle's come to the same statuses."""
-    runs, _, _ = judge.follow(dumps.events)
-    folds: dict[int, Fold[None]] = {}
-    said: dict[str, str] = {}
-    for record in dumps.with_forged:
-        fold = folds.setdefault(int(str(record["partition"])), Fold(generation=dumps.generation))
-        value, offset = record["value"], record["offset"]
-        assert isinstance(value, bytes)
-        assert isinstance(offset, int)
-        event = decode_event(value)
-        verdict = fold.apply(event, offset)
-        if event.run_id and verdict.state is not None:
-            said[event.run_id] = RunStatus(verdict.state.status).name
-    meant = {run_id: run["status"] for run_id, run in runs.items()}
-    return [
-        f"I2 {run_id}: the oracle says {meant.get(run_id)}, the product {said.get(run_id)}"
-        for run_id in sorted(meant.keys() | said.keys())
-        if meant.get(run_id) != said.get(run_id)
-    ]
+    """I2: the product's reducer and the oracle's come to the same: status, attempt, outcome, owner and token."""
+    runs, _, _ = dumps.followed
+    return [f"I2 {complaint}" for complaint in two_reducers.differ(runs, dumps.with_forged, dumps.generation)]
 
 
 def no_role_broke(dumps: Dumps, _counts: Counts) -> list[str]:
@@ -214,6 +246,8 @@ def no_role_broke(dumps: Dumps, _counts: Counts) -> list[str]:
 
 CHECKERS: tuple[Checker, ...] = (
     the_books_balance,
+    late_fires_are_coalesced,
+    what_is_due_is_decided_soon,
     runs_end_once,
     work_goes_out_once,
     work_lies_in_its_pool,
@@ -221,10 +255,13 @@ CHECKERS: tuple[Checker, ...] = (
     effects_are_seen_once,
     history_equals_the_log,
     letters_are_the_runs_given_up,
+    letters_say_why_and_hold_the_work,
+    lists_equal_the_log,
     jobs_are_what_their_commands_made,
     nothing_is_early,
     reducers_agree,
     everything_ends,
+    runs_are_made_of_their_revision,
     runs_are_tried_as_their_policy_says,
     retries_are_never_early,
     the_dead_are_silent,
@@ -234,6 +271,7 @@ CHECKERS: tuple[Checker, ...] = (
     the_reconciler_finds_nothing,
     nothing_acknowledged_is_lost,
     same_key_same_answer,
+    refused_commands_are_rejected,
     job_events_end_once,
     tenants_are_apart,
     everybody_is_at_rest,

@@ -104,7 +104,7 @@ class Disasters:
     def _deploy(self, trouble: Trouble) -> None:
         """SIGTERM: drain, close, and a new process."""
         life = self._world.newest[trouble.slot]
-        if not life.alive or life.core is None or life in self._standing_still:
+        if not life.alive or life.leaving or life.core is None or life in self._standing_still:
             return
         self._struck("deploy", life.client, "is asked to leave, and drains")
         life.leaving = True

@@ -6,9 +6,11 @@ the history; what the intake made of a record is judged by its place, its id and
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from typing import Any, NamedTuple
 
+from tests.oracle import acknowledged
 from tests.oracle.records import decode
 
 from .dumps import Dumps, RawRecord
@@ -16,6 +18,7 @@ from .history import Line
 
 Counts = Counter[str]
 Place = tuple[str, int, int]
+COMMANDS = "waterclock.commands"
 
 
 class _Command(NamedTuple):
@@ -50,8 +53,10 @@ def nothing_acknowledged_is_lost(dumps: Dumps, counts: Counts) -> list[str]:
 
 
 def _is_same(line: Line, command: _Command) -> bool:
-    """A replayed answer sent nothing: the command is that of the first request under its key."""
-    return bool(line.key) and command.key == line.key and command.actor.startswith("api:")
+    """A replayed answer sent nothing: the command is its tenant's first about this job under this key."""
+    own = f"{line.tenant}:{line.job_id.partition(':')[2]}"
+    is_theirs = command.actor.startswith("api:") and command.job_id == own
+    return bool(line.key) and command.key == line.key and is_theirs
 
 
 def _out_of_order(dumps: Dumps, by_op: dict[str, list[_Command]]) -> list[str]:
@@ -74,19 +79,43 @@ def _out_of_order(dumps: Dumps, by_op: dict[str, list[_Command]]) -> list[str]:
 
 
 def same_key_same_answer(dumps: Dumps, counts: Counts) -> list[str]:
-    """I3: a request that is repeated under its key has one answer, and one effect (which the books judge)."""
-    answers: dict[tuple[str, str], dict[bytes, Line]] = defaultdict(dict)
+    """I3: a request that is repeated under its key has one answer, and one effect, as the books judge.
+
+    Whoever asks after somebody was answered gets an answer that was given before, but for the warnings, which say what
+    one process knows of workers; what is replayed is the same to the byte. Two that are asked at once, each of its
+    process, are both shown the job, each as it stands then, and either may be what is replayed.
+    """
+    answers: dict[tuple[str, str, str], list[Line]] = defaultdict(list)
     for line in dumps.history:
         if line.door == "api" and line.key and line.result == "ok" and line.status != 202:
-            kept = answers[line.tenant, line.key + line.kind]
-            first = next(iter(kept.values()), None)
-            counts["answers of one key"] += first is not None
-            kept.setdefault(line.answer if line.is_replay else b"", line)
-    return [
-        f"I3 {tenant} {key}: {len(set(kept) - {b''})} answers were replayed"
-        for (tenant, key), kept in sorted(answers.items())
-        if len(set(kept) - {b""}) > 1
-    ]
+            answers[line.tenant, line.key, line.kind].append(line)
+    complaints = []
+    for (tenant, key, kind), lines in sorted(answers.items()):
+        counts["answers of one key"] += len(lines) > 1
+        replayed = {(line.status, line.answer) for line in lines if line.is_replay}
+        before = [(line, {_said(one) for one in lines if one.returned_at < line.called_at}) for line in lines]
+        others = sum(bool(given) and _said(line) not in given for line, given in before)
+        if len(replayed) > 1 or others:
+            complaints.append(f"I3 {tenant} {key} {kind}: {others} other answers than before, {len(replayed)} replayed")
+    return complaints
+
+
+def _said(line: Line) -> tuple[int, str]:
+    return line.status, _without_warnings(line.answer)
+
+
+def _without_warnings(answer: bytes) -> str:
+    try:
+        document = json.loads(answer)
+    except ValueError:
+        return repr(answer)
+    return repr({name: part for name, part in document.items() if name != "warnings"})
+
+
+def refused_commands_are_rejected(dumps: Dumps, _counts: Counts) -> list[str]:
+    """I11: what is refused of ``commands`` is rejected, each once, and nothing else is."""
+    complaints = acknowledged.refusals(dumps.commands, dumps.rejects, COMMANDS, dumps.rules)
+    return [f"I11 {complaint}" for complaint in complaints]
 
 
 def job_events_end_once(dumps: Dumps, counts: Counts) -> list[str]:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from typing import TypeAlias
 
-from tests.oracle import attempts, deaths, orders, rest, verdicts
-from tests.oracle.chronicle import Chronicle
+from tests.oracle import attempts, deaths, makings, orders, rest, verdicts
 from tests.oracle.records import decode
+from tests.oracle.runs import FINAL
 
 from .dumps import Dumps
+from .people import LADDER_US
 
 Counts: TypeAlias = Counter[str]
+_TICK_US = 1_000
+"""Records are stamped in whole milliseconds."""
 
 
 def everything_ends(dumps: Dumps, counts: Counts) -> list[str]:
     """I2, I6, I12: every run made has one final status, its attempts are 1, 2, 3 and so on, one at a time."""
-    chronicle = Chronicle(dumps.events)
+    chronicle = dumps.chronicle
     complaints, _ = attempts.check(chronicle, lambda _: 1 << 30)
     conserved, found = rest.conservation(chronicle)
     counts["created"] += found["created"]
@@ -28,21 +31,37 @@ def everything_ends(dumps: Dumps, counts: Counts) -> list[str]:
 
 def runs_are_tried_as_their_policy_says(dumps: Dumps, counts: Counts) -> list[str]:
     """I6: no run gets more attempts than its policy allows, or fewer, and none waits shorter or longer than it says."""
-    complaints, found = verdicts.check(Chronicle(dumps.events), dumps.work + dumps.waiting)
+    complaints, found = verdicts.check(dumps.chronicle, meant=_meant(dumps))
     counts.update(found)
     return [f"I6 {complaint}" for complaint in complaints]
 
 
+def runs_are_made_of_their_revision(dumps: Dumps, counts: Counts) -> list[str]:
+    """I1: PENDING and work of every run say what the command says whose revision owes it."""
+    complaints, found = makings.check(dumps.commands, dumps.events, dumps.work + dumps.waiting, dumps.rules)
+    counts.update(found)
+    return [f"I1 {complaint}" for complaint in complaints]
+
+
+def _meant(dumps: Dumps) -> dict[str, makings.Making]:
+    return makings.meant(dumps.commands, dumps.events, dumps.rules)
+
+
 def retries_are_never_early(dumps: Dumps, counts: Counts) -> list[str]:
-    """I4: no attempt begins before its RETRYING says that it is due, but for the skew of the machines."""
-    chronicle = Chronicle(dumps.events)
+    """I4: no attempt begins before its RETRYING says that it is due, but for the clock of whoever it waits with.
+
+    That is the ladder, and for long waits a dispatcher. What was handed back waits for nobody.
+    """
+    chronicle = dumps.chronicle
     complaints = []
     for (run_id, attempt), retry in chronicle.retries.items():
         claim = chronicle.claims.get((run_id, attempt))
         if claim is None:
             continue
-        early_us = int(retry["due_at"]) - claim.stamp - dumps.skew_us_max
-        if early_us > 0:
+        waits_with = ("retry-ladder", "dispatcher") if retry["delay_us"] > LADDER_US else ("retry-ladder",)
+        ahead_us = max(dumps.skew_ahead(role, claim.stamp) for role in waits_with)
+        early_us = int(retry["due_at"]) - claim.stamp - ahead_us
+        if early_us > _TICK_US and retry["delay_us"]:
             complaints.append(f"I4 {run_id}: attempt {attempt} began {early_us} us early")
         counts["retries begun"] += 1
         counts["retries begun after more than 5 s"] += int(retry["delay_us"]) > 5_000_000
@@ -66,7 +85,7 @@ def cancels_have_one_winner(dumps: Dumps, counts: Counts) -> list[str]:
     """I13: every cancel was passed on once, to control first; who was cancelled had been asked for, and stays it."""
     complaints, found = orders.check(dumps.commands, dumps.events, dumps.control, dumps.rules)
     counts.update(found)
-    chronicle = Chronicle(dumps.events)
+    chronicle = dumps.chronicle
     told = [decode(record["value"])[1] for record in dumps.control]
     asked = {str(each["run_id"]) for each in told if each["kind"] == "CANCEL_REQUESTED"}
     won, found = rest.cancels(chronicle, sorted(asked))
@@ -76,7 +95,9 @@ def cancels_have_one_winner(dumps: Dumps, counts: Counts) -> list[str]:
 
 def calls_at_most_once(dumps: Dumps, counts: Counts) -> list[str]:
     """A run that is to be called at most once was called once or never, whatever became of it."""
-    times = Counter(str(call["run_id"]) for call in dumps.calls if call["once"])
+    meant = _meant(dumps)
+    called = [str(call["run_id"]) for call in dumps.calls]
+    times = Counter(run_id for run_id in called if run_id in meant and meant[run_id].at_most_once)
     counts["called at most once"] += len(times)
     return [
         f"I2 {run_id}: called {count} times, at most once is promised" for run_id, count in times.items() if count > 1
@@ -84,40 +105,66 @@ def calls_at_most_once(dumps: Dumps, counts: Counts) -> list[str]:
 
 
 def work_goes_out_once(dumps: Dumps, counts: Counts) -> list[str]:
-    """I2: one work record for each PENDING and each RETRYING, and no others; none was lost on its way."""
-    chronicle = Chronicle(dumps.events)
+    """I2: one work record for each PENDING and each RETRYING, and no others; none was lost on its way.
+
+    Work that a tool has passed over may go out once more, each time that it was passed over.
+    """
+    chronicle = dumps.chronicle
     complaints = []
     works = [decode(record["value"])[1] for record in dumps.work]
     handed = Counter((work["run_id"], work["attempt"]) for work in works)
     counts["work marked to verify"] += sum(1 for work in works if work["verify_from"] >= 0)
     promised = {(run_id, 1) for run_id in chronicle.pending} | chronicle.retries.keys()
     # A verdict that crossed a cancel is ignored; its work is on its way all the same, and nobody's claim of it counts.
-    crossed = {(run_id, attempt) for run_id, attempt, _ in chronicle.ignored["RETRYING"]}
+    crossed = {(run_id, attempt) for run_id, attempt, stood in chronicle.ignored["RETRYING"] if stood in FINAL}
+    on_its_way = _deferred(dumps)  # nothing stands on a rung any more: at rest the ladder has no lag
+    swallowed = _swallowed(dumps)
     for key in sorted(handed | Counter(promised)):
         run_id, attempt = key
-        if handed[key] > 1 + dumps.swallowed_count or (handed[key] and key not in promised | crossed):
+        if handed[key] > 1 + swallowed[key] or (handed[key] and key not in promised | crossed):
             complaints.append(f"I2 {run_id}: {handed[key]} work records of attempt {attempt}")
-        # A retry of a run that was cancelled or has expired may still be on its way at rest.
-        is_over = chronicle.runs[run_id]["status"] in ("CANCELLED", "FAILED")
-        ended_early = attempt > 1 and is_over and key not in chronicle.claims
+        # A long retry of a run that was cancelled or has expired may still wait with the dispatcher at rest.
+        run = chronicle.runs.get(run_id)
+        is_over = run is not None and run["status"] in ("CANCELLED", "FAILED")
+        ended_early = key in on_its_way and is_over and key not in chronicle.claims
         if not handed[key] and not ended_early:
             complaints.append(f"I2 {run_id}: no work record of attempt {attempt}")
     return complaints
 
 
-def the_reconciler_finds_nothing(dumps: Dumps, counts: Counts) -> list[str]:
-    """What must follow followed without it; where somebody had swallowed work, it is what brings that back."""
-    deferred = set()
+def _swallowed(dumps: Dumps) -> Counter[tuple[str, int]]:
+    """How often work of each (run, attempt) was passed over behind its workers' backs."""
+    found: Counter[tuple[str, int]] = Counter()
+    for record in dumps.work:
+        offset = int(str(record["offset"]))
+        place = (record["topic"], record["partition"])
+        times = sum((topic, number) == place and start <= offset < end for topic, number, start, end in dumps.swallowed)
+        work = decode(record["value"])[1] if times else {}
+        if times:
+            found[work["run_id"], work["attempt"]] += times
+    return found
+
+
+def _deferred(dumps: Dumps) -> set[tuple[str, int]]:
+    """What was handed to the dispatcher, to wait there."""
+    found = set()
     for record in dumps.commands:
         _, command = decode(record["value"])
         if command["kind"] == "DEFER":
             _, work = decode(command["work"])
-            deferred.add((work["run_id"], work["attempt"]))
+            found.add((work["run_id"], work["attempt"]))
+    return found
+
+
+def the_reconciler_finds_nothing(dumps: Dumps, counts: Counts) -> list[str]:
+    """I12: what must follow followed without it; where a tool had passed over work, it is what brings that back."""
+    deferred = _deferred(dumps)
     works = [decode(record["value"])[1] for record in dumps.work]
-    marked = [(work["run_id"], work["attempt"]) for work in works if work["verify_from"] >= 0]
-    repaired = sorted(key for key in marked if key not in deferred)
-    counts["repaired"] += len(repaired)
+    marked = Counter((work["run_id"], work["attempt"]) for work in works if work["verify_from"] >= 0)
+    repaired = Counter({key: times for key, times in marked.items() if key not in deferred})
+    counts["repaired"] += repaired.total()
     counts["deferred"] += len(deferred)
-    if dumps.swallowed_count:
-        return []
-    return [f"I12 {run_id}: attempt {attempt} had to be repaired" for run_id, attempt in repaired]
+    return [
+        f"I12 {run_id}: attempt {attempt} had to be repaired {times} times"
+        for (run_id, attempt), times in sorted((repaired - _swallowed(dumps)).items())
+    ]

@@ -47,7 +47,7 @@ class HandLoop(asyncio.BaseEventLoop):
         events._set_running_loop(self)
         passes = 0
         try:
-            while passes < _PASSES_MAX and self._is_anything_due():
+            while passes < _PASSES_MAX and self.is_anything_due():
                 passes += 1
                 self._run_once()  # type: ignore[attr-defined]
         finally:
@@ -68,7 +68,8 @@ class HandLoop(asyncio.BaseEventLoop):
             with suppress(RuntimeError, ValueError):
                 task.get_coro().close()  # type: ignore[union-attr]
 
-    def _is_anything_due(self) -> bool:
+    def is_anything_due(self) -> bool:
+        """Whether a turn would run something."""
         scheduled = self._scheduled  # type: ignore[attr-defined]
         return bool(self._ready) or bool(scheduled and scheduled[0]._when <= self.time())  # type: ignore[attr-defined]
 

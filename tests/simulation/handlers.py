@@ -50,11 +50,19 @@ class _Task:
 class DrawnExecutors:
     """See ``workers/executors/port.py``."""
 
-    def __init__(self, clock: Clock, rng: random.Random, prefix: str, called: Callable[[Attempt], None]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        rng: random.Random,
+        prefix: str,
+        called: Callable[[Attempt], None],
+        is_closing: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._clock = clock
         self._rng = rng
         self._outlet = Outlet(prefix, lambda _: True)
         self._called = called
+        self._is_closing = is_closing
         self._tasks: list[_Task] = []
         self._allowed_until_s = float("inf")
         self._has_lapsed = False
@@ -64,12 +72,19 @@ class DrawnExecutors:
         """Whether user code is running, or about to."""
         return bool(self._tasks)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether some of it should begin by now, or has ended."""
+        now_s = self._clock.monotonic_s()
+        return any((task.ends_at_s if task.has_begun else task.begins_at_s) <= now_s for task in self._tasks)
+
     def submit(self, attempts: Sequence[Attempt]) -> None:
         now_s, rng = self._clock.monotonic_s(), self._rng
         for attempt in attempts:
             handler = attempt.work.handler
             begins_at_s = now_s + rng.choice((0.0, 0.0, 0.0, 0.4))
             usual_us = _SLOW_US if handler in ("sim.slow", "sim.deaf") else _USUAL_US
+            usual_us = _USUAL_US[:1] if self._is_closing() else usual_us
             ends_at_s = begins_at_s + rng.choice(usual_us) / US_PER_S
             task = _Task(attempt, begins_at_s, ends_at_s, self._end(attempt), is_deaf=handler == "sim.deaf")
             self._tasks.append(task)
@@ -146,6 +161,8 @@ class DrawnExecutors:
 
     def _end(self, attempt: Attempt) -> EndedAttempt:
         handler, rng = attempt.work.handler, self._rng
+        if self._is_closing():
+            return self._well(attempt)
         if handler == "sim.fails" or (handler == "sim.flaky" and rng.random() < 0.6):
             return self._failing(attempt)
         if emits_count(handler, attempt.work.run_id):
@@ -167,10 +184,13 @@ class DrawnExecutors:
 
     def _emitting(self, attempt: Attempt) -> EndedAttempt:
         """Some fail after they have emitted, and some emit to a topic that is gone: nothing of either may be seen."""
-        emissions = Emissions(self._outlet, attempt.work)
-        draw, run_id = self._rng.random(), attempt.work.run_id
-        for number in range(emits_count(attempt.work.handler, run_id)):
-            emissions.emit(_GONE if number == 0 and draw < 0.05 else OUTPUTS, f"k{number}", run_id)
+        draw = self._rng.random()
         if draw > 0.9:
             return EndedAttempt(attempt, Outcome.FAILED, error_class="Drawn", error_message="it was to fail")
+        return self._well(attempt, draw)
+
+    def _well(self, attempt: Attempt, draw: float = 1.0) -> EndedAttempt:
+        emissions, run_id = Emissions(self._outlet, attempt.work), attempt.work.run_id
+        for number in range(emits_count(attempt.work.handler, run_id)):
+            emissions.emit(_GONE if number == 0 and draw < 0.05 else OUTPUTS, f"k{number}", run_id)
         return EndedAttempt(attempt, Outcome.SUCCEEDED, emitted=emissions.close())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -26,6 +27,9 @@ MUST_HAPPEN = (
     "doubt:LOST",
     "doubt:DELAYED",
     "doubt:DOUBLED",
+    "delivered, is refused",
+    "healed anew",
+    "healed as it was",
     "take-over",
     "deploy",
     "absence",
@@ -66,6 +70,7 @@ MUST_HAPPEN = (
     "retries begun after more than 5 s",
     "waited beyond the ladder",
     "work marked to verify",
+    "ignored outcomes",
     "expired",
     "given up",
     "hold",
@@ -102,6 +107,9 @@ MUST_HAPPEN = (
     "asked for another tenant's",
 )
 """What a batch of seeds must have provoked, or it proves nothing."""
+
+
+_ROTTEN = re.compile(" broke: (TypeError|AttributeError|NameError)")
 
 
 @dataclass(slots=True)
@@ -141,10 +149,16 @@ def hunt(seeds: range, *, processes: int = 1) -> Catch:
 
 
 def catch_planted(name: str, seeds: range) -> Verdict | None:
-    """The first of ``seeds`` in which the planted bug is caught; None where none does."""
+    """The first of ``seeds`` in which the planted bug is caught; None where none does.
+
+    Caught means that promises are named and nothing else is. Raises RuntimeError where the patch itself breaks:
+    whatever complains then says nothing about the checkers.
+    """
     for seed in seeds:
         verdict = play(seed, planted=PLANTED[name])
-        if verdict.complaints:
+        if any(_ROTTEN.search(complaint) for complaint in verdict.complaints):
+            raise RuntimeError(f"{name}: the patch does not fit the product any more: {verdict.complaints}")
+        if verdict.complaints and all(re.match(r"I\d+ ", complaint) for complaint in verdict.complaints):
             return verdict
     return None
 

@@ -1,7 +1,8 @@
 """The ledger of seeds: which ranges were played, on which cores, and what came of them; one JSON line for each batch.
 
 Must hold: a line counts for the code that it was played on, told by the digest of everything that a play imports, and
-for no other; a seed that fell short of the bar is in no count; ranges that overlap count once. The file is in the
+for no other; a seed that fell short of the bar is in no count; ranges that overlap count once; a violation is never
+forgotten while the code is the same; what no line has provoked is told. The file is in the
 repository, so whoever has hours to spare adds a line: ``python -m tests.simulation --ledger --seeds N``.
 """
 
@@ -9,12 +10,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib.util
 import json
 import secrets
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from functools import cache
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from .hunt import Catch
@@ -26,13 +29,16 @@ WANTED = 100_000
 _IMPORTED = """
 import sys
 import tests.simulation.play
-print("\\n".join(sorted({getattr(module, "__file__", None) or "" for module in list(sys.modules.values())})))
+for name, module in sorted(sys.modules.items()):
+    if getattr(module, "__file__", None):
+        print(name, module.__file__, sep="|")
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Seeds [first, first + count), of which ``counted`` met the bar. ``violations``: those that broke a promise."""
+    """Seeds [first, first + count), of which ``counted`` met the bar. ``violations``: those that broke a promise;
+    ``missing``: what it should have provoked and did not."""
 
     first: int
     count: int
@@ -41,6 +47,7 @@ class Batch:
     digest: str
     violations: tuple[int, ...]
     seeds_per_s: float
+    missing: tuple[str, ...] = ()
 
 
 def fresh_seed() -> int:
@@ -58,6 +65,7 @@ def batch_of(first: int, caught: Catch) -> Batch:
         cores_digest(),
         tuple(sorted(caught.violations)),
         round(caught.seeds_per_s, 2),
+        tuple(caught.missing),
     )
 
 
@@ -72,7 +80,19 @@ def batches(file: Path = FILE) -> list[Batch]:
     if not file.exists():
         return []
     lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    return [Batch(**line | {"violations": tuple(line["violations"])}) for line in lines]
+    lists = ("violations", "missing")
+    return [Batch(**line | {name: tuple(line.get(name, ())) for name in lists}) for line in lines]
+
+
+def violations(known: list[Batch], digest: str) -> list[int]:
+    """Seeds that broke a promise on the code of this digest: while there is one, no count helps."""
+    return sorted(seed for batch in known if batch.digest == digest for seed in batch.violations)
+
+
+def never_provoked(known: list[Batch], digest: str) -> list[str]:
+    """What was missing in every batch on the code of this digest."""
+    missing = [set(batch.missing) for batch in known if batch.digest == digest]
+    return sorted(set.intersection(*missing)) if missing else []
 
 
 def counted(known: list[Batch], digest: str) -> int:
@@ -89,20 +109,63 @@ def counted(known: list[Batch], digest: str) -> int:
 
 @cache
 def cores_digest() -> str:
-    """Of every file of ours that a play imports: the product's cores, the ports in memory, the play, the judges.
+    """Of every file of ours that a play may import, and of the schemas: cores, ports in memory, the play, the judges.
 
     Of their syntax trees, so that a remark changes nothing. Asked of a process of its own, so that it does not depend
-    on what else this one has imported.
+    on what else this one has imported; what a function imports when it is called is followed from there.
     """
     command = [sys.executable, "-c", _IMPORTED]
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True).stdout
     digest = hashlib.blake2b(digest_size=12)
-    for name in told.splitlines():
-        path = Path(name)
-        if path.suffix == ".py" and path.is_relative_to(ROOT) and ".venv" not in path.parts:
-            digest.update(path.relative_to(ROOT).as_posix().encode())
-            digest.update(ast.dump(ast.parse(path.read_text(encoding="utf-8"))).encode())
+    for path in sorted(_with_imports_in_functions(dict(line.split("|") for line in told.splitlines()))):
+        digest.update(path.relative_to(ROOT).as_posix().encode())
+        digest.update(ast.dump(ast.parse(path.read_text(encoding="utf-8"))).encode())
+    for path in sorted((ROOT / "schemas" / "avro").glob("*.avsc")):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def _with_imports_in_functions(loaded: dict[str, str]) -> set[Path]:
+    """The files of ours among these modules (name: file), and those that their functions import, and so on."""
+    waiting = {name: Path(file) for name, file in loaded.items() if _is_ours(Path(file))}
+    found: set[Path] = set()
+    while waiting:
+        name, path = waiting.popitem()
+        if path in found:
+            continue
+        found.add(path)
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        for imported in _imports_in_functions(path, package):
+            spec = _spec_of(imported)
+            if spec is not None and spec.origin and _is_ours(Path(spec.origin)):
+                waiting[imported] = Path(spec.origin)
+    return found
+
+
+def _is_ours(path: Path) -> bool:
+    return path.suffix == ".py" and path.is_relative_to(ROOT) and ".venv" not in path.parts
+
+
+def _imports_in_functions(path: Path, package: str) -> set[str]:
+    found: set[str] = set()
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(function) if isinstance(function, functions) else ():
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                begin = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+                found |= {begin, *(f"{begin}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def _spec_of(name: str) -> ModuleSpec | None:
+    """None for what is no module: a name that is imported from one."""
+    try:
+        return importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return None
 
 
 def _commit() -> str:

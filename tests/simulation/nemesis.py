@@ -75,6 +75,7 @@ class Nemesis:
         """Nothing is armed any more; delayed messages, markers and rows arrive."""
         self._armed.clear()
         self._world.has_healed = True
+        self._world.healed_at = self._world.clock.now()
         self._buggify.end()
         self._world.cluster.faults.on_poll = None
         self._world.cluster.faults.on_commit = None
@@ -170,7 +171,7 @@ class Nemesis:
             self._restart(life, trouble.us // 2)
         stands_from = self._world.clock.now()
         self._schedule.run(self._schedule.tick + trouble.us)
-        self._world.stood.append((life.slot, stands_from, self._world.clock.now()))
+        self._world.stood.append((life.slot, stands_from, self._world.clock.now(), operation))
         self._standing_still.remove(life)
         self._story.tell(self._schedule.tick, life.client, "goes on" if life.alive else "was killed meanwhile")
         if not life.alive:
@@ -205,7 +206,8 @@ class Nemesis:
         for delayed in list(coordinator.delayed):
             if self._slots[delayed.transactional_id] == slot:
                 ended = coordinator.deliver(delayed)
-                self._struck("delivered", slot, f"its delayed EndTxn arrives at {operation}, ends a round: {ended}")
+                end = "ends a round" if ended else "is refused"
+                self._struck(f"delivered, {end}", slot, f"its delayed EndTxn arrives at {operation} and {end}")
 
     # What strikes at a commit and in the tables -----------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ ALWAYS = (
 )
 DOORS = ("intake-1", "api-1")
 """Served in most seeds, as the orders ask for them."""
-SOMETIMES = ("worker-3", "retry-router-2", "lease-keeper-2", "retry-ladder-2", "intake-2", "api-2")
+SOMETIMES = ("worker-3", "recorder-2", "retry-router-2", "lease-keeper-2", "retry-ladder-2", "intake-2", "api-2")
 DISPATCHERS = ALWAYS[:2]
 POOLS = ("default", "side")
 
@@ -52,13 +52,17 @@ _ANY_DAY = 1_795_000_020 * US_PER_S
 _RACES_SHARE = 0.25
 """Seeds in which cancels race with claims and verdicts: dispatchers and workers are quick, and runs wait for slots."""
 
+_ANEW_SHARE = 0.5
+"""The rest must come to rest with what it has in memory: a new process hides what the old one has forgotten."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One seed, drawn out. Times are ticks: microseconds since the beginning.
 
     ``sites`` and ``small``: see ``buggify.py``; ``kept_behind``: the retry router's own. ``patience``: who finds
-    nothing to do for several turns rests up to so many times longer.
+    nothing to do for several turns rests up to so many times longer; ``busy_us``: who had something to do goes on
+    about so soon; ``heals_anew``: in the end everybody is started anew, not only who is dead.
     """
 
     seed: int
@@ -77,6 +81,7 @@ class Plan:
     pool_of: dict[str, str]
     repeat_within_us: int
     patience: int
+    busy_us: int
     orders: tuple[Order, ...]
     garbage: tuple[Garbage, ...]
     sites: tuple[str, ...]
@@ -84,6 +89,7 @@ class Plan:
     kept_behind: int
     api_wait_s: float
     troubles: tuple[Trouble, ...]
+    heals_anew: bool
 
     def job_ids(self) -> set[str]:
         """Every job that there may be, those too that one tenant makes by a request for another's."""
@@ -102,8 +108,8 @@ def draw(seed: int) -> Plan:
     pools = dice(seed, "pools")
     has_side = pools.random() < 0.4
     in_autumn = rng.random() < 0.3
-    start_at = (_AUTUMN if in_autumn else _ANY_DAY) + rng.randrange(60) * US_PER_S
-    horizon = rng.choice([40, 50, 70, 100]) * US_PER_S
+    start_at = (_AUTUMN if in_autumn else _ANY_DAY) + 60 * US_PER_S - rng.randrange(3, 15) * US_PER_S
+    horizon = rng.choice([15, 20, 26, 36]) * US_PER_S
     slots = (*ALWAYS, *DOORS, *(slot for slot in SOMETIMES if rng.random() < 0.5))
     races = dice(seed, "races").random() < _RACES_SHARE
     lease_s = rng.choice([15.0] if races else [3.0, 5.0, 5.0, 15.0])
@@ -133,6 +139,7 @@ def draw(seed: int) -> Plan:
         pool_of={"worker-2": "side"} if has_side else {},
         repeat_within_us=pools.choice([24 * 3_600, 24 * 3_600, 15]) * US_PER_S,
         patience=1 if races else dice(seed, "patience").choice([2, 4, 6]),
+        busy_us=100_000 if races else dice(seed, "busy").choice([100_000, 250_000, 500_000]),
         orders=tuple(sorted(orders, key=lambda order: order.at)),
         garbage=tuple(draw_garbage(dice(seed, "garbage"), horizon, US_PER_S)),
         sites=draw_some(dice(seed, "sites"), SITES),
@@ -140,6 +147,7 @@ def draw(seed: int) -> Plan:
         kept_behind=dice(seed, "kept").choice([3, 20, 100_000]),
         api_wait_s=rng.choice([0.3, 1.0, 3.0]),
         troubles=tuple(troubles(dice(seed, "troubles"), slots, horizon, races=races)),
+        heals_anew=dice(seed, "heal").random() < _ANEW_SHARE,
     )
 
 

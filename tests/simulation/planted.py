@@ -16,14 +16,18 @@ from waterclock.dispatcher.loop import Dispatcher
 from waterclock.dispatcher.rows import Ahead, due_row
 from waterclock.dispatcher.shard import Shard
 from waterclock.workers.executors import emitting
+from waterclock.workers.executors.emitting import Outlet
 
 from waterclock.log.memory_producer import MemoryProducer
+from waterclock.log.port import Outgoing
 from waterclock.model import cron
 from waterclock.model.cron_walk import CronWalk
+from waterclock.model.events import WorkRecord
 from waterclock.model.job import JobVersion, Once
 from waterclock.transact import Round, Rounds
 
 from .planted_failures import PLANTED_FAILURES, Planted
+from .planted_fires import PLANTED_FIRES
 
 
 @contextmanager
@@ -134,7 +138,13 @@ def effects_apart() -> Iterator[None]:
 @contextmanager
 def attempt_in_the_effect() -> Iterator[None]:
     """The effect id has the attempt in it, so a second attempt's records look like other effects."""
-    with mock.patch.object(emitting, "effect_id", lambda run_id, number: f"{run_id}/1/out/{number}"):
+
+    def record(self: Outlet, work: WorkRecord, number: int, *words: Any) -> Outgoing:
+        with mock.patch.object(emitting, "effect_id", lambda run_id, of: f"{run_id}/{work.attempt}/out/{of}"):
+            return right(self, work, number, *words)
+
+    right = Outlet.record
+    with mock.patch.object(Outlet, "record", record):
         yield
 
 
@@ -175,6 +185,7 @@ RARE = frozenset(
 """Those that take hundreds of seeds: ``make show NAME=planted-bugs`` looks for them, ``make test`` does not."""
 
 NUMBERS = {
+    "outcome committed before the effect": 1,
     "reducer skips the token check": 2,
     "no seek after abort": 5,
     "attempt not counted after a crash": 7,
@@ -186,6 +197,7 @@ NUMBERS = {
     "cursor committed apart from the runs": 16,
     "row inserted behind the cursor": 17,
     "cancel overwrites an attempt's success": 18,
+    "catch-up without a cap": 19,
     "effect id contains the attempt": 22,
     "cancel told to run-events before control": 26,
     "control barrier at the last stable offset": 27,
@@ -206,4 +218,5 @@ PLANTED: dict[str, Planted] = {
     "records sent apart from their outcome": effects_apart,
     "effect id contains the attempt": attempt_in_the_effect,
     **PLANTED_FAILURES,
+    **PLANTED_FIRES,
 }

@@ -109,7 +109,8 @@ def letter_with_its_verdict() -> Iterator[None]:
             found += said
             if dict(said[0].headers)["ce_type"].endswith(b".run.failed"):
                 event = RunEvent(EventKind.RUN_FAILED, each.run_id.partition("@")[0], each.run_id, now)
-                given_up = GivenUp(event, each.state.attempt, each.trail)
+                place = TopicPartition(self._names.run_events, 0)  # only for the search of work that was never claimed
+                given_up = GivenUp(event, each.state.attempt, each.trail, place, 0)
                 found.append(dead_letter_message(self._names, letter(given_up, None, now)))
         return found
 
@@ -149,6 +150,13 @@ def retry_apart_from_its_verdict() -> Iterator[None]:
 
 
 # Leases ---------------------------------------------------------------------------------------------------------------
+
+
+def _one_forgotten(self: RetryRouter, trouble: Exception) -> None:
+    """After a trouble one of the partitions is not begun again: only a new process, or another owner, would."""
+    right_start_over(self, trouble)
+    for place in sorted(self._to_take)[:1]:
+        self._to_take.discard(place)
 
 
 def _say_only(log: Log, names: Names, worker: str, by: str, now: Instant) -> None:
@@ -234,6 +242,8 @@ def _stable_end(self: ControlTail, partition: TopicPartition) -> int:
     return log.cluster.partition(partition).lso
 
 
+right_start_over = RetryRouter._start_over
+
 PLANTED_FAILURES: dict[str, Planted] = {
     "reducer skips the token check": no_token_check,
     "cancel overwrites an attempt's success": cancel_overwrites,
@@ -242,6 +252,7 @@ PLANTED_FAILURES: dict[str, Planted] = {
     "dead letter before its verdict is accepted": letter_with_its_verdict,
     "retry moved early": _instead(ladder, "onward", _early),
     "retry apart from its verdict": retry_apart_from_its_verdict,
+    "a partition forgotten after a trouble": _instead(RetryRouter, "_start_over", _one_forgotten),
     "lost before fencing": _instead(keeper, "fence", _say_only),
     "lost by edge, not by level": lost_by_edge,
     "keeper judges while lagging": judges_while_lagging,

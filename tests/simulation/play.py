@@ -1,13 +1,13 @@
 """One seed, played: troubled for a while, healed, brought to rest, dumped and judged.
 
-The end of a play is always the same: nothing goes wrong any more, every process is started anew, the dispatchers decide
-what is due and stop, the others finish what is left. Then whatever the log and the tables hold is all that counts.
+The end of a play is always the same: nothing goes wrong any more, every process that is dead is started (in half of the
+seeds those too that live), the dispatchers decide what is due and stop, the others finish what is left. Then whatever
+the log and the tables hold is all that counts.
 """
 
 from __future__ import annotations
 
 import logging
-import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -26,34 +26,34 @@ from waterclock.model.ids import US_PER_S, Instant
 from .api_clients import ApiClients
 from .asking import Asking
 from .buggify import made_small
-from .checkers import CHECKERS, Checker
+from .checkers import CHECKERS, Checker, judged
 from .dice import dice
 from .dumps import Dumps, take_dumps
 from .nemesis import Nemesis
-from .people import LADDER_US, Order
+from .pacing import Pacing
+from .people import LADDER_US, STEADY, Order
 from .plan import POOLS, Plan, draw
+from .remembered import decoded_once
 from .schedule import Schedule
 from .senders import Garbage, Senders
 from .standing import DOORS, lagging
 from .story import Story
+from .tidying import tidied_up_afterwards
 from .world import NAMES, Life, World
 
 _SECOND = US_PER_S
-_HEALED = 5 * _SECOND
+_HEALED = 4 * _SECOND
 """From the heal to the end of the books: fires of a healthy system are among them."""
-_FILLINGS_MAX = 16
 EVENTS_WANTED = 220
-_SLICE = 2 * _SECOND
-_STEP_US_HEALED = 1_000_000
-"""Every process has a turn in every slice."""
-_SLICES_MAX = 75
-_SLEEPS_MAX = 12
-_SLEEP_FROM_US = 8 * _SECOND
+_EVENTS_OF_A_RUN = 3
+_SLICE = _SECOND
+_SLICES_MAX = 150
+_SLEEPS_MAX = 30
+_SLEEP_FROM_US = 20 * _SECOND
 _LOOK_US = 100_000
 _LOOKS_MAX = 60
 _BACKEND_DOWN_US = 500_000
 _ENDED_US = 1_000_000
-_BUSY_US = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +86,17 @@ def play_plan(
     planted: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Verdict:
     """The same for a plan that may follow from no seed."""
-    story = Story(keeps_lines=keeps_lines)
-    dumps = leave_behind(plan, story, planted)
-    for content in dumps.contents():
-        story.add(content)
-    story.counts["run events"] = len(dumps.events)
-    complaints: list[str] = []
-    for checker in checkers:
-        complaints += checker(dumps, story.counts)
-    return Verdict(plan.seed, tuple(complaints), story.counts, story.digest(), tuple(story.lines))
+    with tidied_up_afterwards(), decoded_once():
+        story = Story(keeps_lines=keeps_lines)
+        dumps = leave_behind(plan, story, planted)
+        for content in dumps.contents():
+            story.add(content)
+        story.counts["run events"] = len(dumps.events)
+        story.weave(dumps.events, plan.start_at)
+        complaints: list[str] = []
+        for checker in checkers:
+            complaints += judged(checker, dumps, story.counts)
+        return Verdict(plan.seed, tuple(complaints), story.counts, story.digest(), tuple(story.lines))
 
 
 def leave(seed: int, story: Story, planted: Callable[[], AbstractContextManager[None]] = nullcontext) -> Dumps:
@@ -114,15 +116,15 @@ class _Play:
         self._story = story
         self._world = World(plan)
         self._schedule = Schedule(self._world.clock)
+        story.begin(lambda: self._world.clock.now() - plan.start_at)
         self._nemesis = Nemesis(self._world, self._schedule, story, self._restart)
         self._onlooker = self._world.onlooker
         self._asking = Asking(self._world.outside, NAMES, self._onlooker)
         self._senders = Senders(self._world.outside, NAMES, self._world.history, POOLS)
         self._clients = ApiClients(self._world, self._schedule, story, dice(plan.seed, "clients"))
-        self._paces = {slot: dice(plan.seed, f"pace/{slot}") for slot in plan.slots}
+        self._pace = Pacing(plan, self._world.executors)
         self._broken: list[str] = []
         self._ends: list[int] = []
-        self._step_us_max = _SECOND * 10
 
     def run(self) -> Dumps:
         schedule, world = self._schedule, self._world
@@ -151,12 +153,14 @@ class _Play:
         return take_dumps(world, until, self._broken)
 
     def _fill(self) -> None:
-        """The healed system works for a while; where troubles left little to judge, for longer. Bounded."""
-        for _ in range(_FILLINGS_MAX):
-            self._schedule.run(self._schedule.tick + _HEALED)
-            self._onlooker.look()
-            if self._onlooker.events_count >= EVENTS_WANTED:
-                return
+        """The healed system works for a while; where troubles left little to judge, it is given more at once."""
+        self._schedule.run(self._schedule.tick + _HEALED)
+        self._onlooker.look()
+        missing = EVENTS_WANTED - self._onlooker.events_count
+        self._world.is_closing = True
+        if missing > 0:
+            steady = [job_id for job_id in STEADY if job_id in self._plan.job_ids()]
+            self._asking.trigger(steady, -(-missing // _EVENTS_OF_A_RUN), self._world.clock.now())
 
     def _job_ids(self) -> list[str]:
         return sorted(self._plan.job_ids())
@@ -214,8 +218,12 @@ class _Play:
         self._turn(life, lambda: self._world.build(life))
 
     def _step(self, life: Life) -> None:
-        if life.alive and not life.leaving:
-            self._turn(life, self._stepped(life))
+        if not life.alive or life.leaving:
+            return
+        if self._pace.rests(life, self._schedule.tick):
+            self._schedule.after(self._pace.until_next_look_us(life), lambda: self._step(life))
+            return
+        self._turn(life, self._stepped(life))
 
     def _stepped(self, life: Life) -> Callable[[], bool]:
         core = life.core
@@ -244,7 +252,8 @@ class _Play:
             return
         if life.role == "dispatcher":
             self._world.count_take_overs(self._story.counts)
-        self._schedule.after(self._pause_us(life, busy=bool(busy)), lambda: self._step(life))
+        pause_us = self._pace.after_turn_us(life, self._schedule.tick, busy=bool(busy))
+        self._schedule.after(pause_us, lambda: self._step(life))
 
     def _build_again(self, life: Life) -> None:
         if life.alive:
@@ -256,28 +265,20 @@ class _Play:
         self._world.kill(life)
         self._restart(life, _ENDED_US)
 
-    def _pause_us(self, life: Life, *, busy: bool) -> int:
-        """Who finds nothing to do rests longer and longer: most calls of a play would be polls that bring nothing."""
-        rng: random.Random = self._paces[life.slot]
-        life.idle_turns = 0 if busy else life.idle_turns + 1
-        usual = _BUSY_US
-        if not busy:
-            usual = self._plan.step_us[life.slot] * min(life.idle_turns, self._plan.patience)
-            usual = min(usual, self._step_us_max, self._plan.lease_us // 6 if life.role == "worker" else usual)
-        return round(usual * (0.2 + 1.6 * rng.random()))
-
     # The end ------------------------------------------------------------------------------------------------------
 
     def _heal(self) -> None:
         self._story.tell(self._schedule.tick, "everybody", "heals")
         self._nemesis.heal()
-        self._step_us_max = _STEP_US_HEALED
+        self._pace.has_healed = True
         for life in self._world.lives.values():
-            if life.alive:
+            if life.alive and self._plan.heals_anew:
                 self._world.kill(life)
         for slot in self._plan.slots:
             self._world.skew(slot, 0)
-            self._start(slot)
+            if not self._world.newest[slot].alive:
+                self._start(slot)
+        self._story.counts["healed anew" if self._plan.heals_anew else "healed as it was"] += 1
 
     def _wait_for(self, what: str, condition: Callable[[], bool]) -> bool:
         """Bounded: what has not happened then is told by the checkers, by what is missing."""

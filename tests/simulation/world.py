@@ -36,6 +36,7 @@ from waterclock.wire.pools import Pools
 from .api_process import ApiProcess
 from .dice import dice
 from .handlers import OUTPUTS, DrawnExecutors, emits_count
+from .hearing import HearingLog, is_behind
 from .history import History
 from .onlooker import Onlooker
 from .plan import POOLS, Plan
@@ -44,6 +45,7 @@ from .tenants import put_keys
 
 GENERATION = 1
 NAMES = Names()
+_POLLS_MAX = 10_000
 _SESSION_S = {"dispatcher": 6.0}
 
 
@@ -71,7 +73,9 @@ class Life:
         self.core: Role | None = None
         self.alive = True
         self.leaving = False
+        self.log: HearingLog | None = None
         self.idle_turns = 0
+        self.rests_until = 0
 
 
 class World:
@@ -89,7 +93,8 @@ class World:
         self.tables = MemoryTables(self.clock)
         self.outside = MemoryLog(self.cluster, "outside")
         self.clocks = {slot: SkewedClock(self.clock, skew_us) for slot, skew_us in plan.skew_us.items()}
-        self.skew_us_max = max(abs(skew_us) for skew_us in plan.skew_us.values())
+        self.skews = [(slot, 0, skew_us) for slot, skew_us in plan.skew_us.items()]
+        """Whose clock was off from when on, and by how much, in the order of time."""
         put_keys(MemoryStore(self.clock, self.tables, "outside"), {OWN_TENANT, OTHER_TENANT}, plan.start_at)
         self.history = History()
         self.newest: dict[str, Life] = {}
@@ -99,15 +104,18 @@ class World:
         """The ledger outside the system: every start of user code."""
         self.leases: dict[TopicPartition, dict[int, Record]] = {}
         """Every committed record of ``leases``, also those that the log cleaner has removed since."""
-        self.stood: list[tuple[str, Instant, Instant]] = []
-        """Who stood still, from when to when, by the brokers' clock."""
+        self.stood: list[tuple[str, Instant, Instant, str]] = []
+        """Who stood still, from when to when by the brokers' clock, and before which call."""
         self.forged: set[tuple[int, int]] = set()
         """Partition and offset of the records on run-events that no role wrote."""
         self.has_healed = False
+        self.is_closing = False
+        """Nothing new is asked for any more: user code ends soon, and well."""
+        self.healed_at: Instant = 0
         self.lost_roles: set[str] = set()
         """Roles whose groups have lost their positions."""
-        self.swallowed_count = 0
-        """Work records that were passed over behind their workers' backs."""
+        self.swallowed: list[tuple[str, int, int, int]] = []
+        """Topic, partition, first offset and end of the work that was passed over behind its workers' backs."""
         self.onlooker = Onlooker(self.outside, NAMES)
         self._owners: dict[int, str] = {}
         self._transaction_s = {"worker": WorkerSettings(lease_ttl_s=plan.lease_s).transaction_timeout_s}
@@ -124,7 +132,7 @@ class World:
 
     def build(self, life: Life) -> None:
         """Build the life's core. Raises what building raises."""
-        log = MemoryLog(
+        life.log = log = HearingLog(
             self.cluster,
             life.client,
             transaction_timeout_s=self._transaction_s.get(life.role, 10.0),
@@ -150,10 +158,13 @@ class World:
         """Take what stands on ``leases``."""
         reader = self.outside.reader(Isolation.COMMITTED)
         reader.assign({TopicPartition(NAMES.leases, number): 0 for number in range(self.plan.partitions)})
-        while records := reader.poll(1_000, 0.0):
-            for record in records:
+        for _ in range(_POLLS_MAX):
+            if not is_behind(reader._cursor):
+                return
+            for record in reader.poll(1_000, 0.0):  # a short poll may bring none, and is not the end
                 place = TopicPartition(record.topic, record.partition)
                 self.leases.setdefault(place, {})[record.offset] = record
+        raise RuntimeError("leases was not read to its end")
 
     def forge(self, run_id: str, attempt: int, worker: str, kind: EventKind) -> None:
         """A claim by somebody who did not get the attempt, and its outcome under the token of that claim."""
@@ -181,7 +192,7 @@ class World:
                     if position is not None and position.offset < end and not group.is_pending(place):
                         group.commit({place: Committed(end)})
                         passed += end - position.offset
-        self.swallowed_count += passed
+                        self.swallowed.append((place.topic, number, position.offset, end))
         return passed
 
     def groups_of(self, role: str) -> list[str]:
@@ -195,7 +206,7 @@ class World:
     def skew(self, slot: str, skew_us: int) -> None:
         """Step the wall clock of one slot."""
         self.clocks[slot].skew_us = skew_us
-        self.skew_us_max = max(self.skew_us_max, abs(skew_us))
+        self.skews.append((slot, self.clock.now(), skew_us))
 
     def count_take_overs(self, counts: Counter[str]) -> None:
         """Compare who owns the shards with who owned them last."""
@@ -231,7 +242,9 @@ class World:
 
     def _worker(self, life: Life, log: MemoryLog, clock: Clock) -> Worker:
         rng = dice(self.plan.seed, f"handlers/{life.client}")
-        executors = self.executors[life.client] = DrawnExecutors(clock, rng, NAMES.prefix, self._note_call(life))
+        executors = self.executors[life.client] = DrawnExecutors(
+            clock, rng, NAMES.prefix, self._note_call(life), lambda: self.is_closing
+        )
         return Worker(
             clock,
             log,

@@ -6,22 +6,25 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.real_stack import free_port, wait_for
+from tests.chaos.proxy import LateAnswer
 from tests.chaos.stage import Proxy
 
 END_TXN, OTHER = 26, 3
 
 
 class Echo:
-    """A server that sends back what it gets, connection by connection."""
+    """A server that sends back what it gets, or what it makes of it. ``left``: how many connections have ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer: Callable[[bytes], bytes] = lambda data: data) -> None:
+        self._answer = answer
+        self.left = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.heard: list[bytes] = []
@@ -39,7 +42,8 @@ class Echo:
         with connection, suppress(OSError):
             while data := connection.recv(65_536):
                 self.heard.append(data)
-                connection.sendall(data)
+                connection.sendall(self._answer(data))
+        self.left += 1
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
@@ -138,3 +142,63 @@ def test_an_end_txn_comes_late_on_its_own_connection_and_the_client_is_cut(proxy
     wait_for(lambda: _frame(END_TXN, "worker-7") in echo.heard, "the late request")
     kept = [note for note in proxy.notes() if "kept" in note]
     assert [(note["kept"], note["commit"]) for note in kept] == [("worker-7", True)]
+
+
+def test_what_a_client_sent_before_it_left_goes_out_when_its_way_goes_on(proxy: Proxy, echo: Echo) -> None:
+    with _connect(proxy) as connection:
+        connection.sendall(_frame(OTHER))
+        _receive(connection, len(_frame(OTHER)))
+        proxy.order(stop="requests")
+        wait_for(lambda: any("obeyed" in note for note in proxy.notes()), "the order obeyed")
+        connection.sendall(_frame(OTHER))
+    # Gone: nothing of it is left at this end, and the server has not heard the end of it.
+    proxy.order(delay=0.0)
+    wait_for(lambda: sum("obeyed" in note for note in proxy.notes()) == 2, "the next order obeyed")
+    assert len(echo.heard) == 1
+    proxy.order(go="requests")
+    wait_for(lambda: len(echo.heard) == 2, "what it had sent")
+    wait_for(lambda: echo.left == 1, "its end")
+
+
+def test_an_order_says_how_many_connections_it_met(proxy: Proxy) -> None:
+    proxy.order(cut=True)
+    wait_for(lambda: sum("obeyed" in note for note in proxy.notes()) == 1, "the first order")
+    with _connect(proxy) as connection:
+        connection.sendall(_frame(OTHER))
+        _receive(connection, len(_frame(OTHER)))
+        proxy.order(cut=True)
+        wait_for(lambda: sum("obeyed" in note for note in proxy.notes()) == 2, "the second order")
+    assert [note["connections"] for note in proxy.notes() if "obeyed" in note] == [0, 1]
+
+
+def _answer(number: int, error: int, size: int) -> bytes:
+    """An answer of the broker: up to version 2, or with its tagged fields."""
+    middle = struct.pack(">i", 0) if size == 10 else struct.pack(">bi", 0, 0)
+    return struct.pack(">ii", size, number) + middle + struct.pack(">h", error) + bytes(size - 6 - len(middle))
+
+
+@pytest.mark.parametrize("size", [10, 12, 22])
+def test_the_answer_to_a_late_end_is_found_by_its_number(size: int) -> None:
+    awaited = LateAnswer(_frame(END_TXN, "worker-7"))
+    heard = b"the rest of another answer" + _answer(4, 0, 10) + _answer(5, 47, size)
+    said = [awaited.take(heard[at : at + 1]) for at in range(len(heard))]
+    assert awaited.transactional_id == "worker-7"
+    assert [each for each in said if each is not None][:1] == [47]
+
+
+def test_what_the_broker_says_to_a_late_end_is_noted(tmp_path: Path) -> None:
+    server = Echo(lambda _: _answer(5, 90, 10))
+    proxy = Proxy(tmp_path, "kafka", free_port(), server.port)
+    try:
+        with _connect(proxy) as connection:
+            connection.sendall(_frame(OTHER))
+            _receive(connection, 14)
+            proxy.order(late=0.1)
+            wait_for(lambda: any("obeyed" in note for note in proxy.notes()), "the order obeyed")
+            connection.sendall(_frame(END_TXN, "worker-7"))
+            wait_for(lambda: any("landed" in note for note in proxy.notes()), "the answer noted")
+        landed = [(note["landed"], note["error"]) for note in proxy.notes() if "landed" in note]
+        assert landed == [("worker-7", 90)]
+    finally:
+        proxy.close()
+        server.close()

@@ -17,6 +17,7 @@ from tests.failpoints.points import BY_NAME, POINTS, Point, When
 from tests.failpoints.run import _place, arm
 from tests.failpoints.visits import in_round, note_rounds
 from waterclock.log.port import Outgoing
+from waterclock.model.errors import RoundInDoubt
 from waterclock.transact import Round, Rounds
 
 _LEAST = {"dispatcher": 8, "workers": 8, "retry_router": 8, "recorder": 3, "intake": 3, "api": 2}
@@ -65,6 +66,17 @@ def test_it_dies_at_the_visit_that_it_was_armed_with(when: When, monkeypatch: py
     place.act("visit")
     assert died == [1]
     assert place.flushed == (when is When.FLUSHED)
+
+
+def test_it_does_not_die_where_the_broker_has_not_all_of_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    place, died = armed(When.FLUSHED, 1, monkeypatch)
+    flush = mock.Mock(side_effect=[RoundInDoubt("3 records were not acknowledged"), None])
+    monkeypatch.setattr(place, "flush", flush)
+    with pytest.raises(RoundInDoubt):
+        place.act("visit")
+    assert died == []
+    place.act("visit")  # the role's next round
+    assert died == [1]
 
 
 def test_a_round_is_known_by_its_role_and_by_what_it_carries(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.oracle import attempts, calls, losses, rest, waits
+from tests.oracle import attempts, calls, losses, rest, starvation, waits
 from tests.oracle.chronicle import Chronicle
 from waterclock.model.events import (
     DeadLetter,
@@ -43,8 +43,8 @@ class Log:
         self.records.append(_record(offset, encode_event(event)))
         return offset
 
-    def pending(self, run_id: str = RUN) -> None:
-        detail = Pending(1, 0, len(self.records) * S, Tier.HIGH, Origin.SCHEDULE)
+    def pending(self, run_id: str = RUN, tier: Tier = Tier.HIGH) -> None:
+        detail = Pending(1, 0, len(self.records) * S, tier, Origin.SCHEDULE)
         self.say(EventKind.PENDING, run_id, detail=detail)
 
     def started(self, attempt: int = 1, run_id: str = RUN) -> int:
@@ -358,3 +358,37 @@ def test_a_cancelled_run_that_nobody_cancelled_is_told() -> None:
     assert rest.cancels(chronicle, [RUN])[0] == []
     chronicle.cancels.clear()
     assert rest.cancels(chronicle, [])[0] == [f"{RUN}: CANCELLED, and nobody asked"]
+
+
+def _low_waits(*, is_served: bool) -> list[dict[str, Any]]:
+    """Thirty of LOW wait for more than a minute, while two of HIGH are made and claimed in every second."""
+    log = Log()
+    for number in range(30):
+        log.pending(f"{JOB}@low{number}", tier=Tier.LOW)
+    for number in range(100):
+        log.pending(f"{JOB}@high{number}")
+        log.started(run_id=f"{JOB}@high{number}")
+    if is_served:
+        log.started(run_id=f"{JOB}@low0")
+    for number in range(100, 200):
+        log.pending(f"{JOB}@high{number}")
+        log.started(run_id=f"{JOB}@high{number}")
+    return [record | {"timestamp_us": record["timestamp_us"] // 2} for record in log.records]
+
+
+def test_a_tier_that_starves_beside_a_busy_one_is_found() -> None:
+    bounds = starvation.Bounds(served=20)
+    complaints, counts = starvation.check(_low_waits(is_served=False), bounds)
+    assert complaints
+    assert counts["stretches in which LOW waited and others were served"] == len(complaints)
+
+
+def test_a_tier_that_waits_while_nobody_is_served_does_not_starve() -> None:
+    assert starvation.check(_low_waits(is_served=False)[:30])[0] == []
+
+
+def test_only_the_stretches_without_a_claim_of_low_are_complained_of() -> None:
+    bounds = starvation.Bounds(served=20)
+    starved = starvation.check(_low_waits(is_served=False), bounds)[0]
+    served = starvation.check(_low_waits(is_served=True), bounds)[0]
+    assert len(served) < len(starved)

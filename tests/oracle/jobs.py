@@ -1,0 +1,123 @@
+"""What the log says of each job: its commands, what these had to make, what was decided. Imports nothing of ours.
+
+Input: dumped records ``{"partition", "offset", "timestamp_us", "key", "value"}`` of ``commands`` and ``run-events``,
+read committed. The judges of the books, of misfires and of what runs are made of all begin here.
+"""
+
+import collections
+import typing
+
+from . import owed
+from .records import decode
+
+MASK = owed.MASK
+
+
+class Fact(typing.NamedTuple):
+    """A run event in its place. ``behind``: the newest due time that events before it in its partition had passed;
+    ``applied``: the highest offset of a command that they prove to be applied (-1: none)."""
+
+    partition: int
+    offset: int
+    stamp: int
+    event: dict
+    behind: int
+    applied: int
+
+
+class Job:
+    """One job. ``made``: fire -> its PENDINGs, ``series``: run id -> those of triggers and redrives; in log order."""
+
+    def __init__(self, job_id):
+        self.job_id = job_id
+        self.commands = []
+        self.judged = owed.Judged([], [], {}, [])
+        self.revised = collections.defaultdict(list)
+        self.made = collections.defaultdict(list)
+        self.series = collections.defaultdict(list)
+        self.skipped = []
+        self.answered = collections.defaultdict(list)
+        self._duties = {}
+
+    def duties(self, until):
+        """{fire: Duty} of its schedule, up to ``until``."""
+        if until not in self._duties:
+            self._duties[until] = owed.owed(self.judged.made, until)
+        return self._duties[until]
+
+    def triggered(self, trigger):
+        """The run ids that a trigger made."""
+        prefix = owed.run_id(self.job_id, trigger.stamp) + "~"
+        return [run_id for run_id in self.redriven(trigger.offset) if run_id.startswith(prefix)]
+
+    def redriven(self, offset):
+        """The run ids of the series that the command at this offset began."""
+        return [run_id for run_id in self.series if int(run_id.partition("~")[2]) & MASK == offset]
+
+
+def read(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
+    """{job id: Job}, in the order of their names. The last reading is kept: judges ask one after the other."""
+    mark = (rules, len(commands), len(events))
+    if not _LAST or _LAST[0] is not commands or _LAST[1] is not events or _LAST[2] != mark:
+        _LAST[:] = [commands, events, mark, _read(commands, events, rules)]
+    return _LAST[3]
+
+
+_LAST = []
+
+
+def _read(commands, events, rules):
+    found = {}
+    for fact in _facts(events):
+        _note(found.setdefault(fact.event["job_id"], Job(fact.event["job_id"])), fact)
+    for job_id, given in owed.by_job(commands).items():
+        found.setdefault(job_id, Job(job_id)).commands = given
+    for job in found.values():
+        edges = {offset: facts[0].event["revised"]["edge_at"] for offset, facts in job.revised.items()}
+        job.judged = owed.versions(job.commands, edges, rules)
+    return dict(sorted(found.items()))
+
+
+def _note(job, fact):
+    event = fact.event
+    kind = event["kind"]
+    if kind == "REVISED":
+        job.revised[event["revised"]["revision"] & MASK].append(fact)
+    elif kind == "PENDING":
+        run_id = event["run_id"]
+        if "~" in run_id:
+            job.series[run_id].append(fact)
+        else:
+            job.made[owed.instant_of(run_id)].append(fact)
+    elif kind == "SKIPPED":
+        job.skipped.append(fact)
+    elif kind == "ANSWERED":
+        job.answered[event["answered"]["offset"]].append(fact)
+
+
+def _facts(events):
+    behind, applied = collections.Counter(), collections.defaultdict(lambda: -1)
+    for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
+        _, event = decode(record["value"])
+        place = record["partition"]
+        if event["kind"] in ("REVISED", "PENDING", "SKIPPED", "ANSWERED"):
+            yield Fact(place, record["offset"], record["timestamp_us"], event, behind[place], applied[place])
+            behind[place] = max(behind[place], _passed(event))
+            applied[place] = max(applied[place], _proves(event))
+
+
+def _passed(event):
+    """The due time that the timeline has reached with this event; 0 where it was decided apart from it."""
+    detail = event["pending"] or event["skipped"] or {}
+    return detail.get("due_at") or 0
+
+
+def _proves(event):
+    """The command that this event proves to be applied, by its offset; -1: none."""
+    if event["kind"] == "REVISED":
+        return event["revised"]["revision"] & MASK
+    if event["kind"] == "ANSWERED":
+        # A refusal may speak of a command that lies in a partition where it does not belong.
+        return -1 if event["answered"]["verdict"] == "refused" else event["answered"]["offset"]
+    series = event["run_id"].partition("~")[2] if event["kind"] == "PENDING" else ""
+    return int(series) & MASK if series else -1

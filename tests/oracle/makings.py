@@ -1,0 +1,111 @@
+"""What each run had to be made of, by the commands alone, and what its work says. Imports nothing of ours.
+
+Input: dumps of ``commands``, ``run-events`` and of all ``work`` (tiers and rungs). A run of the schedule is made of the
+version that owes its fire, a trigger's of the one that stood there, with the command's payload where it brings one, a
+redrive's of the work that the command carries. Texts of policies and executors are compared by what they say.
+"""
+
+import collections
+import json
+import typing
+
+from . import jobs, owed
+from .records import decode
+from .verdicts import DEFAULT
+
+MASK = owed.MASK
+_NO_LIMITS = DEFAULT | dict.fromkeys(("queue_timeout_us", "attempt_timeout_us", "run_timeout_us"), 0)
+
+
+class Making(typing.NamedTuple):
+    """What a run is made of. ``policy``, ``executor``: what their texts say; ``redrives``: how many led to it."""
+
+    origin: str
+    revision: int
+    tier: str
+    pool: str
+    handler: str
+    payload: bytes
+    executor: dict
+    at_most_once: bool
+    policy: dict
+    redrives: int = 0
+
+
+def meant(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
+    """{run id: Making} of every run that was made and had to be; of others the books complain."""
+    found = {}
+    for job in jobs.read(commands, events, rules).values():
+        duties = job.duties(max(job.made, default=0))
+        for fire, facts in job.made.items():
+            if fire in duties:
+                found[facts[0].event["run_id"]] = _of_version("SCHEDULE", duties[fire].version)
+        for trigger in job.judged.triggers:
+            made = _of_version("TRIGGER", trigger.stands)
+            made = made if trigger.payload is None else made._replace(payload=trigger.payload)
+            found |= dict.fromkeys(job.triggered(trigger), made)
+        works = {command["offset"]: command["record"]["work"] for command in job.commands}
+        for offset in job.judged.redrives:
+            work = decode(works[offset])[1]
+            made = _of("REDRIVE", work["revision"] & MASK, work, work["redrives"] + 1)
+            found |= dict.fromkeys(job.redriven(offset), made)
+    return found
+
+
+def check(commands, events, work, rules=owed.Rules()):  # noqa: B008  # a value
+    """(complaints, counts): every PENDING and every work record says what its run was meant to be made of."""
+    complaints, counts = [], collections.Counter()
+    wanted = meant(commands, events, rules)
+    for record in events:
+        _, event = decode(record["value"])
+        if event["kind"] == "PENDING" and event["run_id"] in wanted:
+            counts[f"made by {event['pending']['origin']}"] += 1
+            wrong = _wrong_pending(event["pending"], wanted[event["run_id"]], owed.instant_of(event["run_id"]))
+            complaints += [f"{event['run_id']}: PENDING {each}" for each in wrong]
+    for record in work:
+        _, body = decode(record["value"])
+        if body["run_id"] in wanted:
+            counts["work records looked at"] += 1
+            wrong = _wrong_work(body, wanted[body["run_id"]], owed.instant_of(body["run_id"]))
+            complaints += [f"{body['run_id']}: work of attempt {body['attempt']} {each}" for each in wrong]
+    return complaints, counts
+
+
+def _of_version(origin, version):
+    return _of(origin, version.offset, version.spec)
+
+
+def _of(origin, revision, spec, redrives=0):
+    said = [spec[name] for name in ("tier", "pool", "handler", "payload")]
+    once, policy = spec["at_most_once"], _policy(spec["policy"])
+    return Making(origin, revision, *said, _said(spec["executor"]), once, policy, redrives)
+
+
+def _said(text):
+    return json.loads(text) if text else {}
+
+
+def _policy(text):
+    """What a policy's text says beyond the defaults, which it may leave out."""
+    return {name: value for name, value in _said(text).items() if _NO_LIMITS.get(name) != value}
+
+
+def _wrong_pending(detail, making, fire):
+    times = {name: making.policy.get(name, 0) for name in ("queue_timeout_us", "run_timeout_us")}
+    wanted = {"origin": making.origin, "revision": making.revision, "tier": making.tier, "pool": making.pool, **times}
+    # An executor's label is made up for people; what it says stands in the work.
+    wanted |= {"fire_at": fire} | ({} if making.executor else {"handler": making.handler})
+    return _other(wanted, detail | {"revision": detail["revision"] & MASK})
+
+
+def _wrong_work(body, making, fire):
+    wanted = {name: part for name, part in making._asdict().items() if name != "origin"} | {"fire_at": fire}
+    said = {"revision": body["revision"] & MASK, "executor": _said(body["executor"]), "policy": _policy(body["policy"])}
+    return _other(wanted, body | said)
+
+
+def _other(wanted, found):
+    """What differs, by name."""
+    for name, value in wanted.items():
+        if found[name] != value:
+            yield f"says {name} {found[name]!r}, meant was {value!r}"

@@ -1,0 +1,97 @@
+"""Bugs of what fires and of what is called: patches of the product for the time of one play. See ``planted.py``.
+
+They are those that books of mere numbers cannot see: each fire still comes to a run or to a skip, and to the wrong one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+from weakref import WeakKeyDictionary
+
+from waterclock.dispatcher import applying, commands, deciding
+from waterclock.dispatcher.shard import Shard
+from waterclock.workers.attempts import Attempts
+from waterclock.workers.executors.port import Attempt, EndedAttempt
+
+from waterclock.model.events import Outcome
+from waterclock.model.ids import US_PER_S
+from waterclock.model.job import JobStatus, JobVersion
+
+Planted = Callable[[], AbstractContextManager[None]]
+_NO_CAP_US = 400 * US_PER_S
+"""Not for ever: after two hours a play would have tens of thousands of runs."""
+
+
+@contextmanager
+def pause_unheeded() -> Iterator[None]:
+    """A paused job goes on firing, and nothing is written down as skipped when the pause ends."""
+
+    def cut(shard: Shard, version: JobVersion) -> None:
+        if version.status is not JobStatus.PAUSED:
+            cut_older(shard, version)
+
+    def close(after: JobVersion, versions: Sequence[JobVersion], *rest: Any) -> commands.Applied:
+        applied = right(after, versions, *rest)
+        if after.status is JobStatus.PAUSED:
+            return applied._replace(skipped=(), decided_at=None)
+        was_paused = bool(versions) and versions[0].status is JobStatus.PAUSED
+        return applied._replace(skipped=()) if was_paused else applied
+
+    cut_older, right = applying._cut_older, commands._close
+    with mock.patch.object(applying, "_cut_older", cut), mock.patch.object(commands, "_close", close):
+        yield
+
+
+def _with_grace(change: Callable[[int], int]) -> Planted:
+    """The dispatcher decides with another grace."""
+
+    @contextmanager
+    def planted() -> Iterator[None]:
+        def decide(*words: Any) -> int:
+            *head, grace_us = words
+            return right(*head, change(grace_us))
+
+        right = deciding.decide_fires
+        with mock.patch.object(deciding, "decide_fires", decide):
+            yield
+
+    return planted
+
+
+@contextmanager
+def outcome_first() -> Iterator[None]:
+    """A success is recorded first, and the user code called after it: a crash in between takes the effect away."""
+    waiting: WeakKeyDictionary[Attempts, list[list[Attempt]]] = WeakKeyDictionary()
+
+    def run(self: Attempts, attempts: Sequence[Attempt]) -> None:
+        early = [each for each in attempts if each.work.handler == "sim.ok"]
+        for attempt in early:
+            self._slots.stick(attempt)
+            self._end(EndedAttempt(attempt, Outcome.SUCCEEDED, result=b"1"))
+        if early:
+            waiting.setdefault(self, [[], []])[1] += early
+        right(self, [each for each in attempts if each not in early])
+
+    def tend(self: Attempts) -> None:
+        turns = waiting.setdefault(self, [[], []])
+        due, turns[:] = turns[0], [turns[1], []]
+        if due:
+            self._executors.submit(due)
+        tends(self)
+
+    right, tends = Attempts._run, Attempts.tend
+    with ExitStack() as patches:
+        patches.enter_context(mock.patch.object(Attempts, "_run", run))
+        patches.enter_context(mock.patch.object(Attempts, "tend", tend))
+        yield
+
+
+PLANTED_FIRES: dict[str, Planted] = {
+    "pause is not heeded": pause_unheeded,
+    "skips what is within the grace": _with_grace(lambda _: 0),
+    "catch-up without a cap": _with_grace(lambda grace_us: max(grace_us, _NO_CAP_US)),
+    "outcome committed before the effect": outcome_first,
+}
