@@ -20,14 +20,17 @@ from random import Random
 from typing import NamedTuple
 
 from tests.acceptance import dumps
-from tests.acceptance.at_rest import judge_rest, quantiles_s
+from tests.acceptance.at_rest import AtRest, quantiles_s
+from tests.acceptance.excuses import Excuses
+from tests.acceptance.judge_all import judge_all
+from tests.acceptance.kills import BREATH_S
 from tests.acceptance.real_stack import free_port, wait_for
 from tests.acceptance.scene import Scene, scene
 from tests.failpoints.lane import Lane, Strike, Struck, Victims, keep_up
 from tests.failpoints.load import API_JOBS, ApiClient, Load, Wish, jobs
 from tests.failpoints.points import POINTS, Point
 from tests.failpoints.progress import Progress
-from tests.oracle import books, deaths, losses, orders, passing
+from tests.oracle import losses
 from tests.oracle import owed as judge
 from tests.oracle.chronicle import Chronicle
 from waterclock.model.ids import US_PER_S, partition_of
@@ -38,7 +41,6 @@ _MODULE = "tests.failpoints.run"
 _PARTITIONS = 4
 _LEASE_S = 5.0
 _LEAD_S = 4.0
-_BREATH_S = 0.02
 _FENCED = "_FENCED"
 """How a life may end by itself: it stood still for longer than its transaction's time-out (a starved machine)."""
 
@@ -109,10 +111,10 @@ def play_and_judge(played: Scene, points: Sequence[Point], times: int, *, judge_
     struck = play.struck
     played.evidence.remark = lambda complaint: _around(struck, complaint)
     _judge_strikes(played, play, points, times, judge_figures=judge_figures)
-    judge_rest(played, chronicle, torn=_crossed(chronicle), lease_s=_LEASE_S + RECOVERY_S)
-    _judge_books(played)
+    excuses = Excuses(verdict_within_s=_LEASE_S + RECOVERY_S)
+    found = judge_all(played, chronicle, time.time_ns() // 1_000, excuses)
     _judge_doors(played, chronicle, play.wishes)
-    _judge_losses(played, chronicle, play)
+    _judge_losses(played, found, play)
 
 
 def _start(played: Scene, notes: Path, port: int) -> list[str]:
@@ -168,7 +170,7 @@ def _strike_all(
             lane.go_on(may_begin=_may_begin(lane, lanes))
         if time.monotonic() > until_s:
             raise TimeoutError(f"strikes are left: {[len(lane.struck) for lane in lanes]} were made")
-        time.sleep(_BREATH_S)
+        time.sleep(BREATH_S)
     for role in played.stack.roles.values():
         keep_up(role)
         role.wait_ready(_STRIKE_S_MAX)
@@ -195,10 +197,6 @@ def _plans(points: Sequence[Point], times: int, dice: Random) -> dict[str, list[
     for plan in plans.values():
         dice.shuffle(plan)
     return dict(plans)
-
-
-def _crossed(chronicle: Chronicle) -> list[tuple[str, int]]:
-    return [(run_id, attempt) for run_id, attempt, _ in chronicle.ignored["STARTED"]]
 
 
 def _around(struck: Sequence[Struck], complaint: str) -> str:
@@ -253,21 +251,9 @@ def _judge_strikes(played: Scene, play: Play, points: Sequence[Point], times: in
     evidence.none_of(late, f"recoveries that took more than {RECOVERY_S:.0f} s")
 
 
-def _judge_books(played: Scene) -> None:
-    """Fires owed = runs made + skips, each once; cancels told to control first."""
-    names, bootstrap = played.stack.names, played.stack.bootstrap
-    commands, events = dumps.dump(bootstrap, names.commands), played.following.events
-    complaints, counts = books.balance(commands, events, time.time_ns() // 1_000)
-    played.evidence.figure("books", counts["owed"], **counts)
-    played.evidence.none_of(complaints, "complaints about the books")
-    complaints, told = orders.check(commands, events, dumps.dump(bootstrap, names.control))
-    played.evidence.figure("cancels passed on", told["CANCEL_REQUESTED"])
-    played.evidence.none_of(complaints, "complaints about how cancels were passed on")
-
-
 def _judge_doors(played: Scene, chronicle: Chronicle, wishes: Sequence[Wish]) -> None:
-    """What the API acknowledged was done; every job event went on once."""
-    names, bootstrap, evidence = played.stack.names, played.stack.bootstrap, played.evidence
+    """What the API acknowledged was done."""
+    evidence = played.evidence
     made = Counter(run["job_id"] for run in chronicle.made.values())
     asked_again = sum(wish.asked > 1 for wish in wishes)
     statuses = Counter(str(wish.status) for wish in wishes)
@@ -282,28 +268,16 @@ def _judge_doors(played: Scene, chronicle: Chronicle, wishes: Sequence[Wish]) ->
         if made[f"default:{wish.name}"] != 1
     )
     evidence.none_of(lost, "jobs that the API acknowledged, and that did not run once")
-    complaints, counts = passing.check(
-        names.job_events,
-        dumps.dump(bootstrap, names.job_events),
-        dumps.dump(bootstrap, names.commands),
-        dumps.dump(bootstrap, names.rejects),
-    )
-    evidence.figure("job events", counts["job events"], **counts)
-    evidence.none_of(complaints, "complaints about job events")
 
 
-def _judge_losses(played: Scene, chronicle: Chronicle, play: Play) -> None:
-    """Nobody is called lost who may still speak, and nothing stands open."""
-    said = dumps.dump(played.stack.bootstrap, played.stack.names.leases)
-    complaints, told = deaths.check(played.following.events, said)
-    played.evidence.figure("records on leases", len(said), **told)
-    played.evidence.none_of(complaints, "complaints about who was called lost")
+def _judge_losses(played: Scene, rest: AtRest, play: Play) -> None:
+    """Nothing stands open, and whatever was lost was lost by a death."""
     died = [(each.instance, each.at) for each in play.struck] + [
         (kill.instance, kill.at) for kill in play.victims.kills
     ]
     found, complaints, counts = losses.check(
-        chronicle,
-        said,
+        rest.chronicle,
+        rest.taken.leases,
         [death for death in died if death[0] in played.workers],
         lambda _: int(_LEASE_S * US_PER_S),
     )

@@ -16,6 +16,8 @@ from tests.acceptance.dumps import partitions_of, reader
 from tests.acceptance.real_stack import RealStack, RoleProcess
 
 _US_PER_S = 1_000_000
+BREATH_S = 0.02
+"""Between two rounds of a check's hand: its one thread kills, loads and follows, and is not to take a core for it."""
 
 
 class Kill(NamedTuple):
@@ -78,7 +80,7 @@ class Killer:
         until = time.monotonic() + self._dice.uniform(0.0, longest_s)
         while time.monotonic() < until:
             meanwhile()
-            time.sleep(0.02)
+            time.sleep(BREATH_S)
 
 
 class Life:

@@ -16,23 +16,24 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tests.acceptance import dumps
-from tests.acceptance.at_rest import judge_rest
+from tests.acceptance.excuses import Excuses
+from tests.acceptance.judge_all import judge_all
+from tests.acceptance.kills import BREATH_S
 from tests.acceptance.real_stack import RoleProcess
 from tests.acceptance.scene import Scene, scene
+from tests.acceptance.taken import take_work
 from tests.conformance.late_proxy import Delay, LateProxy, Moment
 from tests.failpoints.lane import keep_up
 from tests.failpoints.load import Load, jobs
-from tests.oracle import books, passing, torn
+from tests.oracle import torn
 from tests.oracle.chronicle import Chronicle
-from waterclock.model.job import Tier
 
 _PARTITIONS = 4
 _LEASE_S = 5.0
 _LEAD_S = 4.0
-_BREATH_S = 0.02
 _COMES_WITHIN_S = 20.0
 _PEACE_S = 0.5
 _DELAY_S_MAX = 12.0
@@ -211,7 +212,7 @@ def _delay(
             raise TimeoutError(f"{sum(len(lane.landed) for lane in lanes)} of {wanted} EndTxn came late")
         load.go_on()
         played.following.glance()
-        time.sleep(_BREATH_S)
+        time.sleep(BREATH_S)
     load.flush()
     for instance in cast:
         keep_up(played.stack.roles[instance])
@@ -225,7 +226,7 @@ def _delay(
 
 
 def _judge(played: Scene, chronicle: Chronicle, landed: Sequence[Landed], missed: int, size: Size) -> None:
-    evidence, names, bootstrap = played.evidence, played.stack.names, played.stack.bootstrap
+    evidence = played.evidence
     evidence.figure("EndTxn that arrived inside a later open transaction", len(landed), found_none=missed)
     evidence.figure("of which roles", len(landed), **Counter(each.role for each in landed))
     evidence.figure("in which moments", len(landed), **Counter(each.moment.name.lower() for each in landed))
@@ -235,43 +236,8 @@ def _judge(played: Scene, chronicle: Chronicle, landed: Sequence[Landed], missed
     evidence.demand(len(landed) >= size.delays, f"{len(landed)} EndTxn came late, wanted {size.delays}")
     through = (f"{each.role}: {each.word}, {each.moment.value}" for each in landed if each.error == 0)
     evidence.none_of(through, "late EndTxn that the broker accepted")
-    _judge_torn(played)
-    crossed = [(run_id, attempt) for run_id, attempt, _ in chronicle.ignored["STARTED"]]
-    judge_rest(played, chronicle, torn=crossed, lease_s=2 * _LEASE_S)
-    complaints, counts = books.balance(
-        dumps.dump(bootstrap, names.commands), played.following.events, time.time_ns() // 1_000
-    )
-    evidence.figure("books", counts["owed"], **counts)
-    evidence.none_of(complaints, "complaints about the books")
-    complaints, counts = passing.check(
-        names.job_events,
-        dumps.dump(bootstrap, names.job_events),
-        dumps.dump(bootstrap, names.commands),
-        dumps.dump(bootstrap, names.rejects),
-    )
-    evidence.figure("job events", counts["job events"], **counts)
-    evidence.none_of(complaints, "complaints about job events")
-
-
-def _judge_torn(played: Scene) -> None:
-    found, counts = _torn(played, lambda job_id: _BARE not in job_id)
-    played.evidence.figure("torn rounds left after one pass of the reconciler", len(found), **counts)
-    played.evidence.demand(counts["claims looked at"] > 0, "no claim was looked at")
-    played.evidence.none_of(found, "torn rounds")
-
-
-def _torn(played: Scene, of: Callable[[str], bool]) -> tuple[list[str], Counter[str]]:
-    names, bootstrap = played.stack.names, played.stack.bootstrap
-    work: list[dict[str, Any]] = []
-    behind: dict[tuple[str, int], int] = {}
-    for tier in Tier:
-        topic = names.runs(tier)
-        work += [{**record, "topic": topic} for record in dumps.dump(bootstrap, topic)]
-        positions = dumps.committed_texts(bootstrap, names.worker_group(tier), topic)
-        behind |= {(topic, partition): offset for partition, (offset, _) in positions.items()}
-    commands = dumps.dump(bootstrap, names.commands)
-    complaints, counts = torn.check(played.following.events, work, commands, names.job_events, behind, of)
-    return complaints, counts
+    # Nothing is excused: a transaction that one of these had torn would show.
+    judge_all(played, chronicle, time.time_ns() // 1_000, Excuses(verdict_within_s=2 * _LEASE_S))
 
 
 # Without the mitigation ---------------------------------------------------------------------------------------------
@@ -287,7 +253,7 @@ def _without(played: Scene, proxy: LateProxy, size: Size) -> None:
     for instance in _BARE_CAST:
         played.stack.roles[instance].kill()  # nobody moves any more: positions and events are of one instant
     played.following.read_on()
-    found, counts = _torn(played, lambda job_id: job_id.startswith((_BARE, "default:bare-")))
+    found, counts = _torn(played)
     accepted = sum(each.error == 0 for each in landed)
     evidence = played.evidence
     evidence.figure("without the mitigation: late EndTxn", len(landed), found_none=missed, accepted=accepted)
@@ -296,3 +262,14 @@ def _without(played: Scene, proxy: LateProxy, size: Size) -> None:
         evidence.figure("without the mitigation: one of them", each)
     evidence.demand(accepted > 0, "without the mitigation the broker accepted no late EndTxn")
     evidence.demand(len(found) > 0, "without the mitigation no round was torn: nothing was shown")
+
+
+def _torn(played: Scene) -> tuple[list[str], Counter[str]]:
+    """The tears of the jobs that played without the mitigation. Their cast is dead: nothing else can be judged."""
+    names, bootstrap, of = played.stack.names, played.stack.bootstrap, (_BARE, "default:bare-")
+    work, behind = take_work(bootstrap, names)
+    commands = dumps.dump(bootstrap, names.commands)
+    complaints, counts = torn.check(
+        played.following.events, work, commands, names.job_events, behind, lambda job_id: job_id.startswith(of)
+    )
+    return complaints, counts

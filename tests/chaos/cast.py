@@ -9,7 +9,9 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Mapping
 from random import Random
+from typing import Any
 
 from tests.acceptance.conservation import KINDS
 from tests.acceptance.real_stack import free_port
@@ -21,6 +23,13 @@ from waterclock.model.document import spec_from_document
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Every, JobSpec, Tier
 from waterclock.stack import leash as leash_program
+from waterclock.wire.codec import decode_command
+
+GRACE_S = 20
+"""Fires that are later are a misfire: the longer outages of a broker are longer."""
+
+_TENANT = "acme:"
+"""Of the jobs that fire all the time; the client outside has another."""
 
 _EVERY_S = 2
 _LEAD_S = 4
@@ -33,6 +42,7 @@ _WORKER = {
     "WATERCLOCK_WORKER__CANCEL_GRACE_S": "0.5",
     "WATERCLOCK_WORKER__DRAIN_GRACE_S": "2.0",
 }
+_DISPATCHER = {"WATERCLOCK_DISPATCHER__GRACE_S": str(GRACE_S)}
 
 
 class Client:
@@ -73,8 +83,9 @@ def enter(scene: Scene, stage: Stage) -> int:
         if instance in WORKERS:
             scene.add_worker(instance, **_WORKER, **faked)
         else:
-            of_api = {"WATERCLOCK_API__PORT": str(port)} if instance == "api-1" else {}
-            stage.role(stage.role_of(instance), instance, **of_api, **faked)
+            role = stage.role_of(instance)
+            own = {"api": {"WATERCLOCK_API__PORT": str(port)}, "dispatcher": _DISPATCHER}.get(role, {})
+            stage.role(role, instance, **own, **faked)
     return port
 
 
@@ -83,7 +94,7 @@ def jobs(runs_per_s: float, dice: Random) -> dict[str, JobSpec]:
     begin = (time.time_ns() // 1_000 // US_PER_S + _LEAD_S) * US_PER_S
     kinds = [kind for kind, share in _SHARES.items() for _ in range(share)]
     return {
-        f"acme:{kinds[number % len(kinds)]}-{number}": JobSpec(
+        f"{_TENANT}{kinds[number % len(kinds)]}-{number}": JobSpec(
             "calls.async" if number % 7 else "calls.sync",
             Every(_EVERY_S * US_PER_S, begin + dice.randrange(_EVERY_S * US_PER_S)),
             Tier(number % 3),
@@ -92,6 +103,12 @@ def jobs(runs_per_s: float, dice: Random) -> dict[str, JobSpec]:
         )
         for number in range(round(runs_per_s * _EVERY_S))
     }
+
+
+def jobs_of(commands: Iterable[Mapping[str, Any]]) -> dict[str, JobSpec]:
+    """The same, from a dump of ``commands``."""
+    made = (decode_command(record["value"]) for record in commands)
+    return {each.job_id: each.spec for each in made if each.spec is not None and each.job_id.startswith(_TENANT)}
 
 
 def clients_spec() -> JobSpec:

@@ -8,7 +8,6 @@ each order: when it began and ended (monotonic and wall), what was told (ok, fai
 
 from __future__ import annotations
 
-import http.client
 import json
 import signal
 import sys
@@ -21,6 +20,8 @@ from urllib.parse import quote
 
 from confluent_kafka import Producer
 
+from tests.acceptance.patient_client import ask
+
 PAYLOAD = {"longest_s": 0.3, "emits": 1}
 """Of every job that it makes: the judges know what their runs had to do."""
 
@@ -31,6 +32,7 @@ _REQUEST_S = 8.0
 _DELIVERY_S = 12.0
 _AFTERWARDS_S = 120.0
 _PAUSE_S = 0.3
+"""Before an order that nobody answered is given again, as a patient client does."""
 
 
 class Told(NamedTuple):
@@ -90,33 +92,19 @@ class ApiDoor:
     def give(self, verb: str, job: str, key: str, more: dict[str, Any]) -> Told:
         """Ask until somebody says what became of it."""
         method, path, body, headers = _request(verb, job, more)
-        headers = {"Content-Type": "application/json", "Idempotency-Key": key, **headers}
+        headers = {"Idempotency-Key": key, **headers}
         tries, acknowledged = 0, 0
         while not self._ending.is_over:
             tries += 1
-            status, etag, answer = self._ask(method, path, body, headers)
-            if status == 202:
+            told = ask(self._port, method, path, body, headers, within_s=_REQUEST_S)
+            if told is not None and told.status == 202:
                 acknowledged += 1
-            elif status and status < 500 and status not in (409, 429):
-                return Told("ok" if status < 300 else "fail", status, tries, answer, etag)
-            elif status == 409 and not answer.get("type", "").endswith("in-flight"):
-                return Told("fail", status, tries, answer, etag)
+            elif told is not None and not told.says_later:
+                return Told("ok" if told.status < 300 else "fail", told.status, tries, told.document, told.etag)
+            elif told is not None and told.status == 409 and not told.document.get("type", "").endswith("in-flight"):
+                return Told("fail", told.status, tries, told.document, told.etag)
             time.sleep(_PAUSE_S)
         return Told("ok" if acknowledged else "info", 202 if acknowledged else 0, tries, {})
-
-    def _ask(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, str, dict[str, Any]]:
-        """(status, ETag, answer); status 0: nobody answered."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=_REQUEST_S)
-        try:
-            connection.request(method, path, body or None, headers)
-            answer = connection.getresponse()
-            text = answer.read()
-            told = json.loads(text) if text else {}
-            return answer.status, answer.headers.get("ETag", ""), told if isinstance(told, dict) else {}
-        except (OSError, http.client.HTTPException, ValueError):
-            return 0, "", {}
-        finally:
-            connection.close()
 
 
 def _request(verb: str, job: str, more: dict[str, Any]) -> tuple[str, str, bytes, dict[str, str]]:

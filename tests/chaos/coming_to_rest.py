@@ -1,27 +1,24 @@
 """After the last fault: nothing but waiting, until everything stands still. No hand is lent, nothing restarted by us.
 
 What must come by itself, each within a bound: every process ready, every order answered, every run ended, lag 0 by
-Kafka's own tool, no open transaction anywhere, no hanging one by Kafka's own tool.
+Kafka's own tool, no open transaction anywhere, no hanging one by Kafka's own tool, and nothing new a minute later.
 """
 
 from __future__ import annotations
 
-import subprocess
 import time
-
-from confluent_kafka import IsolationLevel, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from typing import TypeAlias
 
 from tests.acceptance import dumps, lag_zero
 from tests.acceptance.evidence import Evidence
 from tests.acceptance.scene import Scene
+from tests.acceptance.taken import take_rows
+from tests.acceptance.transactions import judge_transactions
 from tests.chaos.cast import Client
 from tests.chaos.director import Director
 from tests.chaos.stage import Stage
 from tests.oracle.chronicle import Chronicle
 from waterclock.model.job import CommandKind
-from waterclock.stack.jars import KAFKA, JarSource, jars_of
-from waterclock.stack.java import find_java
 
 _READY_S = 120.0
 _ANSWERED_S = 150.0
@@ -29,7 +26,10 @@ _APPLIED_S = 120.0
 _ENDED_S = 300.0
 _LAG_S = 120.0
 _READ_S = 5.0
-_TOOL_S = 60.0
+_SECOND_LOOK_S = 60.0
+
+Look: TypeAlias = dict[str, object]
+"""What stands at each place."""
 
 
 def come_to_rest(scene: Scene, stage: Stage, director: Director, client: Client) -> Chronicle:
@@ -51,7 +51,9 @@ def come_to_rest(scene: Scene, stage: Stage, director: Director, client: Client)
     )
     evidence.none_of(lag_zero.what_lags(stage, lags), "partitions whose lag is not 0")
     evidence.figure("seconds from the last heal to rest", _since(healed_s))
-    _judge_transactions(stage, evidence)
+    looked_s, first = time.monotonic(), director.wait_for(lambda: _look(stage), "the first look", _READY_S)
+    judge_transactions(stage, evidence)
+    _look_again(stage, director, evidence, first, looked_s)
     for role in stage.roles.values():
         role.stop()
     return scene.following.read_on()
@@ -84,50 +86,28 @@ def _lagging(stage: Stage) -> list[str]:
     return [each for each in lag_zero.what_lags(stage, lag_zero.lags_by_tool(stage)) if beats not in each]
 
 
-def _judge_transactions(stage: Stage, evidence: Evidence) -> None:
-    """The last stable offset is the high watermark everywhere, and Kafka's own tool finds nothing hanging."""
-    admin = AdminClient(dumps.client(stage.bootstrap))
-    found = admin.list_topics(timeout=10).topics
-    places = [
-        TopicPartition(topic, at)
-        for topic, told in found.items()
-        if topic.startswith((f"{stage.names.prefix}.", "acme."))
-        for at in told.partitions
-    ]
-    stable, high = (
-        {(place.topic, place.partition): answer.result(10).offset for place, answer in answers.items()}
-        for answers in (
-            admin.list_offsets({place: OffsetSpec.latest() for place in places}, isolation_level=level)
-            for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
-        )
-    )
-    beating = (stage.names.heartbeats, stage.names.leases)
-    # Plain beats go on between the two questions; they stand in no transaction.
-    open_ones = [f"{at}: {stable[at]} of {high[at]}" for at in high if stable[at] != high[at] and at[0] not in beating]
-    evidence.figure("partitions without an open transaction", len(high) - len(open_ones), of=len(high))
-    evidence.none_of(open_ones, "partitions with an open transaction at rest")
-    hanging = _hanging(stage)
-    evidence.figure("hanging transactions by Kafka's own tool", len(hanging))
-    evidence.none_of(hanging, "hanging transactions")
+def _look_again(stage: Stage, director: Director, evidence: Evidence, first: Look, looked_s: float) -> None:
+    """I3: what was ordered, and what became of it, is the same a minute later, with all roles up and nobody's hand."""
+    due_s = looked_s + _SECOND_LOOK_S
+    director.wait_for(lambda: time.monotonic() >= due_s, "the time of the second look", _SECOND_LOOK_S + 1.0)
+    second = director.wait_for(lambda: _look(stage), "the second look", _READY_S)
+    evidence.figure("seconds between two looks at what was ordered", _since(looked_s), records=len(first))
+    evidence.none_of(differ(first, second), "orders that were not the same a minute later")
 
 
-_AT_ONCE = ("--max-transaction-timeout", "0")
-"""Otherwise the tool passes over what has been open for less than a quarter of an hour: all of a short play."""
+def differ(first: Look, second: Look) -> list[str]:
+    """Complaints: what came, went or changed between two looks."""
+    other = (place for place in sorted(first.keys() | second.keys()) if first.get(place) != second.get(place))
+    return [f"{place}: it came, went or changed" for place in other]
 
 
-def _hanging(stage: Stage) -> list[str]:
-    """The lines of ``TransactionsCommand find-hanging`` below its heading."""
-    lib = jars_of(KAFKA, JarSource())
-    quick = ["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-    tool = ["-cp", f"{lib}/*", "org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", stage.bootstrap]
-    done = subprocess.run(
-        [str(find_java().program), *quick, *tool, "find-hanging", "--broker-id", "1", *_AT_ONCE],
-        capture_output=True,
-        text=True,
-        timeout=_TOOL_S,
-        check=True,
-    )
-    lines = [line for line in done.stdout.splitlines() if line.strip()]
-    if not lines or "Topic" not in lines[0]:
-        raise RuntimeError(f"find-hanging said {done.stdout!r} {done.stderr!r}")
-    return lines[1:]
+def _look(stage: Stage) -> Look:
+    """The orders, what was refused, and the row of each job."""
+    names = stage.names
+    found: Look = {}
+    for topic in (names.commands, names.job_events, names.rejects, names.control):
+        for record in dumps.dump(stage.bootstrap, topic):
+            found[f"{topic}[{record['partition']}]@{record['offset']}"] = record["value"]
+    for row in take_rows(stage.cassandra.port, ["jobs"])["jobs"]:
+        found[f"job {row['job_id']}"] = (row["revision"], row["status"])
+    return found

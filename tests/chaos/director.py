@@ -20,17 +20,22 @@ from confluent_kafka import KafkaException
 from tests.acceptance.kills import Trap
 from tests.chaos.deeds import Deeds
 from tests.chaos.rights import CLOCK, DISK, resize_disk
-from tests.chaos.schedule import IN_A_ROUND, KAFKA, SERVERS, WORKERS, Fault
+from tests.chaos.schedule import FAKED, IN_A_ROUND, KAFKA, SERVERS, WORKERS, Fault
 from tests.chaos.stage import DISK_MB, Stage
 from tests.chaos.supervisor import Supervisor
 from tests.oracle.records import decode
 
 _STEP_S = 0.02
+"""Between two looks at the agenda: one thread does it all, and is not to take a core from whom it disturbs."""
+
 _STORM_EVERY_S = (2.0, 5.0)
 _PATIENCE_S = 0.3
 """So long a kill waits for a round of a worker's to begin; nothing else happens meanwhile."""
 
 _DISK_LEFT_KB = (64, 256, 1_024, 4_096)
+_NO_SPACE = b"No space left"
+CLOCK_HEALED = "clock-healed"
+NOBODYS_ROUND = "at any time: nobody began a round"
 
 
 class Director:
@@ -58,13 +63,14 @@ class Director:
             "storm": self._storm,
         }
 
-    def play(self, faults: Sequence[Fault], span_s: float) -> None:
+    def play(self, faults: Sequence[Fault], span_s: float, meanwhile: Callable[[], None]) -> None:
         """The whole schedule, then heal. What is down still comes back: see ``wait_for``."""
         began_s = time.monotonic()
         for fault in faults:
             self._at(began_s + fault.at_s, lambda fault=fault: self._strikes[fault.kind](fault))
         while time.monotonic() < began_s + span_s:
             self.go_on()
+            meanwhile()
             time.sleep(_STEP_S)
         self._heal()
 
@@ -83,10 +89,10 @@ class Director:
             self.go_on()
             if time.monotonic() >= look_at_s:
                 look_at_s = time.monotonic() + every_s
-                # Right after a return a question may still meet nobody: it is asked again until the bound.
+                # Right after a return a question may meet nobody, or find no answer: asked again until the bound.
                 try:
                     value = condition()
-                except KafkaException:
+                except (KafkaException, TimeoutError):
                     value = None
                 if value:
                     return value
@@ -102,12 +108,12 @@ class Director:
     # -- crashes
 
     def _kill_role(self, fault: Fault) -> None:
-        name = fault.target
-        if fault.how == IN_A_ROUND:
-            name = self._writer() or name
+        writer = self._writer() if fault.how == IN_A_ROUND else None
+        name = writer or fault.target
         if self.supervisor.runs(name):
             self._stage.roles[name].kill()
-            self._deeds.note("kill", name, fault.how)
+            how = NOBODYS_ROUND if fault.how == IN_A_ROUND and writer is None else fault.how
+            self._deeds.note("kill", name, how)
             self.supervisor.expect_back(name, fault.lasts_s)
 
     def _writer(self) -> str | None:
@@ -178,17 +184,33 @@ class Director:
     # -- clock, disk, members
 
     def _clock(self, fault: Fault) -> None:
+        self._deeds.note(fault.kind, fault.target, fault.how)  # first: whatever is early is early after it
         self._stage.faked_clock.write_text(f"{fault.how}\n")
-        self._deeds.note(fault.kind, fault.target, fault.how)
-        self._after(fault.lasts_s, lambda: self._stage.faked_clock.write_text("+0\n"))
+        self._after(fault.lasts_s, self._true_clock)
+
+    def _true_clock(self) -> None:
+        self._stage.faked_clock.write_text("+0\n")
+        self._deeds.note(CLOCK_HEALED, FAKED)
 
     def _disk(self, fault: Fault) -> None:
-        """Make the broker's disk as small as what is on it; it grows again, the broker may be dead by then."""
-        disk = self._stage.folder / "kafka"
+        """Make the broker's disk as small as what is on it; it grows again, the broker may be dead by then.
+
+        It has happened where the broker says so: one that wrote nothing meanwhile has not met it.
+        """
+        disk, log = self._stage.folder / "kafka", self._stage.server(KAFKA).log_path
         if not _is_full_now(disk):
             return
-        self._deeds.note(fault.kind, fault.target)
-        self._after(fault.lasts_s, lambda: resize_disk(disk, DISK_MB << 20))
+        self._deeds.note("shrunk", fault.target)
+        told_before = log.stat().st_size
+
+        def grow() -> None:
+            resize_disk(disk, DISK_MB << 20)
+            with log.open("rb") as told:
+                told.seek(told_before)
+                if _NO_SPACE in told.read():
+                    self._deeds.note(fault.kind, fault.target)
+
+        self._after(fault.lasts_s, grow)
 
     def _storm(self, fault: Fault) -> None:
         """One member leaves and comes back every few seconds; the supervisor brings it back."""

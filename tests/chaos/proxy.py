@@ -4,7 +4,8 @@
 it obeyed, and what befell an EndTxn, goes to NOTES as JSON lines. Bytes are never lost within a connection that lives
 on, as TCP would not: a way that is stopped keeps them, and either delivers them later or the connection is cut. Only
 for Kafka are frames understood (int32 size, int16 api key): a late EndTxn is taken off its connection, the client's
-end of that is cut, and the request reaches the broker some time later, when the client has long sent it again.
+end of that is cut, and the request reaches the broker some time later, when the client has long sent it again. What
+the broker answers then is noted: only one that it accepts (error 0) can have ended another transaction.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ _HELD_MAX = 4 << 20
 """Bytes kept back on one way of one connection before its sender is made to wait."""
 
 _ANSWER_WITHIN_S = 10.0
+_ANSWER_SIZES = {10: 8, 12: 9, 22: 9}
+"""Of an answer to EndTxn, by version: the size that it names, and where behind that its error stands."""
 
 
 class Weather:
@@ -47,12 +50,14 @@ class Weather:
             self.stopped.add(order["stop"])
         if "go" in order:
             self.stopped.discard(order["go"])
+        # What has no connection to happen to has not happened: two ways make one.
+        connections = sum(way.transport is not None and not way.transport.is_closing() for way in self.ways) // 2
         if order.get("cut"):
             for way in list(self.ways):
                 way.cut()
         for way in list(self.ways):
             way.flush()
-        self.note(obeyed=order)
+        self.note(obeyed=order, connections=connections)
 
     def note(self, **what: object) -> None:
         self._notes.write(json.dumps({"at": time.time_ns() // 1_000, **what}) + "\n")
@@ -71,6 +76,7 @@ class Way(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = False
         self.is_detached = False
+        self.answer: LateAnswer | None = None
         self.peer: Way | None = None
         self.transport: asyncio.Transport | None = None
 
@@ -81,6 +87,7 @@ class Way(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self.is_detached:
+            self._hear(data)
             return
         if self._framed:
             data = self._whole_frames(data)
@@ -110,6 +117,7 @@ class Way(asyncio.Protocol):
         if self._held and out is not None:
             self._timer = asyncio.get_running_loop().call_later(self._held[0][0] - now_s, self.flush)
         elif self._is_over and out is not None:
+            self._weather.ways.discard(self)
             out.close()
         if self._held_bytes <= _HELD_MAX and self.transport is not None and not self.transport.is_closing():
             self.transport.resume_reading()
@@ -124,14 +132,18 @@ class Way(asyncio.Protocol):
             self.peer.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._weather.ways.discard(self)
+        """What is held still goes out, later where its way is stopped; then the other end is closed, too."""
         self._is_over = True
+        if not self._held or self.is_detached:
+            self._weather.ways.discard(self)
         if not self.is_detached:
             self.flush()
 
     def cut(self) -> None:
         """A reset, both ends, and what is held is lost with it."""
         self._held.clear()
+        if self._is_over:
+            self._weather.ways.discard(self)
         for way in (self, self.peer):
             if way is not None and not way.is_detached:
                 _reset(way.transport)
@@ -162,6 +174,7 @@ class Way(asyncio.Protocol):
         assert peer is not None
         self.is_detached = peer.is_detached = True
         _reset(self.transport)
+        peer.answer = LateAnswer(frame)
         self._weather.note(kept=_transactional_id_of(frame), commit=bool(frame[-1]), late_s=late_s)
         loop = asyncio.get_running_loop()
         loop.call_later(late_s, self._arrive, peer, frame)
@@ -173,6 +186,35 @@ class Way(asyncio.Protocol):
         if out is not None and not gone:
             out.write(frame)
             asyncio.get_running_loop().call_later(_ANSWER_WITHIN_S, out.abort)
+
+    def _hear(self, data: bytes) -> None:
+        """The broker's answer to what came late."""
+        if self.answer is not None:
+            error = self.answer.take(data)
+            if error is not None:
+                self._weather.note(landed=self.answer.transactional_id, error=error)
+                self.answer = None
+
+
+class LateAnswer:
+    """Waits for the answer to one EndTxn, on a connection whose stream it joins somewhere: found by its number."""
+
+    def __init__(self, frame: bytes) -> None:
+        self.transactional_id = _transactional_id_of(frame)
+        self._number = frame[8:12]
+        self._heard = b""
+
+    def take(self, data: bytes) -> int | None:
+        """The error code, once it has come."""
+        self._heard += data
+        at = self._heard.find(self._number, 4)
+        while at >= 4:
+            (size,) = struct.unpack_from(">i", self._heard, at - 4)
+            where = at + _ANSWER_SIZES.get(size, -1)
+            if size in _ANSWER_SIZES and where + 2 <= len(self._heard):
+                return int(struct.unpack_from(">h", self._heard, where)[0])
+            at = self._heard.find(self._number, at + 1)
+        return None
 
 
 def _reset(transport: asyncio.Transport | None) -> None:
@@ -217,8 +259,7 @@ class Door:
         try:
             await loop.create_connection(lambda: answers, "127.0.0.1", self._port)
         except OSError:
-            if client.transport is not None:
-                client.transport.abort()
+            client.cut()
             return
         answers.peer, client.peer = client, answers
         client.flush()

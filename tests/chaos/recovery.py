@@ -8,16 +8,23 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from tests.acceptance import dumps
 from tests.acceptance.at_rest import quantiles_s
 from tests.acceptance.evidence import Evidence
-from tests.acceptance.kills import Kill, split_by_kill
+from tests.acceptance.excuses import writer_of
 from tests.acceptance.scene import Scene
 from tests.chaos.deeds import Deed, Deeds
-from tests.chaos.schedule import IN_A_ROUND, KAFKA, SERVERS
+from tests.chaos.schedule import KAFKA, SERVERS
 from tests.chaos.stage import Stage
 from tests.oracle.chronicle import Chronicle
+from tests.oracle.records import decode
+
+_ROUND_US = 2_000_000
+"""A round is open for no longer before its role is killed."""
+
+_STAMP_US = 1_000
 
 
 def tell(evidence: Evidence, deeds: Deeds, chronicle: Chronicle) -> None:
@@ -40,13 +47,21 @@ def _waits(returns: Sequence[Deed], stamps: Sequence[int]) -> list[int]:
 
 def tell_hits(scene: Scene, stage: Stage, deeds: Deeds) -> int:
     """How many kills fell into an open transaction, by the records they left uncommitted on run-events."""
-    kills = [
-        Kill(deed.target, deed.at, deed.how == IN_A_ROUND)
-        for deed in deeds.of("kill", "kill-kafka", "kill-cassandra")
-        if deed.target not in SERVERS or deed.target == KAFKA
-    ]
-    gone = dumps.aborted(stage.bootstrap, stage.names.run_events, scene.following.events)
-    hit = split_by_kill(kills, [stamp for _, _, stamp in gone])
-    inside = [kill.instance for kill, count in zip(kills, hit, strict=True) if count]
+    gone = dumps.aborted_records(stage.bootstrap, stage.names.run_events, scene.following.events)
+    inside = killed_inside(deeds.of("kill", "kill-kafka"), gone)
     scene.evidence.figure("kills inside an open transaction", len(inside), records_aborted=len(gone), **Counter(inside))
     return len(inside)
+
+
+def killed_inside(kills: Sequence[Deed], aborted: Sequence[dict[str, Any]]) -> list[str]:
+    """Whose kills left records of the killed one's own uncommitted, shortly before; the broker's: of anybody's."""
+    written = [(record["timestamp_us"], writer_of(decode(record["value"])[1])) for record in aborted]
+    return [
+        kill.target
+        for kill in kills
+        if any(
+            kill.at - _ROUND_US <= at <= kill.at + _STAMP_US
+            and (kill.target == KAFKA or by in (kill.target, kill.target.rpartition("-")[0]))
+            for at, by in written
+        )
+    ]

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 CLOCK, DISK = "clock", "full-disk"
 _CLONE_NEWNS = 0x00020000
+_FAKED_PYTHON = Path(__file__).with_name("faked_python")
 _FAKETIME = (
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -74,7 +75,7 @@ def _faketime() -> tuple[str, str]:
     if not library:
         return "", "libfaketime is not installed (Debian: apt install libfaketime)"
     env = {**os.environ, **faked(library, "+86400")}
-    asked = "import time; print(time.time(), time.monotonic())"
+    asked = "import time; time.sleep(0.01); print(time.time(), time.monotonic())"
     done = subprocess.run(
         [sys.executable, "-c", asked], env=env, capture_output=True, text=True, timeout=_PROBE_S, check=False
     )
@@ -94,6 +95,7 @@ def faked(library: str, offset: str = "", file: Path | None = None) -> dict[str,
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         "FAKETIME_CACHE_DURATION": "1",
         "FAKETIME_DONT_RESET": "1",
+        "PYTHONPATH": str(_FAKED_PYTHON),
         **given,
     }
 

@@ -14,22 +14,38 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.real_stack import RealStack, free_port, wait_for
+from tests.acceptance.real_stack import RealStack, free_port, kit, wait_for
 from tests.chaos.rights import Rights, faked, mount_small_disk, unmount
 from tests.chaos.schedule import CASSANDRA, KAFKA
 from waterclock.stack import leash as leash_program
-from waterclock.stack.kafka_server import Doors
+from waterclock.stack.kafka_server import Doors, new_cluster_id
 from waterclock.stack.server import Server
 from waterclock.stack.servers import launch_kafka
 
 DISK_MB = 3_000
 """Of the broker's data. Nothing fills it but the fault that is to."""
 
-_DOORS = """\
-listeners=PLAINTEXT://127.0.0.1:{{port}},PROXIED://127.0.0.1:{proxied},CONTROLLER://127.0.0.1:{{controller_port}}
+_BROKER = """\
+process.roles=broker
+node.id=2
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{{port}},PROXIED://127.0.0.1:{proxied}
 advertised.listeners=PLAINTEXT://127.0.0.1:{{port}},PROXIED://127.0.0.1:{proxy}
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT
 """
+_CONTROLLER = """\
+process.roles=controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{{port}}
+listeners=CONTROLLER://127.0.0.1:{{port}}
+advertised.listeners=CONTROLLER://127.0.0.1:{{port}}
+broker.session.timeout.ms=3000
+"""
+"""A process of its own, that is left alone: it sees that the broker is gone before that comes back, so the broker does
+not lead twice at its start, which would set off a bug of Kafka's (``waterclock/stack/kafka_server.py``)."""
+
+_CONTROLLER_MB = 128
+_OUT_OF_SYNC = "out of sync with the underlying log"
 
 
 class Proxy:
@@ -72,7 +88,9 @@ class Stage(RealStack):
     def __init__(self, folder: Path, *, partitions: int, rights: Rights) -> None:
         self.rights = rights
         self.proxies: dict[str, Proxy] = {}
-        self._proxied_port, self._proxy_port = free_port(), free_port()
+        self._proxied_port, self._proxy_port, self._controller_port = free_port(), free_port(), free_port()
+        self._cluster = new_cluster_id()
+        self._controller: Server | None = None
         if rights.own_mounts:
             mount_small_disk(folder / "kafka", DISK_MB)
         super().__init__(folder, partitions=partitions)
@@ -80,13 +98,29 @@ class Stage(RealStack):
         self.proxies[CASSANDRA] = Proxy(folder, CASSANDRA, free_port(), self.cassandra.port)
 
     def launch_kafka(self, port: int) -> Server:
-        properties = _DOORS.format(proxied=self._proxied_port, proxy=self._proxy_port)
+        if self._controller is None:
+            self._controller = self._launch_controller()
+        properties = _BROKER.format(
+            proxied=self._proxied_port, proxy=self._proxy_port, controller=self._controller_port
+        )
         # Its log stands elsewhere: it has to tell that the disk is full.
-        log = self.folder / "kafka.log"
-        return launch_kafka(self.folder / "kafka", port=port, log_path=log, doors=Doors(properties))
+        log, doors = self.folder / "kafka.log", Doors(properties, cluster=self._cluster)
+        return launch_kafka(self.folder / "kafka", port=port, kit=kit(), log_path=log, doors=doors)
+
+    def _launch_controller(self) -> Server:
+        usual = kit()
+        small = usual._replace(heaps=usual.heaps._replace(kafka_mb=_CONTROLLER_MB))
+        log, doors = self.folder / "controller.log", Doors(_CONTROLLER.format(), cluster=self._cluster)
+        folder = self.folder / "controller"
+        return launch_kafka(folder, port=self._controller_port, kit=small, log_path=log, doors=doors)
 
     def server(self, name: str) -> Server:
         return self.kafka if name == KAFKA else self.cassandra
+
+    def forgotten_positions(self) -> list[str]:
+        """The broker's own words for each time that it served groups without having read what they had committed."""
+        lines = (self.folder / "kafka.log").read_text(errors="replace").splitlines()
+        return [line for line in lines if _OUT_OF_SYNC in line]
 
     def relaunch(self, name: str) -> None:
         """Start a server that has ended on its own port and data; returns before it is ready."""
@@ -127,6 +161,8 @@ class Stage(RealStack):
             if role.process is not None and role.process.poll() is None:
                 role.kill()
         super().close()
+        if self._controller is not None:
+            self._controller.stop()
         for proxy in self.proxies.values():
             proxy.close()
         if self.rights.own_mounts:

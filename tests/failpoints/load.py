@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import threading
 import time
@@ -15,6 +14,7 @@ from typing import NamedTuple
 from confluent_kafka import Producer
 
 from tests.acceptance import dumps
+from tests.acceptance.patient_client import ask
 from tests.acceptance.scene import Scene
 from tests.oracle import owed as judge
 from waterclock.model.failure_policy import Backoff, FailurePolicy
@@ -32,6 +32,8 @@ _API_EVERY_S = 0.25
 _GIVE_UP_S = 90.0
 _ANSWER_WITHIN_S = 10.0
 _AGAIN_S = 0.2
+"""Before a request that nobody answered is sent again, as a patient client does."""
+
 
 _QUICK = FailurePolicy(max_attempts=9, backoff=Backoff.FIXED, delays_us=(US_PER_S,))
 _MANY = FailurePolicy(max_attempts=9)
@@ -154,27 +156,15 @@ class ApiClient(threading.Thread):
 
     def _wish(self, name: str) -> Wish:
         """Ask until there is an answer below 500, or no 409: 0 where there is none after a minute and a half."""
-        began_s, asked, document = time.monotonic(), 0, one_off(name)
+        began_s, asked = time.monotonic(), 0
+        body, headers = json.dumps(one_off(name)).encode(), {"Idempotency-Key": f"key-of-{name}"}
         while time.monotonic() < began_s + _GIVE_UP_S:
             asked += 1
-            status = self._ask(name, document)
-            if status and status < 500 and status not in (409, 429):
-                return Wish(name, status, asked, began_s, time.monotonic())
+            told = ask(self._port, "POST", "/api/v1/jobs", body, headers, within_s=_ANSWER_WITHIN_S)
+            if told is not None and not told.says_later:
+                return Wish(name, told.status, asked, began_s, time.monotonic())
             time.sleep(_AGAIN_S)
         return Wish(name, 0, asked, began_s, time.monotonic())
-
-    def _ask(self, name: str, document: dict[str, object]) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=_ANSWER_WITHIN_S)
-        head = {"Content-Type": "application/json", "Idempotency-Key": f"key-of-{name}"}
-        try:
-            connection.request("POST", "/api/v1/jobs", json.dumps(document), head)
-            answer = connection.getresponse()
-            answer.read()
-        except (OSError, http.client.HTTPException):
-            return 0
-        finally:
-            connection.close()
-        return answer.status
 
 
 def one_off(name: str) -> dict[str, object]:
