@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.acceptance.short_forms import ShortForms, what_is_missing
 from tests.servers import NAMES, Missing, Running, Servers
 
 
@@ -42,6 +43,15 @@ def kafka_server(_servers: Servers) -> Running:
 def cassandra_server(_servers: Servers) -> Running:
     """A real Cassandra: ``host`` and ``port``."""
     return _asked(_servers, "cassandra")
+
+
+@pytest.fixture(scope="session")
+def short_forms(request: pytest.FixtureRequest) -> Iterator[ShortForms]:
+    """Those short forms of acceptance checks that tests of this session ask for, begun by whoever needs this first."""
+    asked = [item.callspec.params.get("short_form", "") for item in request.session.items if hasattr(item, "callspec")]
+    forms = ShortForms(name for name in asked if name and not what_is_missing(name))
+    yield forms
+    forms.close()
 
 
 def fresh_name(start: str) -> str:

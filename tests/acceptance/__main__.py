@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
+import resource
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +19,7 @@ _HERE = Path(__file__).resolve().parent
 
 
 SHORT_TIMEOUT_S = 300
+CORE_SECONDS = "core seconds of it and all its processes"
 
 
 class Check(NamedTuple):
@@ -63,8 +66,15 @@ def main(words: list[str]) -> int:
         return 2
     module = importlib.import_module(f"tests.acceptance.{names[0].replace('-', '_')}")
     module.main(short="--short" in words)
+    print(json.dumps({"check": names[0], "figure": CORE_SECONDS, "value": _core_seconds()}))
     print(f"{names[0]}: shown")
     return 0
+
+
+def _core_seconds() -> float:
+    """What this process and all that it started and saw the end of have used of the cores."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return round(sum(each.ru_utime + each.ru_stime for each in used), 1)
 
 
 if __name__ == "__main__":

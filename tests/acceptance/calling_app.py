@@ -99,6 +99,9 @@ async def _wait_async(context: Context, plan: _Plan, wait_s: float) -> None:
     await asyncio.sleep(max(0.0, until_s - time.monotonic()))
 
 
+# Handlers that sleep: that is their work, of the length that the plan says.
+
+
 @app.handler("calls.sync")
 def synchronous(context: Context) -> str:
     plan = _plan(context)

@@ -17,7 +17,8 @@ from random import Random
 from typing import NamedTuple
 
 from tests.acceptance.at_rest import judge_rest
-from tests.acceptance.kills import Kill, Life
+from tests.acceptance.excuses import crossed
+from tests.acceptance.kills import BREATH_S, Kill, Life
 from tests.acceptance.scene import Scene, scene
 from tests.acceptance.zombies import is_stopped
 from tests.oracle import owed as judge
@@ -33,7 +34,6 @@ _KILLED = ("worker-1", "worker-2")
 _STOPPED = "worker-3"
 _DRAINED = "worker-4"
 _CANCELS_PER_S = 10.0
-_BREATH_S = 0.02
 _TWO_LOOKS_S = 60.0
 """The reconciler looks every half minute, and repairs what it has seen twice: so long all roles stay up at rest."""
 
@@ -94,8 +94,7 @@ def main(short: bool = False, seed: int | None = None) -> None:
             played.stack.roles[worker].wait_ready()
         chronicle = played.come_to_rest(watch_s=0.0 if short else _TWO_LOOKS_S)
         played.evidence.figure("provoked", kills + stops + drains, kills=kills, stops=stops, drains=drains)
-        torn = [(run_id, attempt) for run_id, attempt, _ in chronicle.ignored["STARTED"]]
-        judge_rest(played, chronicle, torn=torn, lease_s=_LEASE_S)
+        judge_rest(played, chronicle, torn=crossed(played.following.events), lease_s=_LEASE_S)
         _judge_everything_happened(played, chronicle, stops, drains)
         if not short:
             played.evidence.demand(chronicle.outcomes()["DRAINED"] > 0, "no attempt was handed back")
@@ -138,7 +137,7 @@ def _everything(played: Scene, jobs: dict[str, JobSpec], folder: Path, size: Siz
             if now_s >= cancel_at_s:
                 cancel_at_s = now_s + dice.expovariate(_CANCELS_PER_S)
                 _cancel_any(played, jobs, dice)
-        time.sleep(_BREATH_S)
+        time.sleep(BREATH_S)
     drainer.finish()
     return len(kills), sleeper.stops, drainer.drains
 

@@ -16,17 +16,18 @@ from collections import Counter, defaultdict
 from random import Random
 from typing import Any, NamedTuple
 
-from confluent_kafka import ConsumerGroupTopicPartitions, Message
+from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
-from tests.acceptance import dumps
+from tests.acceptance import dumps, tables
 from tests.acceptance.evidence import Evidence, on_stage
 from tests.acceptance.kills import Kill, Killer, Trap, split_by_kill
 from tests.acceptance.orders import Churn, Orders
 from tests.acceptance.real_stack import RealStack, wait_for
+from tests.acceptance.taken import take_rows
 from tests.oracle import books
-from tests.oracle import owed as judge
 from tests.oracle.records import decode
+from waterclock.log.kafka_groups import committed_of
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import CommandKind, Every, JobSpec, Tier
 
@@ -74,7 +75,7 @@ def main(short: bool = False, seed: int | None = None) -> None:
         kills, calm = _kill(stack, size, Churn(orders, churned, dice, size.churn_per_s), dice)
         orders.flush()
         until = time.time_ns() // 1_000
-        _come_to_rest(stack, until)
+        come_to_rest(stack, until)
         evidence.figure("commands", orders.sent)
         _judge(stack, evidence, (kills, calm), until, judge_figures=not short)
 
@@ -120,7 +121,7 @@ def _catch_up(stack: RealStack, churn: Churn) -> bool:
         churn.go_on()
         if _oldest_cursor(stack) > time.time_ns() // 1_000 - _CALM_BEHIND_US:
             return True
-        time.sleep(0.05)
+        time.sleep(0.05)  # each look asks the broker: not as fast as it answers
     return False
 
 
@@ -147,8 +148,8 @@ class _Owners:
 def _oldest_cursor(stack: RealStack) -> int:
     """The due time of the cursor that is furthest behind, as it stands in the group's offset metadata."""
     admin, group = AdminClient(dumps.client(stack.bootstrap)), stack.names.group("dispatcher")
-    answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(10)
-    cursors = [int(place.metadata.split("|")[1]) for place in answer.topic_partitions if place.metadata]
+    positions = committed_of(admin, group, stable=False)
+    cursors = [int(at.metadata.split("|")[1]) for at in positions.values() if at.metadata]
     return min(cursors) if len(cursors) == stack.partitions else 0
 
 
@@ -156,7 +157,7 @@ def _all_applied(stack: RealStack) -> bool:
     return dumps.unread(stack.bootstrap, stack.names.group("dispatcher"), [stack.names.commands]) == 0
 
 
-def _come_to_rest(stack: RealStack, until: int) -> None:
+def come_to_rest(stack: RealStack, until: int) -> None:
     """Until every cursor in the group's offsets has passed ``until`` and every command is applied; then stop."""
     wait_for(
         lambda: _oldest_cursor(stack) > until and _all_applied(stack),
@@ -195,7 +196,7 @@ def _judge(
     evidence.none_of(complaints, "complaints about the books")
     evidence.demand(counts["command repeated"] > 0, "no command was given twice under one key")
     judge_work(evidence, events, list(itertools.chain(*work.values())))
-    judge_tables(stack, evidence, commands, events)
+    _judge_jobs(stack, evidence, commands, events)
     _tell_take_overs(evidence, calm, events)
 
 
@@ -211,36 +212,14 @@ def judge_work(evidence: Evidence, events: list[dict[str, Any]], work: list[dict
     evidence.none_of((run for run, times in (asked + pending).items() if times != 2), "runs made more than once")
 
 
-def judge_tables(
+def _judge_jobs(
     stack: RealStack, evidence: Evidence, commands: list[dict[str, Any]], events: list[dict[str, Any]]
 ) -> None:
     """The table of jobs shows the newest version that the log of commands makes of each."""
-    edges: dict[str, dict[int, int]] = defaultdict(dict)
-    for record in events:
-        _, event = decode(record["value"])
-        if event["kind"] == "REVISED":
-            edges[event["job_id"]][event["revised"]["revision"] & books.MASK] = event["revised"]["edge_at"]
-    by_job: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for record in commands:  # a job's commands are in one partition, and so in log order
-        _, body = decode(record["value"])
-        by_job[body["job_id"]].append(
-            {"offset": record["offset"], "appended_at": record["timestamp_us"], "record": body}
-        )
-    wanted = {}
-    for job_id, ordered in by_job.items():
-        made = judge.versions(ordered, edges[job_id]).made
-        wanted[job_id] = (made[-1].offset, made[-1].status)
-    statuses = {0: "ACTIVE", 1: "PAUSED", 2: "DELETED"}
-    found = {
-        row.job_id: (row.revision & books.MASK, statuses[row.status])
-        for row in dumps.rows(stack.cassandra.port, "SELECT job_id, revision, status FROM jobs")
-    }
-    evidence.figure("jobs in Cassandra", len(found), **Counter(status for _, status in found.values()))
-    other = (job_id for job_id in found | wanted if found.get(job_id) != wanted.get(job_id))
-    evidence.none_of(
-        (f"{job_id}: {found.get(job_id)}, not {wanted.get(job_id)}" for job_id in other),
-        "jobs whose row is not their newest version",
-    )
+    rows = take_rows(stack.cassandra.port, ["jobs"])["jobs"]
+    evidence.figure("jobs in Cassandra", len(rows), **tables.statuses(rows))
+    complaints = tables.jobs_differ(commands, events, rows)
+    evidence.none_of(complaints, "jobs whose row is not their newest version")
 
 
 def _tell_take_overs(evidence: Evidence, calm: list[Kill], events: list[dict[str, Any]]) -> None:

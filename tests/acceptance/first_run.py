@@ -160,11 +160,11 @@ def _first_success(clone: Path, demo: subprocess.Popen[bytes]) -> dict[str, Any]
             raise FallsShort(f"first-run: the demo ended with {demo.returncode} before a run succeeded")
         state = _state(clone)
         if state is None:
-            time.sleep(0.1)
+            time.sleep(0.1)  # the demo is installing and starting: a look costs the core that it needs
             continue
         consumer = consumer or _consumer(state["bootstrap"])
         if consumer is None:
-            time.sleep(0.1)
+            time.sleep(0.1)  # the same: the broker is not up yet
         elif _reads_a_success(consumer):
             _figure("kafka cluster id", consumer.list_topics(timeout=10).cluster_id)
             consumer.close()

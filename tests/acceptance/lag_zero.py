@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.acceptance import dumps
 from tests.acceptance.evidence import Evidence, on_stage
@@ -41,15 +41,18 @@ _LOOKS_AT_BEATS = 8
 
 
 class Size(NamedTuple):
-    """How much of it. ``rest_s``: how long after the last run the lag must be 0; 0: it must come to it, some time."""
+    """How much of it: this many runs of each job, if all are on time.
+
+    ``rest_s``: how long after the last run the lag must be 0; 0: it must come to it, some time.
+    """
 
     jobs: int
-    load_s: float
+    runs_each: int
     rest_s: float
 
 
-WHOLE = Size(40, 10.0, 30.0)
-SHORT = Size(12, 4.0, 0.0)
+WHOLE = Size(40, 10, 30.0)
+SHORT = Size(12, 4, 0.0)
 
 
 class Lag(NamedTuple):
@@ -70,7 +73,7 @@ def main(short: bool = False) -> None:
             role_process.wait_ready()
         run_count = _load(stack, size)
         evidence.figure("runs, all ended", run_count)
-        evidence.demand(run_count > size.jobs, "there was no load")
+        evidence.demand(run_count >= size.jobs * size.runs_each, "there was no load")
         _judge_lag(stack, evidence, "after the last run", size.rest_s)
         for instance in ROLES:
             _restart(stack, evidence, instance, judge_each=not short)
@@ -79,7 +82,7 @@ def main(short: bool = False) -> None:
 
 
 def _load(stack: RealStack, size: Size) -> int:
-    """A few seconds of runs on every tier, then none; returns how many there were, once all have ended."""
+    """Runs on every tier until there are enough, then none; returns how many there were, once all have ended."""
     orders = Orders(stack)
     job_ids = [f"acme:load-{number}" for number in range(size.jobs)]
     for number, job_id in enumerate(job_ids):
@@ -87,20 +90,24 @@ def _load(stack: RealStack, size: Size) -> int:
     at = time.time_ns() // 1_000 + 2 * US_PER_S
     orders.send(CommandKind.CREATE, _ONCE, JobSpec("demo.ping", Once(at), Tier.HIGH))
     orders.flush()
-    time.sleep(size.load_s)
+    enough, names, bootstrap = size.jobs * size.runs_each, stack.names, stack.bootstrap
+    wait_for(lambda: len(_made(bootstrap, names.run_events)) >= enough, "a load", every_s=1.0)
     for job_id in job_ids:
         orders.send(CommandKind.DELETE, job_id)
     orders.flush()
-    names, bootstrap = stack.names, stack.bootstrap
     dispatcher = names.group("dispatcher")
     wait_for(lambda: dumps.unread(bootstrap, dispatcher, [names.commands]) == 0, "the deletes applied", every_s=0.5)
 
     def ended() -> int:
-        runs, _, _ = reducer.follow(dumps.dump(bootstrap, names.run_events))
-        made = [run for run in runs.values() if run["status"] != "SKIPPED"]
+        made = _made(bootstrap, names.run_events)
         return len(made) if made and all(run["status"] == "SUCCEEDED" for run in made) else 0
 
     return int(wait_for(ended, "all runs ended", every_s=1.0))
+
+
+def _made(bootstrap: str, run_events: str) -> list[dict[str, Any]]:
+    runs, _, _ = reducer.follow(dumps.dump(bootstrap, run_events))
+    return [run for run in runs.values() if run["status"] != "SKIPPED"]
 
 
 def _restart(stack: RealStack, evidence: Evidence, instance: str, *, judge_each: bool) -> None:

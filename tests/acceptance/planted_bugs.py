@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from tests.simulation.checkers import no_role_broke
 from tests.simulation.hunt import catch_planted
 from tests.simulation.planted import NUMBERS, PLANTED, RARE
 from tests.simulation.play import play
@@ -28,13 +29,18 @@ REPLAYS = 10
 
 
 class Caught(NamedTuple):
-    """What came of one bug. ``seed`` -1: nobody caught it. ``without``: complaints with the checkers off."""
+    """What came of one bug. ``seed`` -1: nobody caught it.
+
+    ``without``: complaints of that play where nobody judges but whether a role broke; ``sound``: those of the product
+    without the bug, by all checkers.
+    """
 
     bug: str
     seed: int = -1
     complaint: str = ""
     digest: str = ""
     without: int = 0
+    sound: int = 0
 
 
 def main(short: bool = False) -> None:
@@ -51,6 +57,7 @@ def main(short: bool = False) -> None:
             seeds_needed=each.seed + 1 if each.seed >= 0 else None,
             complaint=each.complaint,
             complaints_without_checkers=each.without,
+            complaints_without_the_bug=each.sound,
         )
     caught = [each for each in found if each.seed >= 0]
     replayed = _replays(caught[0]) if caught else 0
@@ -67,6 +74,7 @@ def main(short: bool = False) -> None:
     assert len(caught) >= BUGS_MIN, f"{len(caught)} planted bugs, {BUGS_MIN} are wanted"
     assert len({NUMBERS[each.bug] for each in caught if each.bug in NUMBERS}) >= OF_THE_LIST_MIN
     assert not any(each.without for each in found), "something complained with the checkers off"
+    assert not any(each.sound for each in found), "the product without the bug broke a promise in that seed, too"
     assert replayed == REPLAYS, f"a failing seed replayed alike {replayed} of {REPLAYS} times"
 
 
@@ -74,8 +82,10 @@ def _catch(name: str) -> Caught:
     found = catch_planted(name, range(SEEDS))
     if found is None:
         return Caught(name)
-    unjudged = play(found.seed, checkers=(), planted=PLANTED[name])
-    return Caught(name, found.seed, found.complaints[0], found.digest, len(unjudged.complaints))
+    unjudged = play(found.seed, checkers=(no_role_broke,), planted=PLANTED[name])
+    sound = play(found.seed)
+    counts = (len(unjudged.complaints), len(sound.complaints))
+    return Caught(name, found.seed, found.complaints[0], found.digest, *counts)
 
 
 def _replays(caught: Caught) -> int:

@@ -18,18 +18,37 @@ from typing import IO, Self
 
 from waterclock.clock import SystemClock
 from waterclock.log.kafka_topics import ensure_topics
+from waterclock.log.port import TopicSpec
 from waterclock.stack import leash as leash_program
-from waterclock.stack.servers import Server, launch_cassandra, launch_kafka
+from waterclock.stack.kit import Kit
+from waterclock.stack.servers import Server, find_kit, launch_cassandra, launch_kafka
 from waterclock.store.migrate import migrate
 from waterclock.wire.names import Names, topic_specs
 
 WAIT_S = 60.0
+QUICK = "WATERCLOCK_TEST_QUICK_SERVERS"
+"""Set for a short form that measures nothing: its servers live for a minute, and compile their code lightly."""
+
+
+def kit() -> Kit:
+    """What the servers of a check are started with."""
+    return find_kit()._replace(quick=bool(os.environ.get(QUICK)))
 
 
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def stamped_by_the_broker(names: Names, specs: Sequence[TopicSpec]) -> list[TopicSpec]:
+    """The topics, with append time where judges hold records of one against those of another.
+
+    A writer's stamp says when it spoke, and its clock may be wrong; a zombie that was stopped between the two is told
+    by when its record arrived. No role decides anything by the stamps of these topics.
+    """
+    stamped, by_arrival = (names.run_events, names.control, names.leases), {"message.timestamp.type": "LogAppendTime"}
+    return [spec._replace(config=spec.config | by_arrival) if spec.name in stamped else spec for spec in specs]
 
 
 def wait_for(condition, what: str, timeout_s: float = WAIT_S, every_s: float = 0.05):
@@ -126,7 +145,7 @@ class RealStack:
             self.cassandra = self.launch_cassandra(free_port())
             self.kafka = self.launch_kafka(free_port())
             self.kafka.wait_ready()
-            ensure_topics(self.bootstrap, topic_specs(self.names, partitions))
+            ensure_topics(self.bootstrap, stamped_by_the_broker(self.names, topic_specs(self.names, partitions)))
             self.cassandra.wait_ready()
             migrate(["127.0.0.1"], self.cassandra.port, "waterclock", SystemClock(), replication=1)
         except BaseException:
@@ -135,11 +154,11 @@ class RealStack:
 
     def launch_cassandra(self, port: int) -> Server:
         """A node on its way, on the data that is there; a check may have it otherwise."""
-        return launch_cassandra(self.folder / "cassandra", port=port)
+        return launch_cassandra(self.folder / "cassandra", port=port, kit=kit())
 
     def launch_kafka(self, port: int) -> Server:
         """The same for the broker."""
-        return launch_kafka(self.folder / "kafka", port=port)
+        return launch_kafka(self.folder / "kafka", port=port, kit=kit())
 
     @property
     def bootstrap(self) -> str:

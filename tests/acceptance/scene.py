@@ -32,6 +32,7 @@ _STOPPED_AFTER = {"workers": 1, "retry_router": 2, "recorder": 3}
 
 _REST_WITHIN_S = 120.0
 _LOOK_EVERY_S = 0.5
+"""Between two looks at the log: whoever looks takes the core that the runs need to come to their end."""
 
 
 class Scene:
@@ -112,7 +113,7 @@ class Scene:
         self.evidence.figure("seconds from the end of the load to the last end", round(time.monotonic() - began_s, 1))
         self._all_read()
         if watch_s:
-            time.sleep(watch_s)
+            time.sleep(watch_s)  # nothing is waited for: what must not happen meanwhile is judged afterwards
             self._all_read()
         for role in sorted(self.stack.roles.values(), key=lambda role: _STOPPED_AFTER.get(role.role, 0)):
             role.stop()

@@ -12,6 +12,7 @@ import os
 
 from tests.simulation import ledger
 from tests.simulation.hunt import CALLS_MIN, EVENTS_MIN, hunt
+from tests.simulation.keeping import kept
 
 SHORT_FORM = False
 SEEDS = 5_000
@@ -35,7 +36,13 @@ def main(short: bool = False) -> None:
     digest = ledger.cores_digest()
     before = ledger.counted(ledger.batches(), digest)
     total = before + caught.seeds - len(caught.short)
-    _say(what="ledger", cores=digest, seeds_before=before, seeds=total, missing=max(0, ledger.WANTED - total))
+    broken, blank = ledger.violations(ledger.batches(), digest), ledger.never_provoked(ledger.batches(), digest)
+    _say(what="ledger", cores=digest, seeds_before=before, seeds=total, missing=max(0, ledger.WANTED - total),
+         violations=broken, never_provoked=blank)  # fmt: skip
+    for line in kept(caught.violations):
+        _say(what="kept", plan=line)
+    assert not broken, f"on these very cores promises were broken before, in {broken}"
+    assert not blank, f"no batch of the ledger has provoked {blank}"
     assert not caught.violations, f"promises were broken in {sorted(caught.violations)}"
     assert short or not caught.missing, f"never provoked: {caught.missing}"
     assert len(caught.short) * 20 <= caught.seeds, f"{len(caught.short)} of {caught.seeds} seeds fell short of the bar"

@@ -61,6 +61,8 @@ class Pipeline:
                 ["127.0.0.1"],
                 port=self.stack.cassandra.port,
                 protocol_version=4,
+                connect_timeout=60,
+                control_connection_timeout=60,
                 execution_profiles={
                     EXEC_PROFILE_DEFAULT: ExecutionProfile(
                         row_factory=tuple_factory, consistency_level=ConsistencyLevel.ONE, request_timeout=60
