@@ -22,7 +22,7 @@ from tests.acceptance import dumps
 from tests.acceptance.excuses import Excuses
 from tests.acceptance.judge_all import judge_all
 from tests.acceptance.kills import BREATH_S
-from tests.acceptance.real_stack import RoleProcess
+from tests.acceptance.real_stack import RoleProcess, wait_for
 from tests.acceptance.scene import Scene, scene
 from tests.acceptance.taken import take_work
 from tests.conformance.late_proxy import Delay, LateProxy, Moment
@@ -30,6 +30,7 @@ from tests.failpoints.lane import keep_up
 from tests.failpoints.load import Load, jobs
 from tests.oracle import torn
 from tests.oracle.chronicle import Chronicle
+from tests.oracle.records import decode
 
 _PARTITIONS = 4
 _LEASE_S = 5.0
@@ -249,6 +250,7 @@ def _without(played: Scene, proxy: LateProxy, size: Size) -> None:
     played.specs = {}
     played.define(jobs(played.dice, _LEAD_S, tenant="bare"))
     landed, missed = _delay(played, proxy, size.bare, _all_killed, _BARE_CAST, "bare-event-")
+    _go_past(played, "bare-later-")
     played.delete()
     for instance in _BARE_CAST:
         played.stack.roles[instance].kill()  # nobody moves any more: positions and events are of one instant
@@ -262,6 +264,28 @@ def _without(played: Scene, proxy: LateProxy, size: Size) -> None:
         evidence.figure("without the mitigation: one of them", each)
     evidence.demand(accepted > 0, "without the mitigation the broker accepted no late EndTxn")
     evidence.demand(len(found) > 0, "without the mitigation no round was torn: nothing was shown")
+
+
+def _go_past(played: Scene, events: str) -> None:
+    """Until work that is asked for now was claimed in every partition: the roles have gone past what they left open.
+
+    Those that were killed last would else be judged before they have done again what was committed without them.
+    """
+    load, seen, claimed = Load(played, played.dice, events), len(played.following.events), set[int]()
+
+    def is_past() -> bool:
+        nonlocal seen
+        load.go_on()
+        played.following.glance()
+        for record in played.following.events[seen:]:
+            _, event = decode(record["value"])
+            if event["kind"] == "STARTED" and event["job_id"].startswith(f"default:{events}"):
+                claimed.add(record["partition"])
+        seen = len(played.following.events)
+        return len(claimed) == played.stack.partitions
+
+    wait_for(is_past, "claims in every partition of what was asked for after the last late EndTxn")
+    load.flush()
 
 
 def _torn(played: Scene) -> tuple[list[str], Counter[str]]:
