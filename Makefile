@@ -114,7 +114,7 @@ show: ## List the acceptance checks, or run one whole: make show NAME=dispatcher
 	@$(MAKE) --jobs=2 --output-sync=line venv-dev jars
 	@exec $(PY) -m tests.acceptance $(NAME)
 
-chaos: ## Real servers under a seeded schedule of faults, 3 minutes of it; as the check: MINUTES=63 RUNS_PER_S=75 SEED=...
+chaos: ## Real servers under a seeded schedule of faults, 3 minutes of it; as the check: MINUTES=63 RUNS_PER_S=90 SEED=...
 	@$(MAKE) --jobs=2 --output-sync=line venv-dev jars
 	@exec $(PY) -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
 	  $(if $(RUNS_PER_S),--runs-per-s $(RUNS_PER_S))

@@ -20,7 +20,7 @@ SHORT_TIMEOUT_S = 900
 
 WHOLE = Size(
     minutes=63.0,
-    runs_per_s=75.0,
+    runs_per_s=90.0,
     runs=100_000,
     at_least={
         **size_of(63.0).at_least,
