@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from waterclock.clock import SystemClock
 from waterclock.cores import Cores
+from waterclock.leaving import leave_after
 from waterclock.process import Ready, open_log, run_role
 from waterclock.settings import Settings
 from waterclock.telemetry import configure_logging
@@ -47,4 +48,4 @@ def build(settings: Settings) -> Cores:
 
 
 if __name__ == "__main__":
-    run_role(ROLE, build)
+    leave_after(lambda: run_role(ROLE, build))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
+from waterclock.leaving import leave_after
 from waterclock.model.errors import WaterclockError
 
 
@@ -96,7 +97,7 @@ for _name, _entry in _ENTRIES.items():
 
 
 def main() -> None:
-    """Run the command that ``sys.argv`` names; ends the process with its exit code."""
+    """Run the command that ``sys.argv`` names; raises SystemExit with its exit code."""
     try:
         app(prog_name="waterclock")
     except WaterclockError as error:
@@ -108,5 +109,10 @@ def main() -> None:
         sys.exit(exit_code)
 
 
+def process() -> None:
+    """The whole of a ``waterclock`` process."""
+    leave_after(main)
+
+
 if __name__ == "__main__":
-    main()
+    process()

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from waterclock.app import App, load_app
 from waterclock.clock import SystemClock
+from waterclock.leaving import leave_after
 from waterclock.log.port import Log
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.job import Tier
@@ -89,6 +90,11 @@ def run(app: App, settings: Settings) -> None:
         topics.close()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The app that the settings name."""
     chosen = load_settings()
     run(load_app(chosen.worker.app), chosen)
+
+
+if __name__ == "__main__":
+    leave_after(main)

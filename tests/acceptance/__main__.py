@@ -15,6 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from waterclock.leaving import leave_after
+
 _HERE = Path(__file__).resolve().parent
 
 
@@ -78,4 +80,4 @@ def _core_seconds() -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave_after(lambda: sys.exit(main(sys.argv[1:])))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 
 from tests.chaos.play import play, size_of
+from waterclock.leaving import leave_after
 
 
 def main() -> None:
@@ -20,4 +21,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    leave_after(main)

@@ -8,6 +8,7 @@ from threading import Event
 import structlog
 
 from waterclock.clock import SystemClock
+from waterclock.leaving import leave_after
 from waterclock.model.errors import BackendDown, WaterclockError
 from waterclock.process import open_log
 from waterclock.settings import Settings, load_settings
@@ -61,4 +62,4 @@ def _built(settings: Settings) -> Server:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave_after(lambda: sys.exit(main()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from waterclock.clock import SystemClock
+from waterclock.leaving import leave_after
 from waterclock.process import open_log, run_role
 from waterclock.settings import Settings
 from waterclock.store.opening import open_store
@@ -31,4 +32,4 @@ def build(settings: Settings) -> Beside:
 
 
 if __name__ == "__main__":
-    run_role(ROLE, build, niceness=10)
+    leave_after(lambda: run_role(ROLE, build, niceness=10))

@@ -1,0 +1,53 @@
+"""A process ends with the exit code that it means, whatever its clients' threads are at."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _end_of(body: str) -> subprocess.CompletedProcess[str]:
+    program = f"import sys\nfrom waterclock.leaving import leave_after\ndef main():\n    {body}\nleave_after(main)\n"
+    return subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("pass", 0),
+        ("sys.exit()", 0),
+        ("sys.exit(3)", 3),
+        ("sys.exit('no such pool')", 1),
+        ("raise ValueError('a bug')", 1),
+        ("raise KeyboardInterrupt", 130),
+    ],
+)
+def test_a_process_ends_with_the_code_that_it_means(body: str, code: int) -> None:
+    assert _end_of(body).returncode == code
+
+
+def test_what_ends_a_process_is_told() -> None:
+    assert "no such pool" in _end_of("sys.exit('no such pool')").stderr
+    assert "ValueError: a bug" in _end_of("raise ValueError('a bug')").stderr
+
+
+def test_what_was_registered_for_the_end_runs_and_is_printed() -> None:
+    ended = _end_of("import atexit; atexit.register(print, 'flushed'); sys.stdout.write('said '); sys.exit(4)")
+    assert (ended.returncode, ended.stdout) == (4, "said flushed\n")
+
+
+def test_threads_of_our_own_are_awaited() -> None:
+    body = "import threading as t; t.Thread(target=lambda: t.Event().wait(0.2) or print('done')).start()"
+    assert _end_of(body).stdout == "done\n"
+
+
+def test_the_interpreter_is_not_taken_down_under_threads_of_clients() -> None:
+    body = "sys.kept = type('Kept', (), {'__del__': lambda _: print('taken down')})()"
+    assert _end_of(body).stdout == ""

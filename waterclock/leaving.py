@@ -1,0 +1,56 @@
+"""The end of a process that has spoken to Kafka: its exit code, and not a segmentation fault.
+
+The threads of librdkafka go on while Python takes its interpreter down, and a client that was not closed (its broker
+did not answer, or an error ends the process) answers its administrator's callers in a thread of its own: a call into
+an interpreter that is gone (seen: SIGSEGV in ``new_threadstate``, where exit codes 0 and 1 were meant). So the process
+ends when everything of Python's has ended, and before its interpreter is taken down.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+from collections.abc import Callable
+
+_INTERRUPTED = 130
+
+
+def leave_after(main: Callable[[], object]) -> None:
+    """Run ``main``, the whole of this process, and end with the exit code that it means; what it raises is raised.
+
+    Call it first of all: what others register to be run at exit is run before, and Python's own threads are awaited.
+    """
+    ending = _Ending()
+    atexit.register(ending.leave)
+    try:
+        main()
+        ending.code = 0
+    except SystemExit as end:
+        ending.code = _code_of(end)
+        raise
+    except KeyboardInterrupt:
+        ending.code = _INTERRUPTED
+        raise
+
+
+class _Ending:
+    """The exit code, 1 until something better is known: an error ends the process."""
+
+    def __init__(self) -> None:
+        self.code = 1
+
+    def leave(self) -> None:
+        """The last thing that this process does."""
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(self.code)
+
+
+def _code_of(end: SystemExit) -> int:
+    """As Python reads it: nothing is 0, a number is itself, and a text (which it prints) is 1."""
+    if end.code is None:
+        return 0
+    return end.code & 0xFF if isinstance(end.code, int) else 1
