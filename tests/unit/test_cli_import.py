@@ -114,6 +114,14 @@ def test_creating_is_asked_for_first(world: ApiWorld, waterclock: Run, monkeypat
     assert world.records("waterclock.commands") == commands
 
 
+def test_a_pool_without_topics_is_refused_before_anything_is_sent(world: ApiWorld, waterclock: Run) -> None:
+    commands = world.records("waterclock.commands")
+    code, _, err = waterclock("job", "import", "crontab", "crontab", "--create", "--yes", "--pool", "nowhere")
+    assert code == 3
+    assert "There is no pool 'nowhere'" in err
+    assert world.records("waterclock.commands") == commands
+
+
 def test_an_import_that_cannot_be_read_says_why(tmp_path: Path, waterclock: Run) -> None:
     (tmp_path / "latin").write_bytes(b"# ok\n0 3 * * * /bin/x \xe4\n")
     (tmp_path / "large").write_bytes(b"#" * (1 << 20) + b"#")

@@ -26,7 +26,7 @@ from waterclock.settings import Settings, load_settings
 
 from .connect import here, open_log
 from .failing import CommandFailed
-from .ordering import command_for
+from .ordering import check_pool, command_for
 from .output import Format, OutputOption, default_format, say, show_one, show_rows
 from .passing import confirm, pass_on, tell_failures
 
@@ -212,6 +212,8 @@ def _create(settings: Settings, found: Found, output: Format | None) -> None:
         for draft in found.drafts
     ]
     with open_log(settings) as log:
+        for spec in {(draft.spec.tier, draft.spec.pool): draft.spec for draft in found.drafts}.values():
+            check_pool(settings, log, spec)
         passed = pass_on(settings, log, commands, _RATE_PER_S)
     done, _, silent = passed.tally(commands)
     same = sum(answer.verdict == CommandVerdict.UNCHANGED for answer in passed.answers.values())

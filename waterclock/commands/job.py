@@ -24,7 +24,7 @@ from waterclock.store.port import JobRow, Reading
 
 from . import importing, watching
 from .connect import here, job_id_of, names_of, open_log, open_store
-from .ordering import Obeyed, command_for, order
+from .ordering import Obeyed, check_pool, command_for, order
 from .output import Format, OutputOption, say, show_one, show_rows
 
 app = typer.Typer(add_completion=False, help="Define, look at and change jobs.", no_args_is_help=True)
@@ -84,7 +84,7 @@ def create(
         say("dry run: nothing was sent")
         return
     with open_log(settings) as log, open_store(settings) as store:
-        _check_pool(settings, log, spec)
+        check_pool(settings, log, spec)
         obeyed = order(settings, log, store, command_for(CommandKind.CREATE, job_id, spec=spec))
         show_one(_card(obeyed.row), output)
         warning = _warning(settings, log, spec)
@@ -168,18 +168,6 @@ def resume(job: JobArgument, output: OutputOption = None) -> None:
 def delete(job: JobArgument, output: OutputOption = None) -> None:
     """Delete a job. Its history stays."""
     _change_and_show(CommandKind.DELETE, job, output)
-
-
-def _check_pool(settings: Settings, log: Log, spec: JobSpec) -> None:
-    """Refuse a pool without topics: its work would have nowhere to go."""
-    try:
-        log.partitions(names_of(settings).runs(spec.tier, spec.pool))
-    except NotFound:
-        raise NotFound(
-            f"There is no pool {spec.pool!r}: it has no topics",
-            pointer="/pool",
-            hint="Add it to `pools` in waterclock.toml (or WATERCLOCK_POOLS) and run `waterclock up`",
-        ) from None
 
 
 def _warning(settings: Settings, log: Log, spec: JobSpec) -> str:
