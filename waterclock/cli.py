@@ -35,6 +35,7 @@ _ENTRIES = {
     "worker": _Entry("worker", "Run your own handlers.", _JOBS),
     "key": _Entry("key", "Let programs use the API.", _JOBS),
     "cron": _Entry("cron", "Understand cron expressions.", _JOBS),
+    "forecast": _Entry("forecast", "The load of the next 24 hours, by minute.", _LOOK),
     "schema": _Entry("schema", "Try a job event before it is sent; export the Avro schemas.", _LOOK),
     "topics": _Entry("topics", "Look into topics.", _LOOK),
     "lag": _Entry("lag", "How far behind each group is.", _LOOK),

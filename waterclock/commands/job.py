@@ -22,12 +22,13 @@ from waterclock.serving import warning_for, who_serves
 from waterclock.settings import Settings, load_settings
 from waterclock.store.port import JobRow, Reading
 
-from . import watching
+from . import importing, watching
 from .connect import here, job_id_of, names_of, open_log, open_store
-from .ordering import Obeyed, command_for, order
+from .ordering import Obeyed, check_pool, command_for, order
 from .output import Format, OutputOption, say, show_one, show_rows
 
 app = typer.Typer(add_completion=False, help="Define, look at and change jobs.", no_args_is_help=True)
+app.add_typer(importing.app, name="import")
 
 _NEXT_FIRES = 5
 _PAGE_MAX = 500
@@ -57,7 +58,9 @@ def create(
 ) -> None:
     """Define a job, and show its next fires. Defining it again changes it; the same definition changes nothing."""
     settings = load_settings() if dry_run else here()
-    job_id = job_id_of(settings, name or f"job-{secrets.token_hex(5)}")
+    written = _read_document(file)
+    own_name = str(written.pop("name", ""))
+    job_id = job_id_of(settings, name or own_name or f"job-{secrets.token_hex(5)}")
     once = format_rfc3339(SystemClock().now() + parse_duration(after, "/in")) if after else at
     options = {
         "handler": handler,
@@ -71,7 +74,7 @@ def create(
         "seconds": True if seconds else None,
         "payload": None if payload is None else _json_or_text(payload),
     }
-    document = _read_document(file) | {key: value for key, value in options.items() if value is not None}
+    document = written | {key: value for key, value in options.items() if value is not None}
     spec = spec_from_document(document, job_id=job_id)
     if dry_run:
         now = SystemClock().now()
@@ -81,7 +84,7 @@ def create(
         say("dry run: nothing was sent")
         return
     with open_log(settings) as log, open_store(settings) as store:
-        _check_pool(settings, log, spec)
+        check_pool(settings, log, spec)
         obeyed = order(settings, log, store, command_for(CommandKind.CREATE, job_id, spec=spec))
         show_one(_card(obeyed.row), output)
         warning = _warning(settings, log, spec)
@@ -165,18 +168,6 @@ def resume(job: JobArgument, output: OutputOption = None) -> None:
 def delete(job: JobArgument, output: OutputOption = None) -> None:
     """Delete a job. Its history stays."""
     _change_and_show(CommandKind.DELETE, job, output)
-
-
-def _check_pool(settings: Settings, log: Log, spec: JobSpec) -> None:
-    """Refuse a pool without topics: its work would have nowhere to go."""
-    try:
-        log.partitions(names_of(settings).runs(spec.tier, spec.pool))
-    except NotFound:
-        raise NotFound(
-            f"There is no pool {spec.pool!r}: it has no topics",
-            pointer="/pool",
-            hint="Add it to `pools` in waterclock.toml (or WATERCLOCK_POOLS) and run `waterclock up`",
-        ) from None
 
 
 def _warning(settings: Settings, log: Log, spec: JobSpec) -> str:

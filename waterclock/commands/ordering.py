@@ -59,6 +59,18 @@ def command_for(
     )
 
 
+def check_pool(settings: Settings, log: Log, spec: JobSpec) -> None:
+    """Refuse a pool without topics: its work would have nowhere to go. Raises NotFound."""
+    try:
+        log.partitions(Names(settings.kafka.prefix).runs(spec.tier, spec.pool))
+    except NotFound:
+        raise NotFound(
+            f"There is no pool {spec.pool!r}: it has no topics",
+            pointer="/pool",
+            hint="Add it to `pools` in waterclock.toml (or WATERCLOCK_POOLS) and run `waterclock up`",
+        ) from None
+
+
 def order(settings: Settings, log: Log, store: Reading, command: Command) -> Obeyed:
     """Append ``command`` and wait. Raises what it was refused with, or CommandFailed when nobody obeys in time."""
     names = Names(settings.kafka.prefix)
