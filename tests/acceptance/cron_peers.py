@@ -49,8 +49,8 @@ def differences(zone: str, text: str, begin: int, end: int, seen: Nominal, chang
     for library, walk in (("croniter", _croniter), ("cronsim", _cronsim)):
         found, ended = _within(walk, zone, text, begin, end)
         for what, verdict in sorted(_kinds(found, meant, seen, ended)):
-            hours = f"{text!r} in {zone} from {_shown(begin)}: {_diff(found, meant)}"
-            yield Kind(library, change, what, verdict), hours
+            example = f"{text!r} in {zone} from {_shown(begin)}: {difference(found, meant)}"
+            yield Kind(library, change, what, verdict), example
 
 
 def _kinds(found: list[int], meant: list[int], seen: Nominal, ended: str) -> set[tuple[str, str]]:
@@ -152,7 +152,8 @@ def change_in(window: list[tuple[datetime, bool, int]]) -> str:
     return "none"
 
 
-def _diff(found: list[int], meant: list[int]) -> str:
+def difference(found: list[int], meant: list[int]) -> str:
+    """The first few minutes that are missing, and that are too much."""
     missing, extra = sorted(set(meant) - set(found)), sorted(set(found) - set(meant))
     return f"lacks {[_shown(minute) for minute in missing[:3]]}, adds {[_shown(minute) for minute in extra[:3]]}"
 

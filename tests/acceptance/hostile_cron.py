@@ -88,6 +88,8 @@ def _refused(door: Callable[..., object], text: str | None) -> tuple[float, str]
         complaint = _fault(refused)
     except Hung:
         complaint = f"no answer within {HANGS_S} s"
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is no refusal, and the others are to be seen too
+        complaint = f"it raises {type(error).__name__}"
     finally:
         signal.alarm(0)
     return (time.process_time() - began_s) * 1_000, complaint

@@ -20,6 +20,13 @@ def offset(tz, minute):
     return (EPOCH + timedelta(minutes=minute)).astimezone(tz).utcoffset() // timedelta(minutes=1)
 
 
+def kind(name, minute):
+    """By how many minutes the clock is put forward at a change, and at which minute of the local day it was."""
+    tz = zoneinfo.ZoneInfo(name)
+    before = offset(tz, minute - 1)
+    return offset(tz, minute) - before, (minute + before) % 1_440
+
+
 def changes(name, first_year, last_year):
     """(offset at the start, ((UTC minute of a change, offset since), ...)); found by halving."""
     tz = zoneinfo.ZoneInfo(name)

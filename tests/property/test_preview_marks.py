@@ -29,7 +29,7 @@ def told(row: Row) -> list[tuple[object, ...]]:
     return [*skipped, (minute, row.local.replace(tzinfo=None, fold=0), offset, rest)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(TEXTS, st.sampled_from(sorted(CHANGES)), st.integers(0, 40), st.sampled_from(POLICIES), st.integers(0, 2_000))
 def test_rows_and_marks_agree_with_brute_force(
     text: str, zone: str, number: int, policy: tuple[Gap, Fold], lead: int
