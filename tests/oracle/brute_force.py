@@ -58,23 +58,43 @@ def localise(zone, begin, end):
     return found
 
 
-def fires(text, window, begin, gap="auto", fold="auto"):
-    """The UTC minutes of ``window`` (made by localise from ``begin``) at which the five fields fire."""
+def nominal(text, window, begin):
+    """What the five fields name in ``window`` (made by localise from ``begin``), before any rule about clock changes.
+
+    The UTC minutes whose local time matches, each with whether that time comes the second time; and for each gap its
+    UTC minute, its length in minutes, and the local times inside that match and do not exist.
+    """
     columns = text.lower().split()
-    minutes, hours = values(columns[0], 0, 59), values(columns[1], 0, 23)
-    wild, on_day, known = columns[0][0] == "*" or columns[1][0] == "*", day_test(*columns[2:]), {}
+    minutes, hours, on_day, known = values(columns[0], 0, 59), values(columns[1], 0, 23), day_test(*columns[2:]), {}
 
     def matches(at):
         if at.minute not in minutes or at.hour not in hours:
             return False
         return known[at.date()] if at.date() in known else known.setdefault(at.date(), on_day(at))
 
-    once, moves = fold == "first" or (fold == "auto" and not wild), gap == "shift" or (gap == "auto" and not wild)
-    found = set()
+    named, gaps = [], []
     for minute, ((_, _, before), (local, second_time, offset)) in enumerate(pairwise(window), begin):
-        if local.minute in minutes and matches(local) and not (second_time and once):
-            found.add(minute)
-        gap_minutes = range(1, offset - before + 1) if moves and 0 < offset - before < 180 else ()
-        if gap_minutes and any(matches(local - timedelta(minutes=back)) for back in gap_minutes):
-            found.add(minute)
-    return sorted(found)
+        if local.minute in minutes and matches(local):
+            named.append((minute, second_time))
+        if offset > before:
+            inside = (local - timedelta(minutes=back) for back in range(offset - before, 0, -1))
+            gaps.append((minute, offset - before, [at for at in inside if matches(at)]))
+    return named, gaps
+
+
+def rules(text, gap="auto", fold="auto"):
+    """(whether times in a gap move to its end, whether a repeated time counts once): time.md, section 5."""
+    columns = text.split()
+    wild = columns[0][0] == "*" or columns[1][0] == "*"
+    return gap == "shift" or (gap == "auto" and not wild), fold == "first" or (fold == "auto" and not wild)
+
+
+def fires(text, window, begin, gap="auto", fold="auto"):
+    """The UTC minutes of ``window`` at which the five fields fire."""
+    return ruled(*nominal(text, window, begin), *rules(text, gap, fold))
+
+
+def ruled(named, gaps, moves, once):
+    """The UTC minutes that are left and added by the two rules."""
+    found = {minute for minute, second_time in named if not (second_time and once)}
+    return sorted(found | {minute for minute, length, inside in gaps if moves and length < 180 and inside})

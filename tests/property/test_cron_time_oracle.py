@@ -78,7 +78,8 @@ def transition_days(zone: str) -> list[int]:
 
 def test_the_walk_agrees_with_brute_force_around_transitions() -> None:
     changes = [(zone, minute) for zone in slice_of_zones() for minute in transition_days(zone)]
-    taken = [changes[number * len(changes) // 300] for number in range(300)]
+    # A few: the check `oracle` looks at all changes of all zones, and its short form at a twentieth of them.
+    taken = [changes[number * len(changes) // 100] for number in range(100)]
     compared = 0
     for number, (zone, minute) in enumerate(taken):
         begin, end = minute - DAY - 300, minute + 400
@@ -92,7 +93,7 @@ def test_the_walk_agrees_with_brute_force_around_transitions() -> None:
             assert spec.count(after, until) == len(judged), (zone, text, gap, fold, begin)
             assert spec.last(after, until) == (judged[-1] * US_PER_MINUTE if judged else None)
             compared += len(judged)
-    assert compared > 60_000
+    assert compared > 20_000
 
 
 def _column(low: int, high: int, extra: tuple[str, ...] = ()) -> st.SearchStrategy[str]:

@@ -175,7 +175,7 @@ def test_a_dry_run_checks_the_job_and_needs_no_server(waterclock):
     assert code == 0
     document = json.loads(out)
     assert document["job"] == "default:hello"
-    assert len(document["next_fires"]) == 5
+    assert len(document["next_fires"]) == 10
     assert "nothing was sent" in err
 
 

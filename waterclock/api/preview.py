@@ -1,28 +1,38 @@
-"""``GET /cron/preview``: what an expression means and when it fires, before a job has it."""
+"""What a schedule means and when it fires, before a job has it: of an expression, or of a whole job document.
+
+Nothing is written, and no backend is asked. An expression may take its milliseconds: it is compiled off the event loop.
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
-from zoneinfo import ZoneInfo
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from waterclock.model.cron import compile_cron
-from waterclock.model.ids import Instant
-from waterclock.model.job import Cron
+from waterclock.model.document import spec_from_document, spec_to_document
+from waterclock.model.errors import RequestError
+from waterclock.model.executor import EXECUTORS
+from waterclock.model.ids import Instant, make_job_id
+from waterclock.model.job import Cron, Fold, Gap
+from waterclock.model.preview import PREVIEW_MAX, anchor_of, preview_cron, preview_job
+from waterclock.model.preview_document import preview_document
 from waterclock.model.schedule import AT_MAX
 from waterclock.model.time_text import parse_rfc3339
 
-from . import shapes, views
-from .access import Held, Reader
+from . import preview_shapes, shapes, views
+from .access import Held, Reader, own_job_id
+from .bodies import read_object
+from .keyring import Caller
 from .problems import Problem
+from .services import Services
 from .shapes import Answers
 
-_COUNT_MAX = 500
 _EXPRESSION_MAX = 1_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_WORK_KEYS = ("handler", *EXECUTORS, "callback_url")
+
+Count = Annotated[int, Query(ge=1, le=PREVIEW_MAX, description="How many fires")]
+From = Annotated[str | None, Query(alias="from", max_length=40, description="After this instant, RFC 3339 [now]")]
 
 routes = APIRouter(tags=["cron"])
 
@@ -30,44 +40,74 @@ routes = APIRouter(tags=["cron"])
 @routes.get(
     "/cron/preview",
     summary="The next fires of a cron expression",
-    responses=shapes.answers(Answers.READ, {200: shapes.CronPreview, 422: shapes.Problem}),
+    responses=shapes.answers(Answers.READ, {200: preview_shapes.CronPreview, 404: shapes.Problem, 422: shapes.Problem}),
 )
 async def preview(
     services: Held,
-    caller: Reader,  # noqa: ARG001 - whoever may read
+    caller: Reader,
     expr: Annotated[str, Query(max_length=_EXPRESSION_MAX, description='Such as "0 9 * * 1-5"')],
     tz: Annotated[str, Query(max_length=64, description="IANA time zone")] = "UTC",
-    n: Annotated[int, Query(ge=1, le=_COUNT_MAX, description="How many fires")] = 10,
-    from_: Annotated[str | None, Query(alias="from", max_length=40, description="After this instant, RFC 3339")] = None,
+    n: Count = 10,
+    from_: From = None,
     *,
     seconds: Annotated[bool, Query(description="Six fields, the second first")] = False,
+    gap: Annotated[Gap, Query(description="A local time that does not exist")] = Gap.AUTO,
+    fold: Annotated[Fold, Query(description="A local time that comes twice")] = Fold.AUTO,
+    job: Annotated[str, Query(max_length=200, description="The job that `H` is drawn from")] = "",
 ) -> Response:
-    """Each fire in its zone and in UTC; `offset_changed` marks a fire after a clock change."""
-    after = services.clock.now() if from_ is None else parse_rfc3339(from_, "/from")
+    """Each fire in its zone and in UTC, with what a clock change does to it (`marks`; `remark` says it in words)."""
+    after = _after(services, from_)
+    job_id = own_job_id(caller, job) if job else ""
+    told = await services.call(_of_expression, Cron(expr, tz, seconds, gap, fold), after, n, job_id)
+    return views.reply(200, told)
+
+
+@routes.post(
+    "/jobs/preview",
+    summary="The next fires of a job, before it is saved",
+    openapi_extra=dict(preview_shapes.JOB_BODY),
+    responses=shapes.answers(
+        Answers.READ,
+        {200: preview_shapes.JobPreview, **dict.fromkeys((408, 413, 415, 422), shapes.Problem)},
+    ),
+)
+async def preview_definition(
+    request: Request, services: Held, caller: Reader, n: Count = 10, from_: From = None
+) -> Response:
+    """The document is checked as it would be at `POST /jobs`, but that it need not say yet how to reach its work.
+
+    `H` is drawn from its `name`. Nothing is saved; an interval without `start_at` counts from `from`.
+    """
+    after = _after(services, from_)
+    document = await read_object(request)
+    return views.reply(200, await services.call(_of_document, caller, document, after, n))
+
+
+def _of_expression(cron: Cron, after: Instant, count: int, job_id: str) -> dict[str, Any]:
+    return {"expression": cron.text, **preview_document(preview_cron(cron, after, count, job_id=job_id))}
+
+
+def _of_document(caller: Caller, document: dict[str, Any], after: Instant, count: int) -> dict[str, Any]:
+    definition = dict(document)
+    name = definition.pop("name", None)
+    if name is not None and not isinstance(name, str):
+        raise RequestError("A name is text", pointer="/name", hint="Such as nightly-invoice")
+    job_id = make_job_id(caller.tenant, name) if name else ""
+    if not any(key in definition for key in _WORK_KEYS):
+        definition["handler"] = "preview"
+    spec = spec_from_document(definition, job_id=job_id)
+    told = preview_job(spec, anchor_of(spec.schedule, after), after, count, job_id=job_id)
+    return {"schedule": _schedule_of(spec_to_document(spec)), **preview_document(told)}
+
+
+def _schedule_of(document: dict[str, Any]) -> dict[str, Any]:
+    """What of a job document says when it fires, in full."""
+    others = {*_WORK_KEYS, "tier", "pool", "payload", "payload_base64", "at_most_once", "retry", "timeouts"}
+    return {key: value for key, value in document.items() if key not in others}
+
+
+def _after(services: Services, text: str | None) -> Instant:
+    after = services.clock.now() if text is None else parse_rfc3339(text, "/from")
     if not 0 <= after < AT_MAX:
         raise Problem("invalid", "The instant is out of range", pointer="/from", hint="From 1970 to 2199")
-    return views.reply(200, await services.call(_explained, expr, tz, n, after, seconds=seconds))
-
-
-def _explained(expr: str, tz: str, count: int, after: Instant, *, seconds: bool) -> dict[str, Any]:
-    """Runs off the loop: an expression may take its milliseconds."""
-    spec = compile_cron(Cron(expr, tz, seconds))
-    zone = ZoneInfo(spec.zone)
-    fires: list[dict[str, Any]] = []
-    offset_before = _local(after, zone).utcoffset()
-    while len(fires) < count and (fire := spec.next(after)) is not None:
-        local = _local(fire, zone)
-        changed = local.utcoffset() != offset_before
-        fires.append({"utc": views.instant(fire), "local": local.isoformat(), "offset_changed": changed})
-        offset_before, after = local.utcoffset(), fire
-    return {
-        "expression": expr,
-        "read_as": spec.resolved,
-        "zone": spec.zone,
-        "warnings": list(spec.warnings),
-        "next_fires": fires,
-    }
-
-
-def _local(at: Instant, zone: ZoneInfo) -> datetime:
-    return (_EPOCH + timedelta(microseconds=at)).astimezone(zone)
+    return after

@@ -229,24 +229,6 @@ class Operation(BaseModel):
     problem: OperationProblem | None
 
 
-class PreviewFire(BaseModel):
-    """One fire."""
-
-    utc: Instant
-    local: str
-    offset_changed: bool
-
-
-class CronPreview(BaseModel):
-    """What an expression means."""
-
-    expression: str
-    read_as: str
-    zone: str
-    warnings: list[str]
-    next_fires: list[PreviewFire]
-
-
 class Health(BaseModel):
     """Whether threads move."""
 

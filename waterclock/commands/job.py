@@ -77,10 +77,9 @@ def create(
     document = written | {key: value for key, value in options.items() if value is not None}
     spec = spec_from_document(document, job_id=job_id)
     if dry_run:
-        now = SystemClock().now()
-        anchor_at = getattr(spec.schedule, "start_at", None) or now
-        fires = upcoming(spec, JobStatus.ACTIVE, anchor_at, now, _NEXT_FIRES, job_id=job_id)
-        show_one({"job": job_id, **spec_to_document(spec), "next_fires": [format_rfc3339(f) for f in fires]}, output)
+        from .previewing import show_preview
+
+        show_preview(job_id, spec, SystemClock().now(), document.get("cron"), output)
         say("dry run: nothing was sent")
         return
     with open_log(settings) as log, open_store(settings) as store:

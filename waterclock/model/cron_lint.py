@@ -222,7 +222,7 @@ def _read_range(field: Field, item: str, ends: tuple[int, int], step: int, warni
 def _replace_hashed(field: Field, item: str, match: re.Match[str], job_id: str) -> str:
     """``H`` spreads jobs: the same value for one job for ever, another for its neighbour."""
     if not job_id:
-        refuse(f"{field.name}: {item!r} is not accepted here", "H needs the job's id; write a number in its place")
+        refuse(f"{field.name}: {item!r} is not accepted here", "H needs the job's id: name the job, or write a number")
     low, high = field.low, _HASHED_DAY_MAX if field.name == "day-of-month" else field.high
     if match["low"]:
         low, high = _value(field, match["low"], item), _value(field, match["high"], item)

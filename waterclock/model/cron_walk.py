@@ -11,6 +11,8 @@ Bounds: a search gives up after SEARCH_YEARS, in the year 9765 at the latest, an
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from .cron_days import Days
 from .ids import US_PER_MINUTE, US_PER_S, Instant
 from .zones import TIME_END, Span, span_at, spans_back, spans_from
@@ -25,6 +27,18 @@ CALENDAR_CORRECTION = 180
 """A gap of so many minutes or more (Casey, Apia) is a change of calendar: nothing is moved to its end."""
 
 _MEMO_MAX = 256
+
+
+class GapTimes(NamedTuple):
+    """Nominal times that do not exist: the first and the last as seconds on the local line, and how many.
+
+    ``served``: they are, by one fire at the end of the gap.
+    """
+
+    first: int
+    last: int
+    times: int
+    served: bool
 
 
 class CronWalk:
@@ -99,6 +113,16 @@ class CronWalk:
         if tail:
             total += (self._fires_at(last) & (1 << tail) - 1).bit_count()
         return total + self._count_minutes(first + 1, last)
+
+    def in_gap(self, span: Span) -> GapTimes | None:
+        """What the schedule names inside the gap in local time at the span's start, or None."""
+        begin, end = span.start + span.before, span.start + span.offset
+        first, last = self._first_in(begin, end), self._last_in(begin, end)
+        if first is None or last is None:
+            return None
+        times = self._count_in(begin, end) * self._seconds.bit_count()
+        newest = last * 60 + self._seconds.bit_length() - 1
+        return GapTimes(first * 60 + _lowest(self._seconds), newest, times, self._moves_to_start(span))
 
     def _minute_from(self, minute: int) -> int | None:
         """The first UTC minute at or after ``minute`` with a fire in it. A herd asks for one minute again and again."""

@@ -1,0 +1,165 @@
+"""The future of a schedule before it is saved: its next fires, each with what a clock change does to it.
+
+A mark says what a person would not guess from the expression: that a fire serves local times which do not exist, that
+such times before it are served by nothing, that its local time comes twice. Jitter and calendars will be marks too.
+
+What must hold: rows come from the evaluator that decides (``upcoming``, ``schedule``), never from a second one. Pure.
+How it fails: RequestError where a cron text does not compile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from .cron import CronSpec, compile_cron
+from .cron_walk import GapTimes
+from .cron_words import in_words
+from .ids import US_PER_MINUTE, Instant
+from .job import Cron, Every, Fold, JobSpec, JobStatus, Once, Schedule
+from .schedule import fires_between
+from .time_text import format_duration, format_rfc3339
+from .upcoming import HORIZON_US, upcoming
+from .zones import TIME_END, span_at, spans_from
+
+PREVIEW_MAX = 100
+"""Rows of one preview."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class MarkKind(StrEnum):
+    """What is unusual about a fire. MOVED: it serves nominal times that do not exist, which lie in the gap before it.
+
+    SKIPPED: between the row before and this one lie nominal times that do not exist and are no fires. FIRST_OF_TWO,
+    SECOND_OF_TWO: its local time comes twice, and this is the first or the second of them.
+    """
+
+    MOVED = "moved"
+    SKIPPED = "skipped"
+    FIRST_OF_TWO = "first_of_two"
+    SECOND_OF_TWO = "second_of_two"
+
+
+class Mark(NamedTuple):
+    """One mark: ``times`` nominal times from ``nominal_from`` to ``nominal_to`` (local, without an offset).
+
+    ``alone``: of a time that comes twice, whether the other one is no fire.
+    """
+
+    kind: MarkKind
+    nominal_from: datetime
+    nominal_to: datetime
+    times: int = 1
+    alone: bool = False
+
+
+class Row(NamedTuple):
+    """One fire. ``local`` is aware, in the schedule's zone; ``offset_changed``: against the row before it."""
+
+    fire_time: Instant
+    local: datetime
+    offset_changed: bool
+    marks: tuple[Mark, ...]
+
+
+class Preview(NamedTuple):
+    """``read_as``: the cron text with macros and ``H`` resolved, "" for other kinds. ``words``: the same in English."""
+
+    zone: str
+    read_as: str
+    words: str
+    warnings: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def preview_cron(cron: Cron, after: Instant, count: int, *, job_id: str = "") -> Preview:
+    """The next fires of an expression after ``after``, at most ``count``. ``job_id``: what ``H`` is drawn from."""
+    spec = compile_cron(cron, job_id)
+    fires = fires_between(cron, 0, after, after + HORIZON_US, min(count, PREVIEW_MAX), job_id=job_id)
+    return Preview(spec.zone, spec.resolved, in_words(spec), spec.warnings, _cron_rows(spec, fires, after))
+
+
+def preview_job(spec: JobSpec, anchor_at: Instant, after: Instant, count: int, *, job_id: str = "") -> Preview:
+    """The next fires of a job that would be saved now. ``anchor_at``: what an interval would count from."""
+    schedule = spec.schedule
+    fires = upcoming(spec, JobStatus.ACTIVE, anchor_at, after, min(count, PREVIEW_MAX), job_id=job_id)
+    if isinstance(schedule, Cron):
+        cron = compile_cron(schedule, job_id)
+        return Preview(cron.zone, cron.resolved, in_words(cron), cron.warnings, _cron_rows(cron, fires, after))
+    rows = tuple(Row(fire, _local(fire, "UTC"), False, ()) for fire in fires)
+    return Preview("UTC", "", _in_words(schedule, anchor_at), _warnings(schedule, after), rows)
+
+
+def anchor_of(schedule: Schedule, now: Instant) -> Instant:
+    """What an interval that is saved now counts from."""
+    return schedule.start_at if isinstance(schedule, Every) and schedule.start_at is not None else now
+
+
+def _cron_rows(spec: CronSpec, fires: Iterable[Instant], after: Instant) -> tuple[Row, ...]:
+    rows: list[Row] = []
+    before = _local(after, spec.zone)
+    for fire in fires:
+        local = _local(fire, spec.zone)
+        marks = (*_gap_marks(spec, after, fire), *_fold_marks(spec, fire, local))
+        rows.append(Row(fire, local, local.utcoffset() != before.utcoffset(), marks))
+        before, after = local, fire
+    return tuple(rows)
+
+
+def _gap_marks(spec: CronSpec, after: Instant, fire: Instant) -> list[Mark]:
+    """Of each gap in (after, fire]. Bound: the spans of the 41 years in which a fire is looked for."""
+    first, last = max(after // US_PER_MINUTE, 0), fire // US_PER_MINUTE
+    marks: list[Mark] = []
+    for _, span in spans_from(spec.zone, first, last + 1):
+        if span.offset <= span.before or not after < span.start * US_PER_MINUTE <= fire:
+            continue
+        times = spec.walk.in_gap(span)
+        if times is not None and (not times.served or span.start * US_PER_MINUTE == fire):
+            marks.append(_gap_mark(times))
+    return marks
+
+
+def _gap_mark(times: GapTimes) -> Mark:
+    kind = MarkKind.MOVED if times.served else MarkKind.SKIPPED
+    return Mark(kind, _wall(times.first), _wall(times.last), times.times)
+
+
+def _fold_marks(spec: CronSpec, fire: Instant, local: datetime) -> list[Mark]:
+    wall = local.replace(tzinfo=None)
+    alone = spec.fold is Fold.FIRST
+    minute = fire // US_PER_MINUTE
+    span = span_at(spec.zone, minute)
+    if minute + span.offset < span.start + span.before:
+        return [Mark(MarkKind.SECOND_OF_TWO, wall, wall, alone=alone)]
+    following = span_at(spec.zone, span.end) if span.end < TIME_END else span
+    if following.start == span.end and minute + span.offset >= span.end + following.offset:
+        return [Mark(MarkKind.FIRST_OF_TWO, wall, wall, alone=alone)]
+    return []
+
+
+def _local(at: Instant, zone: str) -> datetime:
+    return (_EPOCH + timedelta(microseconds=at)).astimezone(ZoneInfo(zone))
+
+
+def _wall(seconds: int) -> datetime:
+    """A point of the local line."""
+    return (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None)
+
+
+def _in_words(schedule: Every | Once, anchor_at: Instant) -> str:
+    if isinstance(schedule, Once):
+        return f"Once, at {format_rfc3339(schedule.at)}"
+    every = f"Every {format_duration(schedule.every_us)}"
+    if schedule.start_at is not None:
+        return f"{every}, counted from {format_rfc3339(anchor_at)}"
+    return f"{every}, counted from the moment in which it is saved"
+
+
+def _warnings(schedule: Every | Once, after: Instant) -> tuple[str, ...]:
+    if isinstance(schedule, Once) and schedule.at <= after:
+        return ("Its instant is over: saved now, it is decided at once.",)
+    return ()
