@@ -12,6 +12,8 @@ import pytest
 
 from tests.unit.dispatcher_world import NAMES, START, World, every
 from waterclock import cli
+from waterclock.clusters import doctor_ledger
+from waterclock.clusters.finding import Finding, State
 from waterclock.commands import ledger as command
 from waterclock.ledger.facts import HOUR_US
 from waterclock.ledger.shards import Asked, Ledger, ShardVerdict
@@ -218,3 +220,43 @@ def test_a_span_or_shard_that_cannot_be_is_refused(waterclock: Any, words: tuple
 
 def test_hours_are_those_of_the_clock_in_utc(world: World) -> None:
     assert {hour for verdict in verdicts(world) for hour in verdict.hours} == {START // HOUR_US}
+
+
+def finding(world: World) -> Finding:
+    store = MemoryStore(world.clock, world.tables, "doctor")
+    (found,) = doctor_ledger.examine(world.outside, NAMES, store, world.clock, GENERATION)
+    return found
+
+
+def test_the_doctor_looks_at_the_last_whole_hour_and_names_the_command(world: World) -> None:
+    end = (START // HOUR_US + 1) * HOUR_US
+    world.run((end - world.clock.now()) // US_PER_S + 400, 4)
+    found = finding(world)
+    assert found.state is State.OK
+    assert format_rfc3339(end - HOUR_US) in found.found
+
+    at = START + 31 * US_PER_S
+    event = RunEvent(EventKind.PENDING, "t:ten", make_run_id("t:ten", at), at,
+                     detail=Pending(1, at, at, Tier.MEDIUM, Origin.SCHEDULE))  # fmt: skip
+    append(world, messages.event_message(NAMES, event))
+    found = finding(world)
+    assert found.state is State.FAIL
+    assert event.run_id in found.found
+    assert found.next_step.startswith(f"waterclock ledger verify --from {format_rfc3339(end - HOUR_US)} --to ")
+
+
+def test_the_doctor_leaves_what_is_too_much_and_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_ledger, "EVENTS_MAX", 3)
+    end = (START // HOUR_US + 1) * HOUR_US
+    world.clock.advance(end - world.clock.now() + 6 * 60 * US_PER_S)
+    found = finding(world)
+    assert found.state is State.OK
+    assert "not looked at" in found.found
+    assert "waterclock ledger verify" in found.found
+
+
+def test_the_doctor_warns_of_an_hour_that_nobody_has_decided(world: World) -> None:
+    world.clock.advance(HOUR_US + 6 * 60 * US_PER_S)
+    found = finding(world)
+    assert found.state is State.WARN
+    assert "shards [0, 1] have not decided all of it" in found.found
