@@ -37,6 +37,7 @@ from .failure_checkers import (
     the_reconciler_finds_nothing,
     work_goes_out_once,
 )
+from .ledger_checkers import the_ledger_agrees_with_the_books
 
 Checker: TypeAlias = Callable[[Dumps, Counts], list[str]]
 
@@ -246,6 +247,7 @@ def no_role_broke(dumps: Dumps, _counts: Counts) -> list[str]:
 
 CHECKERS: tuple[Checker, ...] = (
     the_books_balance,
+    the_ledger_agrees_with_the_books,
     late_fires_are_coalesced,
     what_is_due_is_decided_soon,
     runs_end_once,

@@ -20,7 +20,7 @@ from tests.oracle.timeliness import Bounds
 from waterclock.log.port import Isolation, Record, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.ids import US_PER_S, Instant
-from waterclock.model.job import Tier
+from waterclock.model.job import JobVersion, Tier
 from waterclock.store.memory import MemoryStore
 from waterclock.store.port import AttemptRow, FailureRow, RunRow
 from waterclock.wire.names import RUNGS
@@ -52,7 +52,7 @@ class Dumps:
 
     ``events`` are those that roles wrote; ``with_forged`` has also what came from a torn round or from a stranger, all
     of which must be ignored. ``history`` is the clients', ``lagging`` and ``unstable`` say what is not at rest,
-    ``listed`` names each tenant's jobs as a list of them shows.
+    ``listed`` names each tenant's jobs as a list of them shows. ``versions``: of each job, oldest first.
     """
 
     seed: int
@@ -77,6 +77,7 @@ class Dumps:
     attempts: list[Row]
     failures: list[Row]
     jobs: list[Row]
+    versions: dict[str, list[JobVersion]]
     calls: list[Row]
     job_events: list[RawRecord]
     history: list[Line]
@@ -171,6 +172,7 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
             for row in store.failures(tenant, _ROWS_MAX, world.plan.start_at - _DAY_US)
         ],
         jobs=[{"job_id": job.job_id, "status": job.status.name, "revision": job.revision} for job in jobs],
+        versions={job: found[::-1] for job, found in store.versions(job_ids).items()},
         calls=list(world.calls),
         job_events=[record for topic in tenants_of(NAMES) for record in _records(world, topic)],
         history=list(world.history.lines),

@@ -8,13 +8,22 @@ from typing import Annotated
 
 import typer
 
-from waterclock.clock import SystemClock
-from waterclock.clusters import doctor_cassandra, doctor_clocks, doctor_forgotten, doctor_kafka, doctor_runs
+from waterclock.clock import Clock, SystemClock
+from waterclock.clusters import (
+    doctor_cassandra,
+    doctor_clocks,
+    doctor_forgotten,
+    doctor_kafka,
+    doctor_ledger,
+    doctor_runs,
+)
 from waterclock.clusters.finding import Finding, State
 from waterclock.clusters.plan import plan_of
+from waterclock.log.port import Log
+from waterclock.model.errors import WaterclockError
 from waterclock.settings import Settings
 
-from .connect import here, names_of, open_log
+from .connect import here, names_of, open_log, open_store
 from .failing import ExitCode
 from .init import named
 from .output import OutputOption, say, show_rows
@@ -54,3 +63,12 @@ def _examined(settings: Settings, principal: str) -> Iterator[Finding]:
             yield from doctor_clocks.examine(log, names_of(settings), clock)
             yield from doctor_runs.examine(log, names_of(settings), clock, settings.generation)
             yield from doctor_forgotten.examine(log, names_of(settings), clock, settings.generation)
+            yield from _ledger(settings, log, clock)
+
+
+def _ledger(settings: Settings, log: Log, clock: Clock) -> Iterator[Finding]:
+    try:
+        with open_store(settings) as store:
+            yield from doctor_ledger.examine(log, names_of(settings), store, clock, settings.generation)
+    except WaterclockError as trouble:  # what is wrong with Cassandra, its own findings have said
+        yield Finding(doctor_ledger.CHECK, State.WARN, str(trouble), "It cannot be judged now")

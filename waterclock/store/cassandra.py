@@ -25,7 +25,8 @@ from .batching import Batch, Sized, batches
 from .cells import Mutation, Put, Select, Value, Values
 from .migrate import wait_for_schema
 from .session import CONNECTION_ERRORS, REQUEST_TIMEOUT_S, connect, translated
-from .statements import Packed, Packer, key_packers, packer_key, select_text
+from .statements import Packed, Packer, key_packers, packer_key, partition_keys_text, select_text
+from .tables import Table
 from .tabular import TabularStore
 
 WINDOW = 64
@@ -101,6 +102,12 @@ class CassandraCells:
         except CONNECTION_ERRORS as error:
             raise translated(operation, error, writing=False) from error
         return found
+
+    def partition_keys(self, operation: str, table: Table) -> list[Values]:
+        try:
+            return _all_pages(self._session.execute(partition_keys_text(table)))
+        except CONNECTION_ERRORS as error:
+            raise translated(operation, error, writing=False) from error
 
     def release(self) -> str:
         try:

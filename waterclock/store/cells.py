@@ -69,6 +69,10 @@ class Cells(Protocol):
         """The rows under each key, in the order of the keys. Raises BackendDown."""
         ...
 
+    def partition_keys(self, operation: str, table: Table) -> list[Values]:
+        """The keys of all partitions that hold a row, in any order: a look at the whole table. Raises BackendDown."""
+        ...
+
     def release(self) -> str:
         """Version of the server."""
         ...

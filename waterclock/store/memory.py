@@ -127,6 +127,10 @@ class MemoryTables:
         ]
         return found[: key[-1]] if query.limited else found
 
+    def partition_keys(self, table: Table) -> list[Values]:
+        """The keys of the partitions that hold a live row."""
+        return [key for key in self._tables.get(table.name, {}) if self.read(Select(table), key)]
+
     def _put(self, put: Put, now_s: int) -> None:
         table = put.table
         width = len(table.partition)
@@ -226,6 +230,11 @@ class MemoryCells:
         if self._fault(operation) is not None:
             raise BackendDown("cassandra", f"{operation}: no answer")
         return [self._tables.read(query, key) for key in keys]
+
+    def partition_keys(self, operation: str, table: Table) -> list[Values]:
+        if self._fault(operation) is not None:
+            raise BackendDown("cassandra", f"{operation}: no answer")
+        return self._tables.partition_keys(table)
 
     def release(self) -> str:
         return "memory"

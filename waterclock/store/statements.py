@@ -72,6 +72,12 @@ def select_text(query: Select) -> str:
     return f"SELECT {', '.join(wanted)} FROM {table.name} WHERE {' AND '.join(where)}{limit}"  # noqa: S608 (ours)
 
 
+def partition_keys_text(table: Table) -> str:
+    """The SELECT of the key of every partition."""
+    names = ", ".join(column.name for column in table.partition)
+    return f"SELECT DISTINCT {names} FROM {table.name}"  # noqa: S608 (names are ours)
+
+
 def key_packers(query: Select) -> tuple[Callable[[Value], Packed], ...]:
     """What packs each value of a key for ``query``."""
     table = query.table

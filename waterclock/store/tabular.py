@@ -31,6 +31,7 @@ from .port import (
     RunRow,
     Writing,
 )
+from .shelves import TabularShelves
 from .tables import (
     API_ANSWERS,
     API_KEYS,
@@ -94,7 +95,7 @@ _ANSWER = Select(API_ANSWERS)
 _OPERATION = Select(API_OPERATIONS)
 
 
-class TabularStore:
+class TabularStore(TabularShelves):
     """Every method of the Store port. It keeps nothing between calls: as many threads may call as the cells allow."""
 
     def __init__(self, clock: Clock, cells: Cells) -> None:

@@ -1,0 +1,57 @@
+"""The product's ledger over the dumps of a play, held against the books: it must find what they find, and no more.
+
+The books (``tests/oracle/books.py``) are the judge. They share nothing with the ledger: fires by brute force, versions
+by the commands. So a job of which one complains and the other does not is a violation, whoever is right.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.oracle import books
+from tests.oracle import jobs as oracle_jobs
+from waterclock.ledger.balance import judge_job
+from waterclock.ledger.facts import Facts, JobFacts
+from waterclock.ledger.sums import Span, Sums
+from waterclock.wire.codec import decode_event
+
+from .dumps import Dumps
+
+_NAMES_MAX = 3
+
+
+def the_ledger_agrees_with_the_books(dumps: Dumps, counts: Counter[str]) -> list[str]:
+    """I1, I12: owed = runs + skipped, by the product's own arithmetic, job by job as the judge has it."""
+    verdicts = judged_by_ledger(dumps)
+    complaints = []
+    for job_id, job in oracle_jobs.read(dumps.commands, dumps.events, dumps.rules).items():
+        revisions = [*books._revisions(job, dumps.rules)]
+        if any(wrong.startswith("REVISED says") for wrong in revisions):
+            continue  # the judge does not look at the fires of such a job either
+        wrong = books._fires(job, dumps.until, Counter())
+        beside = [*revisions, *(f"{number} was said again" for number, facts in job.revised.items() if len(facts) > 1)]
+        sums = verdicts.pop(job_id, Sums(_NAMES_MAX))
+        faults = [fault for hour in sums.hours.values() for fault in hour.named]
+        counts["owed by the ledger"] += sum(hour.owed for hour in sums.hours.values())
+        counts["faults of the ledger"] += sum(hour.faults.total() for hour in sums.hours.values())
+        if (wrong and not faults) or (faults and not wrong and not beside):
+            complaints.append(f"{job_id}: the books say {wrong[:_NAMES_MAX]}, the ledger {faults[:_NAMES_MAX]}")
+    complaints += [f"{job_id}: only the ledger knows it" for job_id in verdicts]
+    if not counts["owed by the ledger"]:
+        complaints.append("an empty history: the ledger saw nothing that was owed")
+    return [f"I12 {complaint}" for complaint in complaints]
+
+
+def judged_by_ledger(dumps: Dumps) -> dict[str, Sums]:
+    """What the ledger says of each job that the log or the store knows."""
+    span = Span(0, dumps.until + 1, dumps.until + 1)
+    facts = Facts(span.from_at, span.decided_to)
+    for record in dumps.events:
+        value, stamp = record["value"], record["timestamp_us"]
+        assert isinstance(value, bytes)
+        facts.take(decode_event(value), int(str(stamp)))
+    found = {}
+    for job_id in sorted(facts.jobs.keys() | dumps.versions.keys()):
+        sums = found[job_id] = Sums(_NAMES_MAX)
+        judge_job(job_id, dumps.versions.get(job_id, []), facts.jobs.get(job_id, JobFacts()), span, sums)
+    return found
