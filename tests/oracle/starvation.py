@@ -1,8 +1,9 @@
 """Is the lowest tier served while others are? Imports nothing of ours.
 
 Input: dumped records of run-events, whose times must be of one clock. Looked at are stretches of a minute, one
-every ten seconds: where work of LOW waits all through one and the pool's other tiers are served, some of LOW is served
-as well. Where nobody is served, nobody is favoured; where little waits, it may stand with a worker that has died.
+every ten seconds: where work of LOW waits all through one and the pool's other tiers are served all through it, some of
+LOW is served as well. Where nobody is served, nobody is favoured: a broker that is away for most of a minute leaves
+each tier's group, which joins by itself, a few seconds. Where little waits, it may stand with a worker that has died.
 """
 
 import bisect
@@ -15,12 +16,16 @@ _S = 1_000_000
 
 
 class Bounds(typing.NamedTuple):
-    """``waiting``: runs of LOW that wait all through a stretch; ``served``: claims of other tiers in it; at least."""
+    """``waiting``: runs of LOW that wait all through a stretch; ``served``: claims of other tiers in it; at least.
+
+    ``parts``: in each of so many parts of a stretch others are served, else it is not looked at.
+    """
 
     stretch_us: int = 60 * _S
     step_us: int = 10 * _S
     waiting: int = 20
     served: int = 100
+    parts: int = 3
 
 
 def check(events, bounds=Bounds()):  # noqa: B008  # a value
@@ -29,7 +34,7 @@ def check(events, bounds=Bounds()):  # noqa: B008  # a value
     complaints, counts = [], collections.Counter()
     for (pool, start), waiting in sorted(_waiting_through(waits, bounds).items()):
         low, others = (_between(claims[pool, of_low], start, start + bounds.stretch_us) for of_low in (True, False))
-        if waiting < bounds.waiting or others < bounds.served:
+        if waiting < bounds.waiting or others < bounds.served or not _all_through(claims[pool, False], start, bounds):
             continue
         counts["stretches in which LOW waited and others were served"] += 1
         if not low:
@@ -64,6 +69,11 @@ def _waiting_through(waits, bounds):
         for start in range(first, until - bounds.stretch_us + 1, bounds.step_us):
             through[pool, start] += 1
     return through
+
+
+def _all_through(times, start, bounds):
+    part_us = bounds.stretch_us // bounds.parts
+    return all(_between(times, start + at * part_us, start + (at + 1) * part_us) for at in range(bounds.parts))
 
 
 def _between(times, start, end):

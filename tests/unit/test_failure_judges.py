@@ -387,6 +387,21 @@ def test_a_tier_that_waits_while_nobody_is_served_does_not_starve() -> None:
     assert starvation.check(_low_waits(is_served=False)[:30])[0] == []
 
 
+def test_a_tier_is_not_starved_by_a_broker_that_was_away_for_most_of_a_minute() -> None:
+    """The others' claims stand in the last seconds of the minute: before them nobody was served."""
+    log = Log()
+    for number in range(30):
+        log.pending(f"{JOB}@low{number}", tier=Tier.LOW)
+    for number in range(200):
+        log.pending(f"{JOB}@high{number}")
+        log.started(run_id=f"{JOB}@high{number}")
+    begun = [record for record in log.records if record["timestamp_us"] <= log.records[29]["timestamp_us"]]
+    late = [record | {"timestamp_us": record["timestamp_us"] // 20 + 110_000_000} for record in log.records[30:]]
+    complaints, counts = starvation.check(begun + late, starvation.Bounds(served=20))
+    assert complaints == []
+    assert counts["stretches in which LOW waited and others were served"] == 0
+
+
 def test_only_the_stretches_without_a_claim_of_low_are_complained_of() -> None:
     bounds = starvation.Bounds(served=20)
     starved = starvation.check(_low_waits(is_served=False), bounds)[0]
