@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ import pytest
 
 from tests.unit.api_world import JOB, ApiWorld, bearer
 from waterclock import cli
+from waterclock.api import forecast
 from waterclock.commands import forecast as command
 from waterclock.settings import Settings
 from waterclock.store import planned
@@ -92,13 +94,14 @@ def test_only_an_operator_sees_all_tenants() -> None:
         assert (everything["tenants"], everything["job_count"]) == (["acme", "default"], 2)
 
 
-def test_few_forecasts_are_counted_at_once(world: ApiWorld) -> None:
+def test_few_forecasts_are_counted_at_once_and_the_rest_wait(world: ApiWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecast, "_WAIT_S", 0.05)
     state = world.client.app.state  # type: ignore[attr-defined]
-    state.forecasting_count = 2
+    state.forecasting = asyncio.Semaphore(0)
     answer = world.client.get(URL)
-    state.forecasting_count = 0
+    state.forecasting = asyncio.Semaphore(1)
     assert (answer.status_code, answer.json()["type"]) == (503, "urn:waterclock:problem:busy")
-    assert world.client.get(URL).status_code == 200
+    assert [world.client.get(URL).status_code for _ in range(3)] == [200] * 3
 
 
 def test_all_pages_are_read_and_none_twice(world: ApiWorld, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,11 +6,13 @@ fails: 503 while the store does not answer or too many count; what a bound left 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
+from starlette.datastructures import State
 from starlette.responses import Response
 
 from waterclock.model.forecast import BUSIEST_MAX, Forecast, forecast_document
@@ -24,6 +26,9 @@ from .problems import Problem, busy
 from .shapes import Answers
 
 _AT_ONCE_MAX = 2
+_WAIT_S = 5.0
+"""For one of them to end; then the caller is told to come back."""
+
 _JOBS_MAX = 10_000
 _STEPS_MAX = 500_000
 
@@ -94,18 +99,27 @@ async def forecast(
         named = [caller.tenant, services.settings.tenant, *services.settings.intake.tenants.values()]
         tenants = await services.call(known_tenants, services.store, named)
     counted = Forecast(from_at, jobs_max=_JOBS_MAX, steps_max=_STEPS_MAX)
-    state = request.app.state
-    if getattr(state, "forecasting_count", 0) >= _AT_ONCE_MAX:
-        raise busy(f"{_AT_ONCE_MAX} forecasts are being counted")
-    state.forecasting_count = getattr(state, "forecasting_count", 0) + 1
+    room = _room_of(request.app.state)
+    try:
+        await asyncio.wait_for(room.acquire(), _WAIT_S)
+    except TimeoutError:
+        raise busy(f"{_AT_ONCE_MAX} forecasts are being counted, and others wait") from None
     try:
         pages = planned_pages(services.store, tenants)
         while await services.call(_take_page, counted, pages):
             pass
         told = await services.call(forecast_document, counted, busiest)
     finally:
-        state.forecasting_count -= 1
+        room.release()
     return views.reply(200, told | {"tenants": tenants}, cache_control="no-store")
+
+
+def _room_of(state: State) -> asyncio.Semaphore:
+    """For so many at once, in the whole of this API."""
+    if not hasattr(state, "forecasting"):
+        state.forecasting = asyncio.Semaphore(_AT_ONCE_MAX)
+    room: asyncio.Semaphore = state.forecasting
+    return room
 
 
 def _take_page(counted: Forecast, pages: Iterator[Page]) -> bool:
