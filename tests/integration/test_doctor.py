@@ -139,8 +139,9 @@ def test_production_is_not_content_with_one_copy(waterclock: Any, monkeypatch) -
 
 
 def test_an_open_transaction_that_holds_readers_back_is_named(
-    waterclock: Any, surroundings: Names, kafka_server: Any
+    waterclock: Any, surroundings: Names, kafka_server: Any, monkeypatch
 ) -> None:
+    monkeypatch.setattr(kafka_cluster, "_TIMEOUT_S", 60.0)  # other tests run beside it; a broker is not away for that
     waterclock("init", "--yes")
     open_one = Producer({"bootstrap.servers": kafka_server.address, "transactional.id": fresh_name("x")})
     open_one.init_transactions(10)
