@@ -9,7 +9,7 @@ import collections
 import json
 import typing
 
-from . import jobs, owed
+from . import jobs, owed, policies
 from .records import decode
 from .verdicts import DEFAULT
 
@@ -40,7 +40,7 @@ def meant(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
     """{run id: Making} of every run that was made and had to be; of others the books complain."""
     found = {}
     for job in jobs.read(commands, events, rules).values():
-        duties = job.duties(max((facts[0].event["at"] for facts in job.made.values()), default=0))
+        duties = job.duties(_last_due(job))
         for fire, facts in job.made.items():
             if fire in duties:
                 made = _of_version("SCHEDULE", duties[fire].version)
@@ -57,6 +57,12 @@ def meant(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
     return found
 
 
+def _last_due(job):
+    """Until when a run that was made may be due: one that was made too early, too."""
+    slack = max((policies.timing(version.spec)["jitter_us"] for version in job.judged.made), default=0)
+    return max((facts[0].event["at"] for facts in job.made.values()), default=0) + slack
+
+
 def check(commands, events, work, rules=owed.Rules()):  # noqa: B008  # a value
     """(complaints, counts): every PENDING and every work record says what its run was meant to be made of."""
     complaints, counts = [], collections.Counter()
@@ -65,7 +71,9 @@ def check(commands, events, work, rules=owed.Rules()):  # noqa: B008  # a value
         _, event = decode(record["value"])
         if event["kind"] == "PENDING" and event["run_id"] in wanted:
             counts[f"made by {event['pending']['origin']}"] += 1
-            wrong = _wrong_pending(event["pending"], wanted[event["run_id"]], owed.instant_of(event["run_id"]))
+            making, fire = wanted[event["run_id"]], owed.instant_of(event["run_id"])
+            counts["made later than its fire time, by jitter"] += (making.due_at or 0) > fire
+            wrong = _wrong_pending(event["pending"], making, fire)
             complaints += [f"{event['run_id']}: PENDING {each}" for each in wrong]
     for record in work:
         _, body = decode(record["value"])

@@ -345,11 +345,10 @@ class ShardState(NamedTuple):
 
 
 class JobState(NamedTuple):
-    """A record of ``state.dispatcher`` under a job id: its fires due at or before ``decided_at`` are decided, and those
-    with a fire time at or before ``fires_to_at``, whenever they are due (a job with jitter, paused, resumed, deleted).
+    """A record of ``state.dispatcher`` under a job id: its fires due at or before ``decided_at`` are decided.
 
-    Kept until the cursor has passed it; while the job is paused (``paused``), until a command ends the pause: the
-    fires of the pause begin after ``decided_at``, whatever the cursor has passed meanwhile.
+    So are those with a fire time at or before ``fires_to_at``, whenever due. Kept until the cursor has passed it; while
+    the job is paused, until a command ends that: its fires begin after ``decided_at``, whatever the cursor has passed.
     """
 
     job_id: str
