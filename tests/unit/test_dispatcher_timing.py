@@ -222,3 +222,25 @@ def test_an_edit_while_a_fire_is_still_due_leaves_it_to_the_revision_of_its_fire
     world.run(120)
     assert fires(world) == [120, 240]
     judged(world)
+
+
+@pytest.mark.parametrize(
+    "timing",
+    [
+        Timing(catch_up_max=0),
+        Timing(catch_up_max=1_001),
+        Timing(catch_up_window_us=S),
+        Timing(jitter_us=3_600 * S),
+        Timing(jitter_us=2 * S),  # of an interval of 2 s
+        Timing(jitter_us=1.5 * S),  # type: ignore[arg-type]
+        Timing(from_at=START, until_at=START),
+        Timing(until_at=-1),
+    ],
+)
+def test_a_timing_that_no_door_would_let_in_is_refused_and_the_shard_goes_on(timing: Timing) -> None:
+    world = World(partitions=1)
+    world.command(CommandKind.CREATE, "t:bad", every(2, timing=timing))
+    world.command(CommandKind.CREATE, JOB, every(2))
+    world.run(3)
+    assert len(world.records(NAMES.rejects)) == 1
+    assert len(world.runs(JOB)) == 1

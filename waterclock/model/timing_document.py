@@ -78,6 +78,9 @@ def timing_to_document(timing: Timing) -> dict[str, Any]:
 
 def check_timing(timing: Timing, schedule: Schedule) -> None:
     """Refuse a timing that cannot be kept: RequestError. Cheap: for every command, which may come by no document."""
+    numbers = (timing.from_at, timing.until_at, timing.catch_up_max, timing.catch_up_window_us, timing.jitter_us)
+    if not all(isinstance(number, int) for number in numbers):
+        _refuse("/timing", "The timing holds what is no whole number", "Send the job as a document")
     for at, key in ((timing.from_at, "active_from"), (timing.until_at, "active_until")):
         if not 0 <= at < AT_MAX:
             _refuse(f"/{key}", "The instant is out of range", "From 1970 to 2199")
