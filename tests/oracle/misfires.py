@@ -42,7 +42,7 @@ def check(commands, events, until, rules=owed.Rules()):  # noqa: B008  # a value
                 complaints += [*_left_out(job, fires, due, duties, decided, stamps)]
                 complaints += [*_out_of_order(job, fires, decided, said)]
             complaints += [_unlike(job, fire, decided[fire], reason, at - due[fire]) for fire, reason in wrong]
-        complaints += _instead(job, decided)
+        complaints += [*_instead(job), *_too_soon(job, rules)]
     return complaints, counts
 
 
@@ -95,7 +95,16 @@ def _out_of_order(job, fires, decided, said):
         yield f"{job.job_id}: a catch-up of {len(runs)} runs was not handed out {said['catch_up_order']} first"
 
 
-def _instead(job, decided):
+def _too_soon(job, rules):
+    """The fire that a decision began with, whatever became of it, was due before the grace."""
+    for fact in job.skipped:
+        late = fact.event["at"] - fact.event["skipped"]["due_at"]
+        if fact.event["reason"] in policies.MISSED and late <= rules.grace:
+            reason = fact.event["reason"]
+            yield f"{fact.event['run_id']}: skipped ({reason}) {late} us after it was due, which is within the grace"
+
+
+def _instead(job):
     """A coalesced fire names the run that stands for it: the newest one of the same decision."""
     for fact in job.skipped:
         detail, named = fact.event["skipped"], fact.event["skipped"]["run_instead"]
