@@ -12,11 +12,13 @@ from collections.abc import Iterable
 from waterclock.model.events import KeyState
 from waterclock.model.ids import Instant, split_job_id
 from waterclock.model.job import Command, JobVersion, Tier
+from waterclock.model.timetable import last_of
+from waterclock.model.timing import JITTER_US_MAX
 from waterclock.store.port import TimeIndex
 
 from . import commands
 from .keys import Intention, check_body, is_repeat
-from .owed import in_force
+from .owed import in_force, stretches
 from .shard import Shard
 
 
@@ -37,16 +39,23 @@ class Known:
         self._new_keys: Counter[str] = Counter()
 
     def versions(self, job_id: str, edge_at: Instant) -> list[JobVersion]:
-        """Newest first, as far back as the edge; more are read only where the cursor lags behind an older revision."""
+        """Newest first, as far back as fires that are due after the edge: to the widest jitter before it.
+
+        More than the newest are read only where the job was revised since then.
+        """
         known = self._versions[job_id]
-        if known and known[-1].stamp_at > edge_at and known[-1].stamp_at > known[-1].created_at:
+        if known and known[-1].stamp_at > edge_at - JITTER_US_MAX and known[-1].stamp_at > known[-1].created_at:
             older = self._index.versions([job_id]).get(job_id, [])
             known += [version for version in older if version.revision < known[-1].revision]
         return known
 
     def tier_of(self, job_id: str, command: Command, at: Instant) -> Tier:
-        """The tier that places the job's fire at ``at`` on the timeline: that of the version in force then."""
+        """The tier that places the job's fire due at ``at`` on the timeline: that of the version in force then."""
         versions = self.versions(job_id, at - 1)
+        if any(version.spec.timing.jitter_us for version in versions):
+            for stretch in stretches(versions, at - 1, at):
+                if last_of(*stretch) is not None:
+                    return stretch.version.spec.tier
         owner = in_force(versions, at) or (versions[0] if versions else None)
         if owner:
             return owner.spec.tier

@@ -9,7 +9,7 @@ import datetime as dt
 import functools
 import typing
 
-from . import brute_force
+from . import brute_force, policies
 from .records import decode
 
 MINUTE_US = 60_000_000
@@ -29,6 +29,11 @@ class Version(typing.NamedTuple):
     anchor: int
     brings_spec: bool
     first: bool
+    job_id: str = ""
+
+    def due(self, fire):
+        """When a fire of it is due."""
+        return policies.due(self.job_id, self.spec, fire)
 
 
 def run_id(job_id, fire_at, series=0):
@@ -54,9 +59,17 @@ def instant_of(run):
 
 
 def fires(spec, anchor, after, until):
-    """All fires in (after, until], one by one."""
+    """All fires in (after, until], one by one, that lie within the ends of the job."""
+    timing = policies.timing(spec)
+    ends = timing["until_at"] or until + 1
+    return [fire for fire in _of_schedule(spec, anchor, after, until) if timing["from_at"] <= fire < ends]
+
+
+def _of_schedule(spec, anchor, after, until):
     if until <= after:
         return []
+    if spec["dates"] is not None:
+        return [at for at in spec["dates"] if after < at <= until]
     if spec["every"] is not None:
         every, start = spec["every"]["every_us"], spec["every"]["start_at"]
         at = anchor if start is not None else anchor + every
@@ -211,7 +224,7 @@ def _obeyed(judged, command, edge, rules):
         start = spec["every"]["start_at"] if spec["every"] else 0
         anchor = stamp if start is None else start
         status = standing.status if standing else "ACTIVE"
-        made.append(Version(offset, stamp, edge, status, spec, anchor, True, before is None))
+        made.append(Version(offset, stamp, edge, status, spec, anchor, True, before is None, record["job_id"]))
         return "applied"
     status = {"PAUSE": "PAUSED", "RESUME": "ACTIVE", "DELETE": "DELETED"}[kind]
     if status == standing.status:
@@ -221,45 +234,64 @@ def _obeyed(judged, command, edge, rules):
 
 
 class Duty(typing.NamedTuple):
-    """What is owed for one fire, by ``version``. ``reason`` "": a run, or where it came too late a skip in favour of a
-    newer one; any other: the skip of that reason and nothing else."""
+    """What is owed for one fire, by ``version``. ``reason`` "": a run, or where it came too late the skip that the
+    job's misfire policy says; any other: the skip of that reason and nothing else. ``apart``: a command decided it."""
 
     version: Version
     reason: str
+    apart: bool = False
 
 
 _ENDS = {"PAUSED": "paused", "DELETED": "deleted"}
 
 
-def owed(made, until):
-    """{fire: its Duty} up to ``until``: what must run or be skipped, each once."""
+def owed(made, until, grace=MINUTE_US):
+    """{fire: its Duty} for what is due up to ``until``: what must run or be skipped, each once.
+
+    An older version's duty goes first: a fire time that it has decided is nobody else's.
+    """
     found = {}
     for number, version in enumerate(made):
         following = made[number + 1] if number + 1 < len(made) else None
         if version.status == "ACTIVE":
-            duties = _of_active(version, made[number + 1 :], until)
+            duties = _of_active(version, made[number + 1 :], until, grace)
         elif version.status == "PAUSED" and following:
-            floor = max(version.stamp, version.edge)
-            due = fires(version.spec, version.anchor, floor, min(following.stamp, until))
-            duties = {fire: Duty(version, "paused") for fire in due}
+            during = fires(version.spec, version.anchor, version.stamp, min(following.stamp, until))
+            duties = {fire: Duty(version, "paused") for fire in during if version.due(fire) > version.edge}
         else:
             duties = {}
         found = duties | found
     return found
 
 
-def _of_active(version, later, until):
+def _of_active(version, later, until, grace):
     """Duties of a version while it stood; what was undecided when a pause or a delete came ends with that."""
-    floor, schedule = max(version.stamp, version.edge), version.spec["once"]
-    if version.brings_spec and schedule and schedule["once_at"] <= floor:
-        at = schedule["once_at"]
-        return {at: Duty(version, "")} if version.first or at > version.stamp else {}
-    end = max(later[0].stamp, later[0].edge) if later else until
+    at = version.spec["once"] and version.spec["once"]["once_at"]
+    if version.brings_spec and at is not None and (at <= version.stamp or version.due(at) <= version.edge):
+        return _behind(version, at, grace)
+    following = later[0] if later else None
     ends = next((each for each in later if each.status != "ACTIVE"), None)
-    return {
-        fire: Duty(version, _ENDS[ends.status] if ends and ends.edge < fire <= ends.stamp else "")
-        for fire in fires(version.spec, version.anchor, floor, min(end, until))
-    }
+    found = {}
+    for fire in fires(version.spec, version.anchor, version.stamp, _last_of(following, until)):
+        due = version.due(fire)
+        is_its_own = following is None or fire <= following.stamp or due <= following.edge
+        is_ended = bool(ends) and ends.edge < due and fire <= ends.stamp
+        if due > version.edge and is_its_own and (due <= until or is_ended):
+            found[fire] = Duty(version, _ENDS[ends.status] if is_ended else "")
+    return found
+
+
+def _last_of(following, until):
+    return max(following.stamp, following.edge) if following else until
+
+
+def _behind(version, at, grace):
+    """A one-off that lies behind when its command comes is decided by it, as late as it is then."""
+    if (at <= version.stamp and not version.first) or not fires(version.spec, version.anchor, at - 1, at):
+        return {}
+    late_as_of = max(version.stamp, version.edge)
+    reasons = policies.outcomes({at: version.due(at)}, policies.timing(version.spec), late_as_of, grace)
+    return {at: Duty(version, reasons[at], True)}
 
 
 def expand(skipped, made):

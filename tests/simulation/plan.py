@@ -25,6 +25,7 @@ from .people import (
     run_orders,
     through_doors,
     with_policies,
+    with_timing,
 )
 from .senders import Garbage, draw_garbage
 from .troubles import Trouble, troubles
@@ -114,6 +115,7 @@ def draw(seed: int) -> Plan:
     races = dice(seed, "races").random() < _RACES_SHARE
     lease_s = rng.choice([15.0] if races else [3.0, 5.0, 5.0, 15.0])
     given = job_orders(dice(seed, "people"), start_at, horizon, in_autumn=in_autumn)
+    given = [*with_timing(dice(seed, "timing"), given, start_at)]
     given = [*in_pools(pools, with_policies(dice(seed, "policies"), given), has_side=has_side)]
     named = repeated(dice(seed, "repeats"), of_tenants(dice(seed, "tenants"), given), horizon)
     orders = [*through_doors(dice(seed, "doors"), named), *run_orders(dice(seed, "runs"), horizon, races=races)]

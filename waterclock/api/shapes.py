@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .part_shapes import CLOSED as _CLOSED
 from .part_shapes import DURATION as _DURATION
-from .part_shapes import GrpcCall, HttpCall, KafkaRecord, Retry, ShellCommand, Timeouts
+from .part_shapes import CatchUp, GrpcCall, HttpCall, Jitter, KafkaRecord, Retry, ShellCommand, Timeouts
 from .problems import MEDIA_TYPE
 
 _OPEN = ConfigDict(extra="allow")
@@ -38,13 +38,27 @@ class JobChange(BaseModel):
     shell: ShellCommand | None = None
     kafka: KafkaRecord | None = None
     cron: str | None = Field(None, examples=["0 9 * * 1-5"])
-    zone: str | None = Field(None, description="IANA name, with cron", examples=["Europe/Berlin"])
+    zone: str | None = Field(None, description="IANA name, with cron or dates", examples=["Europe/Berlin"])
     seconds: bool | None = Field(None, description="The cron expression has six fields, the second first")
     gap: Literal["auto", "shift", "skip"] | None = None
     fold: Literal["auto", "first", "both"] | None = None
     every: str | None = Field(None, pattern=_DURATION, examples=["5m"])
     start_at: Instant | None = Field(None, description="First fire of an interval, RFC 3339")
     at: Instant | None = Field(None, description="One-off, RFC 3339")
+    dates: list[str] | None = Field(
+        None,
+        min_length=1,
+        max_length=1000,
+        description="A list: RFC 3339, or local times in the zone; answers have them in UTC",
+        examples=[["2026-12-24T09:00", "2026-12-31T09:00"]],
+    )
+    active_from: Instant | None = Field(None, description="No fire before it, RFC 3339")
+    active_until: Instant | None = Field(None, description="No fire at or after it, RFC 3339")
+    jitter: Jitter | str | None = Field(None, description="A string is a window, alike for all fires")
+    misfire: Literal["latest", "skip", "all"] | None = Field(
+        None, description="What becomes of missed fires; else latest"
+    )
+    catch_up: CatchUp | None = None
     tier: Literal["high", "medium", "low"] | None = None
     priority: str | None = Field(None, description="Another word for tier, in any case", examples=["HIGH"])
     pool: str | None = Field(None, pattern=_POOL)
@@ -56,7 +70,7 @@ class JobChange(BaseModel):
 
 
 class JobDefinition(JobChange):
-    """A job: one way to its work (handler, callback_url, http, ...), one schedule (cron, every, at), and the rest."""
+    """A job: one way to its work (handler, http, ...), one schedule (cron, every, at, dates), and the rest."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -91,6 +105,7 @@ class Job(BaseModel):
     name: str
     status: Literal["active", "paused", "deleted"]
     next_fire_time: Instant | None
+    next_due_time: Instant | None = Field(description="When that fire is due, jitter included")
     tier: Literal["high", "medium", "low"]
     pool: str
     revision: int = Field(description="Also its ETag")

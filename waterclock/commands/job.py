@@ -12,12 +12,12 @@ import typer
 
 from waterclock.clock import SystemClock
 from waterclock.log.port import Log
-from waterclock.model.document import spec_from_document, spec_to_document
+from waterclock.model.document import KINDS, spec_from_document, spec_to_document
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.ids import US_PER_S, Instant, make_run_id
 from waterclock.model.job import CommandKind, JobSpec, JobStatus, Once
 from waterclock.model.time_text import format_rfc3339, parse_duration
-from waterclock.model.upcoming import upcoming
+from waterclock.model.upcoming import due_times, upcoming
 from waterclock.serving import warning_for, who_serves
 from waterclock.settings import Settings, load_settings
 from waterclock.store.port import JobRow, Reading
@@ -43,11 +43,19 @@ def create(
     ] = None,
     handler: Annotated[str | None, typer.Option(help="The handler's name, as a worker registered it")] = None,
     cron: Annotated[str | None, typer.Option(help='Cron expression: "0 9 * * 1-5"')] = None,
-    tz: Annotated[str | None, typer.Option("--tz", help="IANA time zone of the cron expression [UTC]")] = None,
+    tz: Annotated[str | None, typer.Option("--tz", help="IANA time zone of the cron expression or dates [UTC]")] = None,
     every: Annotated[str | None, typer.Option(help="Interval: 5s, 10m, 2h, 1d")] = None,
     start_at: Annotated[str | None, typer.Option(help="First fire of an interval, RFC 3339")] = None,
     at: Annotated[str | None, typer.Option(help="One-off: RFC 3339")] = None,
     after: Annotated[str | None, typer.Option("--in", help="One-off, so long from now: 30s, 5m")] = None,
+    date: Annotated[list[str] | None, typer.Option("--date", help="One of a list of dates; give it again")] = None,
+    active_from: Annotated[str | None, typer.Option(help="No fire before it, RFC 3339")] = None,
+    active_until: Annotated[str | None, typer.Option(help="No fire at or after it, RFC 3339")] = None,
+    jitter: Annotated[str | None, typer.Option(help="Spread fires over so long: 30s, 5m")] = None,
+    misfire: Annotated[str | None, typer.Option(help="Missed fires: latest, skip or all [latest]")] = None,
+    catch_up_max: Annotated[int | None, typer.Option(help="Missed fires that run at most, with all [100]")] = None,
+    catch_up_window: Annotated[str | None, typer.Option(help="Skip what is missed for longer [24h]")] = None,
+    catch_up_order: Annotated[str | None, typer.Option(help="Which run first: oldest or newest [oldest]")] = None,
     tier: Annotated[str | None, typer.Option(help="high, medium or low [medium]")] = None,
     pool: Annotated[str | None, typer.Option(help="Which workers [default]")] = None,
     payload: Annotated[str | None, typer.Option(help="JSON; what is not JSON is taken as a JSON string")] = None,
@@ -69,6 +77,12 @@ def create(
         "every": every,
         "start_at": start_at,
         "at": once,
+        "dates": date or None,
+        "active_from": active_from,
+        "active_until": active_until,
+        "jitter": jitter,
+        "misfire": misfire,
+        "catch_up": _given(max=catch_up_max, window=catch_up_window, order=catch_up_order),
         "tier": tier,
         "pool": pool,
         "seconds": True if seconds else None,
@@ -87,13 +101,7 @@ def create(
         obeyed = order(settings, log, store, command_for(CommandKind.CREATE, job_id, spec=spec))
         show_one(_card(obeyed.row), output)
         warning = _warning(settings, log, spec)
-    if warning:
-        say(f"warning: {warning}")
-    if isinstance(spec.schedule, Once) and spec.schedule.at <= obeyed.row.updated_at:
-        say("its instant is over: it was decided at once")
-    if obeyed.row.revision != obeyed.revision:
-        say("it was so already: nothing has changed")
-    say(f"next: waterclock run list {job_id}")
+    _say_of(obeyed, spec, warning)
 
 
 @app.command("list")
@@ -169,6 +177,17 @@ def delete(job: JobArgument, output: OutputOption = None) -> None:
     _change_and_show(CommandKind.DELETE, job, output)
 
 
+def _say_of(obeyed: Obeyed, spec: JobSpec, warning: str) -> None:
+    """What whoever defined a job should know beside its card."""
+    if warning:
+        say(f"warning: {warning}")
+    if isinstance(spec.schedule, Once) and spec.schedule.at <= obeyed.row.updated_at:
+        say("its instant is over: it was decided at once")
+    if obeyed.row.revision != obeyed.revision:
+        say("it was so already: nothing has changed")
+    say(f"next: waterclock run list {obeyed.row.job_id}")
+
+
 def _warning(settings: Settings, log: Log, spec: JobSpec) -> str:
     """What the beats say about the workers of this job; "" where all is well."""
     now = SystemClock().now()
@@ -206,8 +225,16 @@ def _card(row: JobRow) -> dict[str, Any]:
         "revision": row.revision,
         "created_at": format_rfc3339(row.created_at),
         "updated_at": format_rfc3339(row.updated_at),
-        "next_fires": [format_rfc3339(fire) for fire in _next_fires(row, _NEXT_FIRES)],
+        **_plan(row.job_id, row.spec, row.anchor_at, _next_fires(row, _NEXT_FIRES)),
     }
+
+
+def _plan(job_id: str, spec: JobSpec, anchor_at: Instant, fires: list[Instant]) -> dict[str, Any]:
+    """The fires to come, and where jitter moves them when each is due."""
+    plan = {"next_fires": [format_rfc3339(fire) for fire in fires]}
+    if spec.timing.jitter_us:
+        plan["next_due"] = [format_rfc3339(due) for due in due_times(job_id, spec, anchor_at, fires)]
+    return plan
 
 
 def _line(store: Reading, job_id: str) -> dict[str, Any] | None:
@@ -215,12 +242,13 @@ def _line(store: Reading, job_id: str) -> dict[str, Any] | None:
     if row is None or row.status is JobStatus.DELETED:
         return None
     document = spec_to_document(row.spec)
-    kind = next(key for key in ("cron", "every", "at") if key in document)
+    kind = next(key for key in KINDS if key in document)
     zone = f" {document['zone']}" if kind == "cron" else ""
+    said = document[kind] if kind != "dates" else f"{len(document[kind])} from {document[kind][0]}"
     return {
         "job": job_id,
         "status": row.status.name.lower(),
-        "schedule": f"{kind} {document[kind]}{zone}",
+        "schedule": f"{kind} {said}{zone}",
         "tier": row.spec.tier.word,
         "handler": row.spec.label,
         "next_fire": next((format_rfc3339(fire) for fire in _next_fires(row, 1)), None),
@@ -228,7 +256,12 @@ def _line(store: Reading, job_id: str) -> dict[str, Any] | None:
 
 
 def _next_fires(row: JobRow, count: int) -> list[Instant]:
-    return upcoming(row.spec, row.status, row.anchor_at, SystemClock().now(), count, job_id=row.job_id)
+    return upcoming(row.spec, row.status, row.anchor_at, SystemClock().now(), count)
+
+
+def _given(**parts: object) -> dict[str, object] | None:
+    """Those that were given; None where none was."""
+    return {name: part for name, part in parts.items() if part is not None} or None
 
 
 def _json_or_text(text: str) -> Any:

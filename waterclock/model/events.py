@@ -345,15 +345,16 @@ class ShardState(NamedTuple):
 
 
 class JobState(NamedTuple):
-    """A record of ``state.dispatcher`` under a job id: every fire of the job at or before ``decided_at`` is decided.
+    """A record of ``state.dispatcher`` under a job id: its fires due at or before ``decided_at`` are decided.
 
-    Kept until the cursor has passed it; while the job is paused (``paused``), until a command ends the pause: the
-    fires of the pause begin after ``decided_at``, whatever the cursor has passed meanwhile.
+    So are those with a fire time at or before ``fires_to_at``, whenever due. Kept until the cursor has passed it; while
+    the job is paused, until a command ends that: its fires begin after ``decided_at``, whatever the cursor has passed.
     """
 
     job_id: str
     decided_at: Instant
     paused: bool = False
+    fires_to_at: Instant = 0
 
 
 class KeyState(NamedTuple):

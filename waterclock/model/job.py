@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 from .executor import Executor, executor_label
 from .failure_policy import DEFAULT, FailurePolicy
 from .ids import Instant
+from .timing import PLAIN, Timing
 
 
 class Tier(IntEnum):
@@ -69,7 +70,14 @@ class Once:
     at: Instant
 
 
-Schedule: TypeAlias = Cron | Every | Once
+@dataclass(frozen=True, slots=True)
+class Dates:
+    """A fire at each of these instants, which rise."""
+
+    times: tuple[Instant, ...]
+
+
+Schedule: TypeAlias = Cron | Every | Once | Dates
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,7 @@ class JobSpec:
 
     ``handler`` names the Python function that a worker registered, "" where an ``executor`` reaches the work instead;
     ``payload`` is handed to either as bytes. ``at_most_once``: the call is made once or never, and not tried again.
+    ``timing`` narrows and spreads the schedule's fires, and says what becomes of missed ones.
     """
 
     handler: str
@@ -88,6 +97,7 @@ class JobSpec:
     executor: Executor | None = None
     at_most_once: bool = False
     policy: FailurePolicy = DEFAULT
+    timing: Timing = PLAIN
 
     @property
     def label(self) -> str:

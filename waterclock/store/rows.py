@@ -9,7 +9,7 @@ from __future__ import annotations
 from waterclock.model.document import spec_from_json, spec_to_json
 from waterclock.model.events import Outcome, RunStatus
 from waterclock.model.ids import US_PER_S, Instant, RunId, slot_of
-from waterclock.model.job import Cron, Every, JobSpec, JobStatus, JobVersion, Tier
+from waterclock.model.job import Cron, Dates, Every, JobSpec, JobStatus, JobVersion, Once, Tier
 from waterclock.model.run_log import LogStream
 
 from .cells import Values
@@ -32,12 +32,13 @@ from .tables import PSHARDS
 US_PER_HOUR = 3_600 * US_PER_S
 US_PER_DAY = 24 * US_PER_HOUR
 
-KINDS = ("cron", "every", "once")
+KINDS = ("cron", "every", "once", "dates")
 KEY_SHELF = "keys"
 """The one partition of ``api_keys``."""
 
 ORIGINS = ("", "SCHEDULE", "TRIGGER", "UNKNOWN", "REDRIVE")
 
+_KIND_NUMBER = {Cron: 0, Every: 1, Once: 2, Dates: 3}
 _ORIGIN_NUMBER = {word: number for number, word in enumerate(ORIGINS)}
 _TIERS = tuple(Tier)
 _RUN_STATUSES = tuple(RunStatus)
@@ -79,9 +80,7 @@ def due_row(slot: int, minute: int, values: Values) -> DueRow:
 
 
 def _kind_number(spec: JobSpec) -> int:
-    if isinstance(spec.schedule, Cron):
-        return 0
-    return 1 if isinstance(spec.schedule, Every) else 2
+    return _KIND_NUMBER[type(spec.schedule)]
 
 
 def job_values(job: JobRow) -> Values:
