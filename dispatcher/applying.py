@@ -21,7 +21,7 @@ from waterclock.model.document import is_pool_name
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.events import KeyState
 from waterclock.model.ids import Instant, minute_of, ordinal
-from waterclock.model.job import Command, JobSpec, JobStatus, JobVersion
+from waterclock.model.job import Command, CommandKind, JobSpec, JobStatus, JobVersion
 from waterclock.model.schedule import next_fire
 from waterclock.store.port import DueDelete, DueRow, JobChange, TimeIndex
 from waterclock.wire.messages import key_of_state
@@ -176,9 +176,11 @@ def _decide(
     first = None if intention is None else known.first_of(intention, place)
     if first is not None:
         return _Repeat(record, command, first)
-    if command.spec is not None:
-        _check_pool(pools, command.spec)
-    plan = _plan(shard, known, record, command, place, window_end)
+    target = known.version(command.job_id, command.to_revision) if command.kind is CommandKind.ROLLBACK else None
+    spec = target.spec if target else command.spec
+    if spec is not None:
+        _check_pool(pools, spec)
+    plan = _plan(shard, known, record, command, place, window_end, target)
     if intention is not None:
         plan.served = _served(command, record, intention, plan.applied.row.revision, plan.applied.triggered)
         known.serve(intention, plan.served)
@@ -236,7 +238,13 @@ def _forget_keys(shard: Shard, out: Emitter) -> None:
 
 
 def _plan(
-    shard: Shard, known: Known, record: Record, command: Command, place: commands.Place, window_end: Instant
+    shard: Shard,
+    known: Known,
+    record: Record,
+    command: Command,
+    place: commands.Place,
+    window_end: Instant,
+    target: JobVersion | None,
 ) -> _Plan:
     job_id = command.job_id
     decided = known.decided.get(job_id)
@@ -245,7 +253,7 @@ def _plan(
     edge_at = max(edge_at, decided.at) if decided else edge_at
     versions = known.versions(job_id, edge_at)
     paused_from = decided.at if decided and decided.paused else 0
-    applied = commands.apply(command, place, versions, edge_at, paused_from, known.fresh_from(job_id))
+    applied = commands.apply(command, place, versions, edge_at, paused_from, known.fresh_from(job_id), target)
     if applied.version is not None and applied.decided_at is None and cursor.job_id and edge_at == cursor.due_at:
         # Taken over inside a due time: under a new tier the fire that is decided there would look undecided.
         applied = applied._replace(decided_at=edge_at)
@@ -263,7 +271,7 @@ def _plan(
         plan.ahead = _rows_of(shard, version, max(edge_at, applied.decided_at or 0))
     # Last, when nothing can go wrong any more: the batch's next commands are decided by it.
     if applied.decided_at is not None:
-        known.decided[job_id] = Decided(applied.decided_at, paused=version.status is JobStatus.PAUSED)
+        known.decided[job_id] = Decided.of(version, applied.decided_at)
     known.add(version)
     return plan
 
@@ -327,7 +335,7 @@ def _change_course(shard: Shard, out: Emitter, plan: _Plan, now: Instant) -> Non
         shard.lately.setdefault(version.job_id, list(plan.before))
         shard.remember(version)
         if applied.decided_at is not None:
-            decided = Decided(applied.decided_at, paused=version.status is JobStatus.PAUSED)
+            decided = Decided.of(version, applied.decided_at)
             shard.decide_ahead(version.job_id, decided)
             out.job_decided(shard.partition, version.job_id, decided)
         for chain in plan.ahead.chains:

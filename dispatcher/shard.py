@@ -16,15 +16,27 @@ from waterclock.model.job import JobStatus, JobVersion
 
 from .keys import Keys
 from .owed import in_force
+from .pauses import LEAD_US
 from .position import Position
 from .timeline import Chain, Timeline
 
 
 class Decided(NamedTuple):
-    """Every fire of a job at or before ``at`` is decided. ``paused``: kept until a command ends the pause."""
+    """Every fire of a job at or before ``at`` is decided. ``paused``: kept until a command ends the pause.
+
+    ``resume_at``: when the pause of ``revision`` ends by itself; both 0: it does not.
+    """
 
     at: Instant
     paused: bool
+    resume_at: Instant = 0
+    revision: int = 0
+
+    @classmethod
+    def of(cls, version: JobVersion, at: Instant) -> Decided:
+        """That ``version`` has decided all up to ``at``."""
+        resume_at = version.pause.resume_at if version.pause else 0
+        return cls(at, version.status is JobStatus.PAUSED, resume_at, version.revision if resume_at else 0)
 
 
 class Shard:
@@ -41,6 +53,8 @@ class Shard:
         self.decided: dict[str, Decided] = {}
         self._ahead: list[tuple[Instant, str]] = []
         """A heap, earliest first: a catch-up of many jobs must not be walked through in every round."""
+        self.resumes: list[tuple[Instant, str, int]] = []
+        """A heap of (when to ask, job, revision): pauses that end by themselves, and some that have ended since."""
         self.lately: dict[str, list[JobVersion]] = {}
         """Versions, newest first, of the jobs revised within the last hour: what ghosts are told by."""
         self.keys = Keys()
@@ -97,6 +111,8 @@ class Shard:
         self.decided[job_id] = decided
         if not decided.paused:
             heapq.heappush(self._ahead, (decided.at, job_id))
+        elif decided.resume_at:
+            heapq.heappush(self.resumes, (decided.resume_at - LEAD_US, job_id, decided.revision))
 
     def passed_ahead(self) -> list[str]:
         """Forget, and name, the jobs whose decisions the cursor has passed; those of paused jobs are kept."""

@@ -80,7 +80,7 @@ def take_over(
     start = _within(log, commands, start)
     shard = Shard(partition, partitions, generation, start.cursor, start.next_offset)
     for job_id, state in kept.jobs.items():
-        shard.decide_ahead(job_id, Decided(state.decided_at, state.paused))
+        shard.decide_ahead(job_id, Decided(*state[1:]))
     shard.keys = kept.keys
     _learn_versions(log, index, shard, commands, min(now, start.cursor.due_at) - _LATELY_US)
     shard.caught_up_at = log.high_watermark(commands)

@@ -142,6 +142,8 @@ commands = st.builds(
     run_id=texts,
     due_at=longs,
     work=st.none() | blobs,
+    resume_at=longs,
+    to_revision=longs,
 )
 sources = st.builds(
     SourceRecord,
@@ -187,7 +189,11 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         codec.encode_shard_state,
         codec.decode_shard_state,
     ),
-    "job_state": (st.builds(JobState, texts, longs, st.booleans()), codec.encode_job_state, codec.decode_job_state),
+    "job_state": (
+        st.builds(JobState, texts, longs, st.booleans(), longs, longs),
+        codec.encode_job_state,
+        codec.decode_job_state,
+    ),
     "key_state": (
         st.builds(KeyState, texts, texts, blobs, texts, longs, longs, texts, longs),
         codec.encode_key_state,

@@ -347,13 +347,14 @@ class ShardState(NamedTuple):
 class JobState(NamedTuple):
     """A record of ``state.dispatcher`` under a job id: every fire of the job at or before ``decided_at`` is decided.
 
-    Kept until the cursor has passed it; while the job is paused (``paused``), until a command ends the pause: the
-    fires of the pause begin after ``decided_at``, whatever the cursor has passed meanwhile.
+    Kept until the cursor has passed it; while ``paused``, until that ends: by itself at ``resume_at`` of ``revision``.
     """
 
     job_id: str
     decided_at: Instant
     paused: bool = False
+    resume_at: Instant = 0
+    revision: int = 0
 
 
 class KeyState(NamedTuple):
