@@ -8,6 +8,7 @@ from waterclock.dispatcher import pauses, resuming
 from tests.oracle.books import balance
 from tests.unit.dispatcher_world import NAMES, START, World, every, raw
 from waterclock.log.memory import CommitFate
+from waterclock.model.errors import BackendDown
 from waterclock.model.events import EventKind, Skipped
 from waterclock.model.ids import US_PER_S, make_run_id, ordinal, parse_run_id
 from waterclock.model.job import Command, CommandKind, JobStatus, Pause
@@ -220,4 +221,21 @@ def test_a_trigger_just_before_the_end_of_a_pause_runs_at_once() -> None:
     (triggered,) = [run_id for run_id in world.runs(JOB) if "~" in run_id]
     assert parse_run_id(triggered).fire_at == asked_at
     world.run(10)
+    check_books(world)
+
+
+def test_while_the_store_is_away_the_end_of_a_pause_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    resume_at = START + 40 * US_PER_S
+    world, _ = paused_world(resume_at)
+
+    def away(*_: object) -> None:
+        raise BackendDown("cassandra", "away")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(MemoryStore, "versions_below", away)
+        world.run(200, step_s=0.5)
+    assert len(resumes(world)) == 1
+    world.run(40)
+
+    assert row(world).status is JobStatus.ACTIVE
     check_books(world)
