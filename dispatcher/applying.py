@@ -21,7 +21,7 @@ from waterclock.model.document import is_pool_name
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.events import KeyState
 from waterclock.model.ids import Instant, minute_of, ordinal
-from waterclock.model.job import Command, JobSpec, JobStatus, JobVersion
+from waterclock.model.job import Command, CommandKind, JobSpec, JobStatus, JobVersion
 from waterclock.model.timetable import next_of
 from waterclock.store.port import DueDelete, DueRow, JobChange, TimeIndex
 from waterclock.wire.messages import key_of_state
@@ -187,9 +187,11 @@ def _decide(
     first = None if intention is None else known.first_of(intention, place)
     if first is not None:
         return _Repeat(record, command, first)
-    if command.spec is not None:
-        _check_pool(pools, command.spec)
-    plan = _plan(shard, known, record, command, place, terms)
+    target = known.version(command.job_id, command.to_revision) if command.kind is CommandKind.ROLLBACK else None
+    spec = target.spec if target else command.spec
+    if spec is not None:
+        _check_pool(pools, spec)
+    plan = _plan(shard, known, record, command, place, terms, target)
     if intention is not None:
         plan.served = _served(command, record, intention, plan.applied.row.revision, plan.applied.triggered)
         known.serve(intention, plan.served)
@@ -246,7 +248,15 @@ def _forget_keys(shard: Shard, out: Emitter) -> None:
     shard.keys.forgotten.clear()
 
 
-def _plan(shard: Shard, known: Known, record: Record, command: Command, place: commands.Place, terms: Terms) -> _Plan:
+def _plan(
+    shard: Shard,
+    known: Known,
+    record: Record,
+    command: Command,
+    place: commands.Place,
+    terms: Terms,
+    target: JobVersion | None,
+) -> _Plan:
     job_id = command.job_id
     decided = known.decided.get(job_id)
     cursor = shard.cursor
@@ -263,6 +273,7 @@ def _plan(shard: Shard, known: Known, record: Record, command: Command, place: c
         known.fresh_from(job_id),
         terms.grace_us,
         decided.fires_to_at if decided else 0,
+        target,
     )
     if applied.version is not None and applied.decided_at is None and cursor.job_id and edge_at == cursor.due_at:
         # Taken over inside a due time: under a new tier the fire that is decided there would look undecided.
@@ -291,8 +302,7 @@ def _plan(shard: Shard, known: Known, record: Record, command: Command, place: c
 def _decided(applied: commands.Applied, version: JobVersion, fires_to_at: Instant) -> Decided:
     """What a command says of the job's fires; nobody takes back what was said before of fire times."""
     assert applied.decided_at is not None
-    is_paused = version.status is JobStatus.PAUSED
-    return Decided(applied.decided_at, is_paused, max(applied.fires_to_at, fires_to_at))
+    return Decided.of(version, applied.decided_at, max(applied.fires_to_at, fires_to_at))
 
 
 def _rows_of(shard: Shard, version: JobVersion, floor_at: Instant) -> Ahead:

@@ -7,7 +7,7 @@ A decision uses only the command, the versions below it and what was decided up 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from waterclock.model.document import HANDLER_MAX, PAYLOAD_MAX, is_pool_name
 from waterclock.model.errors import Conflict, NotFound, RequestError
@@ -22,6 +22,10 @@ from waterclock.store.port import JobRow
 
 from .misfire import DELETED, PAUSED, SkipRange, decide_one, skip_all
 from .owed import Stretch, in_force, stretches
+from .pauses import is_same_pause, pause_of, stamp_of
+
+NOTE_MAX = 500
+"""Characters of a note that a version keeps."""
 
 GRACE_US = 60 * US_PER_S
 """How late a fire may be and is no misfire, unless a setting says otherwise."""
@@ -77,17 +81,18 @@ def apply(
     fresh_from: int | None = None,
     grace_us: int = GRACE_US,
     fires_after: Instant = 0,
+    target: JobVersion | None = None,
 ) -> Applied:
     """Apply ``command``. ``versions``: the job's, newest first, all below the command, as far back as ``edge_at``.
 
     ``edge_at``: every fire of the job due at or before it is decided. ``paused_from``: for a paused job, the edge when
     it was paused. ``fresh_from``: versions from this revision on came under this same edge, so they have decided
     nothing at or before it (default: none did). ``grace_us``: how late a one-off that lies behind may be and is no
-    misfire. ``fires_after``: up to this fire time everything is decided, whenever it is due. Raises RequestError
-    (refused: nothing changes).
+    misfire. ``fires_after``: up to this fire time everything is decided, whenever it is due. ``target``: of a rollback,
+    the version that it names. Raises RequestError (refused: nothing changes).
     """
     before = versions[0] if versions else None
-    stamp_at = max(place.appended_at, before.stamp_at + 1) if before else place.appended_at
+    stamp_at = stamp_of(command, place.appended_at, before)
     standing = before if before and before.status is not JobStatus.DELETED else None
     _expect(command, before, standing)
     if standing is None and command.kind is not CommandKind.CREATE:
@@ -95,7 +100,10 @@ def apply(
     if command.kind is CommandKind.TRIGGER:
         assert standing is not None
         _check_payload(command.payload or b"")
-        return Applied(_row(standing, place), stamp_at, run_at=stamp_at, series=place.revision)
+        # Not the stamp, which the end of a pause may have pushed ahead: a run must not be made before its fire time.
+        return Applied(_row(standing, place), stamp_at, run_at=place.appended_at, series=place.revision)
+    if command.kind is CommandKind.ROLLBACK:
+        command = _brought_back(command, place, target)
     after = _changed(command, place, stamp_at, before, standing)
     if after is None:
         assert standing is not None
@@ -135,7 +143,7 @@ def _changed(
     command: Command, place: Place, stamp_at: Instant, before: JobVersion | None, standing: JobVersion | None
 ) -> JobVersion | None:
     """The new version; None where the command changes nothing."""
-    if command.kind in (CommandKind.CREATE, CommandKind.UPDATE):
+    if command.kind in (CommandKind.CREATE, CommandKind.UPDATE, CommandKind.ROLLBACK):
         return _redefined(command, place, stamp_at, before, standing)
     assert standing is not None
     wanted = {
@@ -147,9 +155,45 @@ def _changed(
         raise RequestError(
             f"a command {command.kind} is not known here", pointer="/kind", hint="Upgrade the dispatcher"
         )
-    if wanted is standing.status:
+    pause = pause_of(command, stamp_at, NOTE_MAX) if wanted is JobStatus.PAUSED else None
+    if wanted is standing.status and is_same_pause(pause, standing.pause):
         return None
-    return standing._replace(revision=place.revision, status=wanted, actor=command.actor, stamp_at=stamp_at)
+    return standing._replace(
+        revision=place.revision,
+        status=wanted,
+        stamp_at=stamp_at,
+        pause=pause,
+        **_told(command),
+    )
+
+
+class _Told(TypedDict):
+    """What a version keeps of who made it."""
+
+    actor: str
+    action: str
+    note: str
+    from_revision: int
+
+
+def _told(command: Command) -> _Told:
+    return _Told(
+        actor=command.actor,
+        action=command.kind.value.lower(),
+        note=command.note[:NOTE_MAX],
+        from_revision=command.to_revision if command.kind is CommandKind.ROLLBACK else 0,
+    )
+
+
+def _brought_back(command: Command, place: Place, target: JobVersion | None) -> Command:
+    """A rollback as a change to the spec that it names. Versions are immutable: a replay brings back the same."""
+    if target is None or target.revision >= place.revision:
+        raise RequestError(
+            f"{command.job_id} has no version {command.to_revision}",
+            pointer="/to_revision",
+            hint="`waterclock job history` lists those there are",
+        )
+    return command._replace(spec=target.spec)
 
 
 def _redefined(
@@ -167,11 +211,12 @@ def _redefined(
         revision=place.revision,
         spec=spec,
         status=standing.status if standing else JobStatus.ACTIVE,
-        actor=command.actor,
         stamp_at=stamp_at,
         anchor_at=_anchor(spec, stamp_at),
         spec_revision=place.revision,
         created_at=standing.created_at if standing else stamp_at,
+        pause=standing.pause if standing else None,
+        **_told(command),
     )
 
 
@@ -317,4 +362,5 @@ def _row(version: JobVersion, place: Place) -> JobRow:
         src_partition=place.partition,
         src_offset=place.offset,
         wts=version.stamp_at,
+        pause=version.pause,
     )

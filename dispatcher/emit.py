@@ -7,7 +7,6 @@ from waterclock.model.errors import RequestError
 from waterclock.model.events import (
     Answered,
     EventKind,
-    JobState,
     KeyState,
     Origin,
     Pending,
@@ -21,7 +20,8 @@ from waterclock.model.events import (
 from waterclock.model.executor import executor_to_json
 from waterclock.model.failure_policy import policy_to_json
 from waterclock.model.ids import Instant, make_run_id
-from waterclock.model.job import Cron, JobVersion
+from waterclock.model.job import Command, Cron, JobVersion
+from waterclock.model.job_state import JobState
 from waterclock.model.timetable import due_of
 from waterclock.model.zones import TZDATA_VERSION
 from waterclock.wire import messages
@@ -164,6 +164,10 @@ class Emitter:
         event = RunEvent(EventKind.ANSWERED, job_id, "", now, detail=answer)
         self.messages.append(messages.event_message(self._names, event))
 
+    def order(self, command: Command) -> None:
+        """A command of the owner's own, which comes back to it in the order of its shard."""
+        self.messages.append(messages.command_message(self._names, command))
+
     def key_served(self, partition: int, state: KeyState) -> bytes:
         """Keep an intention that was served; returns what the state topic holds of it."""
         message = messages.key_state_message(self._names, _ROLE, partition, state)
@@ -183,7 +187,7 @@ class Emitter:
         if decided is None:
             self.state_forgotten(partition, job_id)
             return
-        state = JobState(job_id, decided.at, decided.paused, decided.fires_to_at)
+        state = JobState(job_id, *decided)
         self.messages.append(messages.job_state_message(self._names, _ROLE, partition, state))
 
     def cursor_copy(self, partition: int, state: ShardState) -> None:

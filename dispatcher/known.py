@@ -21,6 +21,8 @@ from .keys import Intention, check_body, is_repeat
 from .owed import in_force, stretches
 from .shard import Shard
 
+_REVISION_MAX = 2**63 - 1
+
 
 class Known:
     """Versions of one shard's jobs as they stand below each command of a batch, newest first."""
@@ -60,6 +62,16 @@ class Known:
         if owner:
             return owner.spec.tier
         return command.spec.tier if command.spec else Tier.HIGH
+
+    def version(self, job_id: str, revision: int) -> JobVersion | None:
+        """The version that a rollback names, by itself: it may be older than all that is known here."""
+        for known in self._versions[job_id]:
+            if known.revision == revision:
+                return known
+        if not 0 < revision < _REVISION_MAX:
+            return None
+        (found,) = self._index.versions_below([(job_id, revision + 1)])
+        return found if found is not None and found.revision == revision else None
 
     def fresh_from(self, job_id: str) -> int:
         """The revision from which on the job's versions are this batch's own."""

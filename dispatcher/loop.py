@@ -27,6 +27,7 @@ from . import applying, deciding, window
 from .emit import Emitter, Templates
 from .position import Position, encode_cursor
 from .ready import make_ready
+from .resuming import ask_for_resumes
 from .shard import Shard
 from .takeover import take_over
 
@@ -206,6 +207,7 @@ class Dispatcher:
         self._apply(shards, out, now)
         for shard in shards:
             if shard.caught_up:
+                busy |= ask_for_resumes(shard, out, now)
                 busy |= self._fire(shard, out, now, limit) >= limit
         return busy
 

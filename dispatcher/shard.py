@@ -17,6 +17,7 @@ from waterclock.model.timing import JITTER_US_MAX
 
 from .keys import Keys
 from .owed import in_force
+from .pauses import LEAD_US
 from .position import Position
 from .timeline import Chain, Timeline
 
@@ -24,12 +25,22 @@ from .timeline import Chain, Timeline
 class Decided(NamedTuple):
     """Every fire of a job due at or before ``at`` is decided. ``paused``: kept until a command ends the pause.
 
-    So is every fire with a fire time at or before ``fires_to_at``, whenever it would be due.
+    So is every fire with a fire time at or before ``fires_to_at``, whenever it would be due. ``resume_at``: when the
+    pause of ``revision`` ends by itself; both 0: it does not. Fields in the order of ``JobState``.
     """
 
     at: Instant
     paused: bool
     fires_to_at: Instant = 0
+    resume_at: Instant = 0
+    revision: int = 0
+
+    @classmethod
+    def of(cls, version: JobVersion, at: Instant, fires_to_at: Instant) -> Decided:
+        """That ``version`` has decided all that is due by ``at``, and all fire times up to ``fires_to_at``."""
+        resume_at = version.pause.resume_at if version.pause else 0
+        is_paused = version.status is JobStatus.PAUSED
+        return cls(at, is_paused, fires_to_at, resume_at, version.revision if resume_at else 0)
 
     @property
     def passed_at(self) -> Instant:
@@ -54,6 +65,8 @@ class Shard:
         self.decided: dict[str, Decided] = {}
         self._ahead: list[tuple[Instant, str, Decided]] = []
         """A heap, earliest first: a catch-up of many jobs must not be walked through in every round."""
+        self.resumes: list[tuple[Instant, str, int]] = []
+        """A heap of (when to ask, job, revision): pauses that end by themselves, and some that have ended since."""
         self.lately: dict[str, list[JobVersion]] = {}
         """Versions, newest first, of the jobs revised within the last hour: what ghosts are told by."""
         self.keys = Keys()
@@ -116,6 +129,8 @@ class Shard:
         self.decided[job_id] = decided
         if not decided.paused:
             heapq.heappush(self._ahead, (decided.passed_at, job_id, decided))
+        elif decided.resume_at:
+            heapq.heappush(self.resumes, (decided.resume_at - LEAD_US, job_id, decided.revision))
         return decided
 
     def fires_decided_to(self, job_id: str) -> Instant:

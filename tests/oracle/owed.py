@@ -30,6 +30,8 @@ class Version(typing.NamedTuple):
     brings_spec: bool
     first: bool
     job_id: str = ""
+    note: str = ""
+    resume_at: int = 0
 
     def due(self, fire):
         """When a fire of it is due."""
@@ -155,7 +157,7 @@ def versions(commands, edges, rules=Rules()):  # noqa: B008  # a value
         record, offset = command["record"], command["offset"]
         name = (True, record["idempotency_key"]) if record["idempotency_key"] else (False, record["command_id"])
         # Not the revision that it was asked of: a door that fills in the one that stands reads another one next time.
-        body = (record["kind"], repr(record["spec"]), record["payload"])
+        body = (record["kind"], repr(record["spec"]), record["payload"], record["resume_at"], record["to_revision"])
         about = record["kind"] in ABOUT_RUNS
         body += (record["run_id"], record["due_at"], record["work"]) if about else ()
         first = served.get(name)
@@ -193,12 +195,43 @@ def _stands(judged):
     return judged.made[-1].offset if judged.made else -1
 
 
-def _is_refused(record, before, standing, stamp, rules):
+RESUME_AHEAD = 60_000_000
+PAUSE_MAX = 3_660 * DAY_US
+
+
+def _stamp(command, before):
+    """When a command counts. The resume that ends a pause at its time counts just before that, if it comes early."""
+    record, at = command["record"], command["appended_at"]
+    stamp = max(at, before.stamp + 1) if before else at
+    return max(stamp, record["resume_at"] - 1) if record["kind"] == "RESUME" and record["resume_at"] else stamp
+
+
+def _spec_of(record, made, offset):
+    """What the command defines; of a rollback the spec of the version that it names, None where there is none."""
+    if record["kind"] != "ROLLBACK":
+        return record["spec"]
+    named = record["to_revision"]
+    found = [each for each in made if each.offset == named & MASK and each.offset < offset and named > MASK]
+    return found[0].spec if found else None
+
+
+def _is_no_time(record, appended_at, stamp):
+    """Whether a pause or a resume names an end that it cannot have."""
+    resume_at = record["resume_at"]
+    if not resume_at:
+        return False
+    if record["kind"] == "RESUME":
+        return resume_at - appended_at > RESUME_AHEAD
+    return record["kind"] == "PAUSE" and not stamp < resume_at <= stamp + PAUSE_MAX
+
+
+def _is_refused(record, spec, before, standing, stamp, rules):
     """Whether the command asks for what cannot be, as the job stands."""
-    expected, spec = record["expected_revision"], record["spec"]
+    expected = record["expected_revision"]
     once = spec and spec["once"]
     return (
         (standing is None and record["kind"] != "CREATE")
+        or (record["kind"] == "ROLLBACK" and spec is None)
         or (spec and spec["pool"] not in rules.pools)
         or (expected == -1 and standing and spec != standing.spec)
         or (expected > 0 and (before is None or before.offset != expected & MASK))
@@ -210,27 +243,36 @@ def _obeyed(judged, command, edge, rules):
     """Apply a command that repeats none; returns the word for what became of it."""
     made, record, offset = judged.made, command["record"], command["offset"]
     before = made[-1] if made else None
-    stamp = max(command["appended_at"], before.stamp + 1) if before else command["appended_at"]
+    stamp = _stamp(command, before)
     standing = before if before and before.status != "DELETED" else None
-    kind, spec = record["kind"], record["spec"]
-    if _is_refused(record, before, standing, stamp, rules):
+    kind, spec = record["kind"], _spec_of(record, made, offset)
+    if _is_refused(record, spec, before, standing, stamp, rules) or _is_no_time(record, command["appended_at"], stamp):
         return "refused"
     if kind == "TRIGGER":
-        judged.triggers.append(Trigger(stamp, offset, standing, record["payload"]))
+        judged.triggers.append(Trigger(command["appended_at"], offset, standing, record["payload"]))
         return "applied"
-    if kind in ("CREATE", "UPDATE"):
+    if kind in ("CREATE", "UPDATE", "ROLLBACK"):
         if standing and spec == standing.spec:
             return "unchanged"
         start = spec["every"]["start_at"] if spec["every"] else 0
         anchor = stamp if start is None else start
         status = standing.status if standing else "ACTIVE"
-        made.append(Version(offset, stamp, edge, status, spec, anchor, True, before is None, record["job_id"]))
+        pause = (standing.note, standing.resume_at) if standing else ("", 0)
+        after = Version(offset, stamp, edge, status, spec, anchor, True, before is None, record["job_id"], *pause)
+        made.append(after)
         return "applied"
     status = {"PAUSE": "PAUSED", "RESUME": "ACTIVE", "DELETE": "DELETED"}[kind]
-    if status == standing.status:
+    pause = (record["note"], record["resume_at"]) if kind == "PAUSE" else ("", 0)
+    if status == standing.status and (kind != "PAUSE" or _says_nothing_new(pause, standing)):
         return "unchanged"
-    made.append(standing._replace(offset=offset, stamp=stamp, edge=edge, status=status, brings_spec=False, first=False))
+    after = standing._replace(offset=offset, stamp=stamp, edge=edge, status=status, brings_spec=False, first=False)
+    made.append(after._replace(note=pause[0], resume_at=pause[1]))
     return "applied"
+
+
+def _says_nothing_new(pause, standing):
+    note, resume_at = pause
+    return resume_at == standing.resume_at and note in ("", standing.note)
 
 
 class Duty(typing.NamedTuple):

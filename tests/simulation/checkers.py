@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from tests import two_reducers
-from tests.oracle import books, misfires, outputs, owed, projections, timeliness
+from tests.oracle import books, misfires, outputs, owed, pauses, projections, timeliness
 from tests.oracle import runs as judge
 from tests.oracle.records import decode
 
@@ -78,6 +78,15 @@ def what_is_due_is_decided_soon(dumps: Dumps, counts: Counts) -> list[str]:
     )
     counts.update(found)
     return [f"I5 {complaint}" for complaint in complaints]
+
+
+def pauses_end_by_themselves(dumps: Dumps, counts: Counts) -> list[str]:
+    """I3: a pause that names its end lasts no longer, whoever owned the shard by then."""
+    complaints, found = pauses.check(
+        dumps.commands, dumps.events, dumps.until, dumps.healed_at, dumps.bounds.within, dumps.rules
+    )
+    counts.update(found)
+    return [f"I3 {complaint}" for complaint in complaints]
 
 
 def runs_end_once(dumps: Dumps, counts: Counts) -> list[str]:
@@ -254,6 +263,7 @@ CHECKERS: tuple[Checker, ...] = (
     the_ledger_agrees_with_the_books,
     missed_fires_end_as_their_policy_says,
     what_is_due_is_decided_soon,
+    pauses_end_by_themselves,
     runs_end_once,
     work_goes_out_once,
     work_lies_in_its_pool,

@@ -7,7 +7,7 @@ it picks by that number among the runs that the log shows then.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ class Order(NamedTuple):
     ``pick``: of a cancel or a redrive, which of the runs in sight it is for. ``door``: "" for ``commands`` itself,
     ``api``, or ``avro`` and ``json`` for job-events, there with ``has_id`` a ``ce_id`` and with a ``fate`` in the
     sender's own transaction (``commits``, ``aborts``, ``hangs``). ``caller``: the tenant that asks, where it is not the
-    job's own.
+    job's own. ``resume_at``: of a pause, when it ends by itself. Of a rollback ``pick`` chooses the version.
     """
 
     at: int
@@ -51,6 +51,7 @@ class Order(NamedTuple):
     has_id: bool = False
     fate: str = ""
     caller: str = ""
+    resume_at: Instant = 0
 
 
 def job_orders(rng: random.Random, start_at: Instant, horizon: int, *, in_autumn: bool) -> list[Order]:
@@ -75,6 +76,30 @@ def run_orders(rng: random.Random, horizon: int, *, races: bool) -> list[Order]:
         Order(rng.randrange(5 * US_PER_S, horizon), kind, "", None, f"r{number}", pick=rng.randrange(1 << 16))
         for number, kind in enumerate(drawn)
     ]
+
+
+def control_orders(rng: random.Random, job_ids: Sequence[str], start_at: Instant, horizon: int) -> list[Order]:
+    """Pauses that end by themselves, changes that are rolled back; some are given again."""
+    drawn = [CommandKind.PAUSE] * rng.choice([0, 1, 2, 4]) + [CommandKind.ROLLBACK] * rng.choice([0, 0, 1, 3])
+    found: list[Order] = []
+    for number, kind in enumerate(drawn):
+        at = rng.randrange(5 * US_PER_S, horizon)
+        order = Order(at, kind, rng.choice(job_ids), None, f"p{number}", wants_answer=rng.random() < 0.5)
+        order = order._replace(pick=rng.randrange(1 << 16), key=rng.choice(["", f"kp{number}"]))
+        if kind is CommandKind.PAUSE:
+            after = rng.choice([-1, 0, 1, 2, 4, 9, 11, 14, 20]) * US_PER_S
+            on_a_second = (start_at + at + after) // US_PER_S * US_PER_S
+            door = rng.choice(["", "", "api"])
+            order = order._replace(resume_at=on_a_second + rng.choice([0, 0, 1, 400_000]), door=door)
+        else:  # what it takes back
+            before = max(0, at - rng.randrange(6 * US_PER_S))
+            spec = _spec(rng, start_at + before)
+            found.append(Order(before, CommandKind.UPDATE, order.job_id, spec, f"p{number}.u"))
+        found.append(order)
+        if not order.door and rng.random() < 0.3:
+            again_at = min(at + rng.choice([0, rng.randrange(20 * US_PER_S)]), horizon - 1)
+            found.append(order._replace(at=again_at, command_id=rng.choice([order.command_id, f"p{number}.0"])))
+    return found
 
 
 def with_policies(rng: random.Random, orders: Iterable[Order]) -> Iterator[Order]:

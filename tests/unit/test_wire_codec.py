@@ -23,7 +23,6 @@ from waterclock.model.events import (
     Ended,
     EventKind,
     Heartbeat,
-    JobState,
     KeyState,
     Lease,
     LeaseKind,
@@ -43,6 +42,7 @@ from waterclock.model.events import (
 from waterclock.model.executor import GrpcCall, HttpCall, KafkaRecord, ShellCommand
 from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy
 from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Tier
+from waterclock.model.job_state import JobState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
 from waterclock.model.timing import PLAIN, CatchUpOrder, Misfire, Timing
 from waterclock.wire import codec, records, schemata
@@ -148,6 +148,8 @@ commands = st.builds(
     run_id=texts,
     due_at=longs,
     work=st.none() | blobs,
+    resume_at=longs,
+    to_revision=longs,
 )
 sources = st.builds(
     SourceRecord,
@@ -194,7 +196,7 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         codec.decode_shard_state,
     ),
     "job_state": (
-        st.builds(JobState, texts, longs, st.booleans(), longs),
+        st.builds(JobState, texts, longs, st.booleans(), longs, longs, longs),
         codec.encode_job_state,
         codec.decode_job_state,
     ),

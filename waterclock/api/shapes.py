@@ -97,6 +97,29 @@ class TriggerBody(BaseModel):
     payload_base64: str | None = None
 
 
+class NoteBody(BaseModel):
+    """Why, for those who read it later."""
+
+    model_config = _CLOSED
+    note: str = Field("", max_length=500)
+
+
+class PauseBody(NoteBody):
+    """Why, and until when."""
+
+    model_config = _CLOSED
+    resume_at: Instant | None = Field(None, description="RFC 3339: it resumes by itself, and the fire at it is owed")
+
+
+class Pause(BaseModel):
+    """Who paused a job, why, and until when."""
+
+    actor: str
+    note: str | None
+    paused_at: Instant
+    resume_at: Instant | None = Field(description="It resumes by itself then")
+
+
 class Job(BaseModel):
     """A job as it stands: its definition in full, and what became of it."""
 
@@ -108,6 +131,7 @@ class Job(BaseModel):
     next_due_time: Instant | None = Field(description="When that fire is due, jitter included")
     tier: Literal["high", "medium", "low"]
     pool: str
+    pause: Pause | None
     revision: int = Field(description="Also its ETag")
     created_at: Instant
     updated_at: Instant
@@ -150,6 +174,7 @@ class Status(BaseModel):
     retry_count: int = Field(description="Attempts of the newest run after its first")
     pool: str
     revision: int
+    pause: Pause | None
     warnings: list[str] = Field(description="No worker for its pool, or none that knows its handler")
 
 
@@ -267,7 +292,7 @@ METRICS: dict[str, Any] = {
     "content": {"text/plain": {"schema": {"type": "string"}}},
 }
 
-BODIES: tuple[type[BaseModel], ...] = (JobDefinition, JobChange, TriggerBody)
+BODIES: tuple[type[BaseModel], ...] = (JobDefinition, JobChange, TriggerBody, NoteBody, PauseBody)
 """Models of requests."""
 
 

@@ -344,19 +344,6 @@ class ShardState(NamedTuple):
     at: Instant
 
 
-class JobState(NamedTuple):
-    """A record of ``state.dispatcher`` under a job id: its fires due at or before ``decided_at`` are decided.
-
-    So are those with a fire time at or before ``fires_to_at``, whenever due. Kept until the cursor has passed it; while
-    the job is paused, until a command ends that: its fires begin after ``decided_at``, whatever the cursor has passed.
-    """
-
-    job_id: str
-    decided_at: Instant
-    paused: bool = False
-    fires_to_at: Instant = 0
-
-
 class KeyState(NamedTuple):
     """A record of ``state.dispatcher`` under ``key/<job id>/<hash of the key>``: an intention that was served.
 

@@ -18,7 +18,6 @@ from waterclock.model.events import (
     Ended,
     EventKind,
     Heartbeat,
-    JobState,
     KeyState,
     Lease,
     LeaseKind,
@@ -39,6 +38,7 @@ from waterclock.model.executor import executor_from_json, executor_to_json
 from waterclock.model.failure_policy import policy_from_json, policy_to_json
 from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
 from waterclock.model.job_event import JobEvent
+from waterclock.model.job_state import JobState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
 from waterclock.model.timing import timing_from_json, timing_to_json
 
