@@ -78,7 +78,8 @@ def test_a_key_that_may_read_may_not_change_anything(world: ApiWorld) -> None:
     reader = f"Bearer {world.key('read')}"
     for method, path in routes(world):
         answer = call(world, method, path, Authorization=reader)
-        expected = method != "get" or path == "/metrics"
+        changes = method != "get" and path != f"{JOBS}/preview"  # a document to look at does not fit into a URL
+        expected = changes or path == "/metrics"
         assert (answer.status_code == 403) == expected, f"{method} {path}: {answer.status_code}"
 
 
