@@ -91,17 +91,25 @@ def create(
     document = written | {key: value for key, value in options.items() if value is not None}
     spec = spec_from_document(document, job_id=job_id)
     if dry_run:
-        from .previewing import show_preview
+        _show_only(job_id, spec, document.get("cron"), output)
+    else:
+        _define(settings, job_id, spec, output)
 
-        show_preview(job_id, spec, SystemClock().now(), document.get("cron"), output)
-        say("dry run: nothing was sent")
-        return
+
+def _define(settings: Settings, job_id: str, spec: JobSpec, output: Format | None) -> None:
     with open_log(settings) as log, open_store(settings) as store:
         check_pool(settings, log, spec)
         obeyed = order(settings, log, store, command_for(CommandKind.CREATE, job_id, spec=spec))
         show_one(_card(obeyed.row), output)
         warning = _warning(settings, log, spec)
     _say_of(obeyed, spec, warning)
+
+
+def _show_only(job_id: str, spec: JobSpec, written: object, output: Format | None) -> None:
+    from .previewing import show_preview
+
+    show_preview(job_id, spec, SystemClock().now(), written, output)
+    say("dry run: nothing was sent")
 
 
 @app.command("list")
