@@ -92,12 +92,9 @@ def create(
     document = written | {key: value for key, value in options.items() if value is not None}
     spec = spec_from_document(document, job_id=job_id)
     if dry_run:
-        from .previewing import show_preview
-
-        show_preview(job_id, spec, SystemClock().now(), document.get("cron"), output)
-        say("dry run: nothing was sent")
-        return
-    _define(settings, job_id, spec, output)
+        _show_only(job_id, spec, document.get("cron"), output)
+    else:
+        _define(settings, job_id, spec, output)
 
 
 def _define(settings: Settings, job_id: str, spec: JobSpec, output: Format | None) -> None:
@@ -108,6 +105,13 @@ def _define(settings: Settings, job_id: str, spec: JobSpec, output: Format | Non
         show_one(_card(obeyed.row), output)
         warning = _warning(settings, log, spec)
     _say_of(obeyed, spec, warning)
+
+
+def _show_only(job_id: str, spec: JobSpec, written: object, output: Format | None) -> None:
+    from .previewing import show_preview
+
+    show_preview(job_id, spec, SystemClock().now(), written, output)
+    say("dry run: nothing was sent")
 
 
 @app.command("list")
