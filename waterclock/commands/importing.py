@@ -16,7 +16,7 @@ import typer
 
 from waterclock.importing.crontab import looks_like_system, read_crontab
 from waterclock.importing.gathering import Draft, Found, Gathering, Remark, Weight
-from waterclock.model.document import spec_to_document
+from waterclock.model.document import schedule_text, spec_to_document
 from waterclock.model.errors import RequestError
 from waterclock.model.events import CommandVerdict
 from waterclock.model.ids import make_job_id
@@ -186,10 +186,8 @@ def _show(found: Found, output: Format | None) -> None:
 
 def _line(draft: Draft) -> dict[str, Any]:
     document = spec_to_document(draft.spec)
-    kind = next(key for key in ("cron", "every", "at") if key in document)
-    zone = f" {document['zone']}" if kind == "cron" else ""
     work = " ".join(document["shell"]["argv"]) if "shell" in document else document["handler"]
-    return {"line": draft.line, "name": draft.name, "schedule": f"{kind} {document[kind]}{zone}", "work": work}
+    return {"line": draft.line, "name": draft.name, "schedule": schedule_text(document), "work": work}
 
 
 def _write(folder: Path, found: Found, output: Format | None) -> None:

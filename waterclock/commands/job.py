@@ -12,7 +12,7 @@ import typer
 
 from waterclock.clock import SystemClock
 from waterclock.log.port import Log
-from waterclock.model.document import spec_from_document, spec_to_document
+from waterclock.model.document import schedule_text, spec_from_document, spec_to_document
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.ids import US_PER_S, Instant, make_run_id
 from waterclock.model.job import CommandKind, JobSpec, JobStatus, Once
@@ -215,12 +215,10 @@ def _line(store: Reading, job_id: str) -> dict[str, Any] | None:
     if row is None or row.status is JobStatus.DELETED:
         return None
     document = spec_to_document(row.spec)
-    kind = next(key for key in ("cron", "every", "at") if key in document)
-    zone = f" {document['zone']}" if kind == "cron" else ""
     return {
         "job": job_id,
         "status": row.status.name.lower(),
-        "schedule": f"{kind} {document[kind]}{zone}",
+        "schedule": schedule_text(document),
         "tier": row.spec.tier.word,
         "handler": row.spec.label,
         "next_fire": next((format_rfc3339(fire) for fire in _next_fires(row, 1)), None),

@@ -114,6 +114,13 @@ def spec_to_document(spec: JobSpec) -> dict[str, Any]:
     return document
 
 
+def schedule_text(document: Mapping[str, Any]) -> str:
+    """The schedule of such a document in a line for people: its kind, what that says, and the zone of a cron."""
+    kind = next(key for key in _KINDS if key in document)
+    zone = f" {document['zone']}" if kind == "cron" else ""
+    return f"{kind} {document[kind]}{zone}"
+
+
 def spec_to_json(spec: JobSpec) -> bytes:
     """The stored form: compact JSON, the payload as base64. Exact inverse: :func:`spec_from_json`."""
     stored: dict[str, object] = {"handler": spec.handler, "tier": int(spec.tier), "pool": spec.pool}
