@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +10,7 @@ import pytest
 
 from tests.unit.api_world import until
 from tests.unit.failing_world import API, FailingWorld
-from waterclock import cli
+from tests.unit.in_process import documents_of, run_command
 from waterclock.commands import cancel, dlq
 from waterclock.commands.failing import CommandFailed, told
 from waterclock.commands.output import Format, say, show_one
@@ -45,12 +43,8 @@ def waterclock(world: FailingWorld, monkeypatch: pytest.MonkeyPatch, capsys: pyt
         monkeypatch.setattr(module, "open_store", store)
 
     def run(*words: str) -> tuple[int, list[dict[str, Any]], str]:
-        monkeypatch.setattr(sys, "argv", ["waterclock", *words])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, err = capsys.readouterr()
-        documents = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-        return int(ended.value.code or 0), documents, err
+        code, out, err = run_command(monkeypatch, capsys, *words)
+        return code, documents_of(out), err
 
     return run
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.unit.api_world import ApiWorld
-from waterclock import cli
+from tests.unit.in_process import documents_of, run_command
 from waterclock.commands import importing
 from waterclock.commands.output import Format
 from waterclock.settings import Settings
@@ -49,11 +48,8 @@ def waterclock(world: ApiWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     monkeypatch.setattr(importing, "open_log", log)
 
     def run(*words: str) -> tuple[int, list[dict[str, Any]], str]:
-        monkeypatch.setattr(sys, "argv", ["waterclock", *words])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), [json.loads(line) for line in out.splitlines() if line.startswith("{")], err
+        code, out, err = run_command(monkeypatch, capsys, *words)
+        return code, documents_of(out), err
 
     return run
 

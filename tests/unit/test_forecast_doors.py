@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.api_world import JOB, ApiWorld, bearer
-from waterclock import cli
+from tests.unit.in_process import run_command
 from waterclock.api import forecast
 from waterclock.commands import forecast as command
 from waterclock.settings import Settings
@@ -46,11 +45,7 @@ def waterclock(world: ApiWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     monkeypatch.setattr(command, "open_store", store)
 
     def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["waterclock", "forecast", *words])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
+        return run_command(monkeypatch, capsys, "forecast", *words)
 
     return run
 

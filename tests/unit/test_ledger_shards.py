@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.dispatcher_world import NAMES, START, World, every
-from waterclock import cli
+from tests.unit.in_process import documents_of, run_command
 from waterclock.clusters import doctor_ledger
 from waterclock.clusters.finding import Finding, State
 from waterclock.commands import ledger as command
@@ -162,12 +160,8 @@ def waterclock(
     monkeypatch.setattr(command, "SystemClock", lambda: world.clock)
 
     def run(*words: str) -> tuple[int, list[dict[str, Any]], str]:
-        monkeypatch.setattr(sys, "argv", ["waterclock", "ledger", "verify", *words])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, err = capsys.readouterr()
-        documents = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-        return int(ended.value.code or 0), documents, err
+        code, out, err = run_command(monkeypatch, capsys, "ledger", "verify", *words)
+        return code, documents_of(out), err
 
     return run
 
