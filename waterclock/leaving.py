@@ -1,9 +1,10 @@
 """The end of a process that has spoken to Kafka: its exit code, and not a segmentation fault.
 
-The threads of librdkafka go on while Python takes its interpreter down, and a client that was not closed (its broker
-did not answer, or an error ends the process) answers its administrator's callers in a thread of its own: a call into
-an interpreter that is gone (seen: SIGSEGV in ``new_threadstate``, where exit codes 0 and 1 were meant). So the process
-ends when everything of Python's has ended, and before its interpreter is taken down.
+The threads of librdkafka go on while Python takes its interpreter down, and one that calls back then calls into an
+interpreter that is gone. Seen: a worker that was to end with 1 ended with SIGSEGV in ``new_threadstate``, where
+a thread comes in that Python does not know. Inferred: it belonged to a client that was not closed; only an
+administrator's answers come in such a thread. So the process ends when everything of Python's has ended, and before its
+interpreter is taken down.
 """
 
 from __future__ import annotations
