@@ -7,7 +7,6 @@ from waterclock.model.errors import RequestError
 from waterclock.model.events import (
     Answered,
     EventKind,
-    JobState,
     KeyState,
     Origin,
     Pending,
@@ -21,7 +20,9 @@ from waterclock.model.events import (
 from waterclock.model.executor import executor_to_json
 from waterclock.model.failure_policy import policy_to_json
 from waterclock.model.ids import Instant, make_run_id
-from waterclock.model.job import Cron, JobVersion
+from waterclock.model.job import Command, Cron, JobVersion
+from waterclock.model.job_state import JobState
+from waterclock.model.timetable import due_of
 from waterclock.model.zones import TZDATA_VERSION
 from waterclock.wire import messages
 from waterclock.wire.names import Names
@@ -61,11 +62,11 @@ class Templates:
             made = self._made[key] = _templates(self.names, version, Origin.SCHEDULE, version.spec.payload)
         return made
 
-    def ready(self, version: JobVersion, fire_at: Instant) -> Ready:
-        """The records of a fire that is still to come, as they would be made at its very instant."""
+    def ready(self, version: JobVersion, fire_at: Instant, due_at: Instant) -> Ready:
+        """The records of a fire that is still to come, as they would be made at the very instant it is due."""
         run_id = make_run_id(version.job_id, fire_at)
         pending, work = self.of(version)
-        return Ready(fire_at, pending.pending(run_id, fire_at, fire_at, fire_at), work.work(run_id, fire_at, fire_at))
+        return Ready(fire_at, pending.pending(run_id, due_at, fire_at, due_at), work.work(run_id, fire_at, due_at))
 
 
 def _templates(
@@ -123,8 +124,8 @@ class Emitter:
         run_id = make_run_id(version.job_id, fire_at)
         pending, work = self._templates.of(version)
         # Stamped max(now, due): it may be decided just before its instant, and never shows an earlier one.
-        self.messages.append(pending.pending(run_id, max(now, fire_at), fire_at, due_at))
-        self.messages.append(work.work(run_id, fire_at, fire_at))
+        self.messages.append(pending.pending(run_id, max(now, due_at or fire_at), fire_at, due_at))
+        self.messages.append(work.work(run_id, fire_at, due_at or due_of(version, fire_at)))
         return run_id
 
     def trigger(self, version: JobVersion, fire_at: Instant, series: int, payload: bytes | None, now: Instant) -> str:
@@ -163,6 +164,10 @@ class Emitter:
         event = RunEvent(EventKind.ANSWERED, job_id, "", now, detail=answer)
         self.messages.append(messages.event_message(self._names, event))
 
+    def order(self, command: Command) -> None:
+        """A command of the owner's own, which comes back to it in the order of its shard."""
+        self.messages.append(messages.command_message(self._names, command))
+
     def key_served(self, partition: int, state: KeyState) -> bytes:
         """Keep an intention that was served; returns what the state topic holds of it."""
         message = messages.key_state_message(self._names, _ROLE, partition, state)
@@ -182,7 +187,7 @@ class Emitter:
         if decided is None:
             self.state_forgotten(partition, job_id)
             return
-        state = JobState(job_id, decided.at, decided.paused)
+        state = JobState(job_id, *decided)
         self.messages.append(messages.job_state_message(self._names, _ROLE, partition, state))
 
     def cursor_copy(self, partition: int, state: ShardState) -> None:

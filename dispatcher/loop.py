@@ -27,6 +27,7 @@ from . import applying, deciding, window
 from .emit import Emitter, Templates
 from .position import Position, encode_cursor
 from .ready import make_ready
+from .resuming import ask_for_resumes
 from .shard import Shard
 from .takeover import take_over
 
@@ -75,6 +76,7 @@ class Dispatcher:
         self._pools = Pools(log, names, clock)
         self._generation = generation
         self._pace = pace or Pace()
+        self._grace_us = round(self._pace.grace_s * US_PER_S)
         self._partitions = log.partitions(names.commands)
         self._rounds = Rounds(log, names.transactional_id("dispatcher", instance))
         self._inputs = log.consumer(names.group("dispatcher"), [names.commands], instance=instance)
@@ -205,6 +207,7 @@ class Dispatcher:
         self._apply(shards, out, now)
         for shard in shards:
             if shard.caught_up:
+                busy |= ask_for_resumes(shard, out, now)
                 busy |= self._fire(shard, out, now, limit) >= limit
         return busy
 
@@ -219,9 +222,10 @@ class Dispatcher:
                 # the tier, and a fire decided there would look undecided.
                 shard.cursor = shard.cursor.after_due_time()
         window_end = now + round((self._pace.look_ahead_s + 60) * US_PER_S)
+        terms = applying.Terms(window_end, self._grace_us)
         asked_at_s = self._clock.monotonic_s()
         try:
-            applying.apply_commands(ready, self._index, self._pools, out, now, window_end)
+            applying.apply_commands(ready, self._index, self._pools, out, now, terms)
         except BackendDown as down:
             self._note_store_down(down, asked_at_s)
 
@@ -230,8 +234,7 @@ class Dispatcher:
         if shard.inbox and not self._store_is_down():
             # No fire is decided while a polled command with an earlier stamp waits.
             until_at = min(now, max(shard.inbox[0].timestamp_us, shard.cursor.due_at))
-        grace_us = round(self._pace.grace_s * US_PER_S)
-        return deciding.decide_fires(shard, self._index, out, now, until_at, limit, grace_us)
+        return deciding.decide_fires(shard, self._index, out, now, until_at, limit, self._grace_us)
 
     # ---- commit
 

@@ -23,7 +23,6 @@ from waterclock.model.events import (
     Answered,
     CommandVerdict,
     EventKind,
-    JobState,
     Pending,
     Revised,
     RunEvent,
@@ -31,6 +30,7 @@ from waterclock.model.events import (
     Skipped,
 )
 from waterclock.model.ids import US_PER_S, Instant, offset_of, parse_run_id
+from waterclock.model.job_state import JobState
 from waterclock.store.port import TimeIndex
 from waterclock.wire import codec
 from waterclock.wire.messages import CURSOR_KEY
@@ -80,7 +80,7 @@ def take_over(
     start = _within(log, commands, start)
     shard = Shard(partition, partitions, generation, start.cursor, start.next_offset)
     for job_id, state in kept.jobs.items():
-        shard.decide_ahead(job_id, Decided(state.decided_at, state.paused))
+        shard.decide_ahead(job_id, Decided(*state[1:]))
     shard.keys = kept.keys
     _learn_versions(log, index, shard, commands, min(now, start.cursor.due_at) - _LATELY_US)
     shard.caught_up_at = log.high_watermark(commands)

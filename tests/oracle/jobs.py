@@ -37,12 +37,13 @@ class Job:
         self.series = collections.defaultdict(list)
         self.skipped = []
         self.answered = collections.defaultdict(list)
+        self.grace = owed.MINUTE_US
         self._duties = {}
 
     def duties(self, until):
         """{fire: Duty} of its schedule, up to ``until``."""
         if until not in self._duties:
-            self._duties[until] = owed.owed(self.judged.made, until)
+            self._duties[until] = owed.owed(self.judged.made, until, self.grace)
         return self._duties[until]
 
     def triggered(self, trigger):
@@ -75,6 +76,7 @@ def _read(commands, events, rules):
     for job in found.values():
         edges = {offset: facts[0].event["revised"]["edge_at"] for offset, facts in job.revised.items()}
         job.judged = owed.versions(job.commands, edges, rules)
+        job.grace = rules.grace
     return dict(sorted(found.items()))
 
 

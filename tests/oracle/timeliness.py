@@ -30,7 +30,7 @@ def check(commands, events, until, healed_at, bounds, rules=owed.Rules()):  # no
         for fire, duty in job.duties(until).items():
             if duty.reason or fire not in decided:
                 continue  # what ends with a pause or a delete is decided by that command
-            due_at = max(fire, duty.version.stamp)
+            due_at = max(duty.version.due(fire), duty.version.stamp)
             is_settled = due_at >= healed_at + bounds.settled
             late_us = decided[fire] - max(due_at, healed_at)
             counts["due after the heal"] += is_settled

@@ -35,6 +35,8 @@ class Asking:
         appender.close()
         spec = command.spec
         what = "" if spec is None else f" {spec.schedule} {spec.tier.word} {spec.handler} {spec.pool} {spec.policy}"
+        what += f" until {command.resume_at}" if command.resume_at else ""
+        what += f" to {command.to_revision}" if command.to_revision else ""
         named = f"{order.command_id}({order.key}) {order.kind} {command.run_id or command.job_id}{what}"
         return f"{named} -> {ticket.partition}/{ticket.offset}"
 
@@ -65,6 +67,9 @@ class Asking:
             return self._of_run(order, run_id, now) if run_id else None
         if order.kind is CommandKind.REDRIVE:
             return self._redrive(order, now)
+        to_revision = 0
+        if order.kind is CommandKind.ROLLBACK:
+            to_revision = self._onlooker.revision_at(order.job_id, order.pick)
         return Command(
             order.kind,
             order.job_id,
@@ -74,6 +79,9 @@ class Asking:
             spec=order.spec,
             idempotency_key=order.key,
             answer=order.wants_answer,
+            note=f"as {order.command_id} says" if order.resume_at else "",
+            resume_at=order.resume_at,
+            to_revision=to_revision,
         )
 
     def _of_run(self, order: Order, run_id: str, now: Instant) -> Command:

@@ -22,6 +22,7 @@ from waterclock.log.memory import Killed
 from waterclock.log.port import TopicPartition
 from waterclock.model.errors import BackendDown, LostResource
 from waterclock.model.ids import US_PER_S, Instant
+from waterclock.store.memory import MemoryStore
 
 from .api_clients import ApiClients
 from .asking import Asking
@@ -138,6 +139,8 @@ class _Play:
         schedule.run(self._plan.horizon)
         self._heal()
         self._fill()
+        if self._paused_too_long():
+            self._wait_for("ends the pauses whose time has come", lambda: not self._paused_too_long())
         self._asking.pause_all(self._job_ids(), world.clock.now())
         schedule.run(schedule.tick + _SLICE)
         self._wait_for("hears what its clients want", lambda: not (self._clients.busy or lagging(world.cluster, DOORS)))
@@ -288,6 +291,12 @@ class _Play:
                 return True
         self._story.tell(self._schedule.tick, "nobody", what)
         return False
+
+    def _paused_too_long(self) -> bool:
+        """Whether a pause goes on past its own end."""
+        world = self._world
+        rows = MemoryStore(world.clock, world.tables, "onlooker").job_rows(self._job_ids())
+        return any(row.pause and 0 < row.pause.resume_at <= world.clock.now() for row in rows if row)
 
     def _decided(self, until: Instant) -> bool:
         """Every committed cursor has passed ``until``."""

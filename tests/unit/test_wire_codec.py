@@ -23,7 +23,6 @@ from waterclock.model.events import (
     Ended,
     EventKind,
     Heartbeat,
-    JobState,
     KeyState,
     Lease,
     LeaseKind,
@@ -42,8 +41,10 @@ from waterclock.model.events import (
 )
 from waterclock.model.executor import GrpcCall, HttpCall, KafkaRecord, ShellCommand
 from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy
-from waterclock.model.job import Command, CommandKind, Cron, Every, Fold, Gap, JobSpec, Once, Tier
+from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Tier
+from waterclock.model.job_state import JobState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
+from waterclock.model.timing import PLAIN, CatchUpOrder, Misfire, Timing
 from waterclock.wire import codec, records, schemata
 from waterclock.wire.framing import CARRIER_MAX, RECORD_MAX
 
@@ -103,6 +104,10 @@ works = st.builds(
 )
 crons = st.builds(Cron, texts, texts, st.booleans(), st.sampled_from(Gap), st.sampled_from(Fold))
 schedules = crons | st.builds(Every, longs, st.none() | longs) | st.builds(Once, longs)
+schedules |= st.builds(Dates, st.lists(longs, min_size=1, max_size=4).map(tuple))
+timings = st.just(PLAIN) | st.builds(
+    Timing, longs, longs, st.sampled_from(Misfire), ints, longs, st.sampled_from(CatchUpOrder), longs, st.booleans()
+)
 text_pairs = st.lists(st.tuples(texts, texts), max_size=3).map(tuple)
 timeouts = st.integers(1, 600).map(float)
 executors = st.one_of(
@@ -125,7 +130,8 @@ policies = st.just(DEFAULT) | st.builds(
     waits,
     waits,
 )
-specs = st.builds(JobSpec, texts, schedules, tiers, texts, blobs, st.none() | executors, st.booleans(), policies)
+rules = (policies, timings)
+specs = st.builds(JobSpec, texts, schedules, tiers, texts, blobs, st.none() | executors, st.booleans(), *rules)
 commands = st.builds(
     Command,
     st.sampled_from(CommandKind),
@@ -142,6 +148,8 @@ commands = st.builds(
     run_id=texts,
     due_at=longs,
     work=st.none() | blobs,
+    resume_at=longs,
+    to_revision=longs,
 )
 sources = st.builds(
     SourceRecord,
@@ -187,7 +195,11 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         codec.encode_shard_state,
         codec.decode_shard_state,
     ),
-    "job_state": (st.builds(JobState, texts, longs, st.booleans()), codec.encode_job_state, codec.decode_job_state),
+    "job_state": (
+        st.builds(JobState, texts, longs, st.booleans(), longs, longs, longs),
+        codec.encode_job_state,
+        codec.decode_job_state,
+    ),
     "key_state": (
         st.builds(KeyState, texts, texts, blobs, texts, longs, longs, texts, longs),
         codec.encode_key_state,

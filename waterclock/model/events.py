@@ -344,18 +344,6 @@ class ShardState(NamedTuple):
     at: Instant
 
 
-class JobState(NamedTuple):
-    """A record of ``state.dispatcher`` under a job id: every fire of the job at or before ``decided_at`` is decided.
-
-    Kept until the cursor has passed it; while the job is paused (``paused``), until a command ends the pause: the
-    fires of the pause begin after ``decided_at``, whatever the cursor has passed meanwhile.
-    """
-
-    job_id: str
-    decided_at: Instant
-    paused: bool = False
-
-
 class KeyState(NamedTuple):
     """A record of ``state.dispatcher`` under ``key/<job id>/<hash of the key>``: an intention that was served.
 

@@ -5,14 +5,15 @@ The fields are those of ``schemas/avro/job_event.avsc``, in its order and with i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from .executor import executor_to_stored
 from .failure_policy import Backoff, FailurePolicy
 from .ids import US_PER_S, Instant
-from .job import Command, CommandKind, Cron, Every, JobSpec, Once, Schedule
+from .job import Command, CommandKind, Cron, Dates, Every, JobSpec, Once, Schedule
 from .policy_document import says_retry
+from .timing import PLAIN, Timing
 
 Part: TypeAlias = Mapping[str, Any]
 """A nested record, by field name."""
@@ -45,6 +46,12 @@ class JobEvent(NamedTuple):
     at_most_once: bool = False
     retry: Part | None = None
     timeouts: Part | None = None
+    dates: Sequence[Instant] | None = None
+    active_from_at: Instant | None = None
+    active_until_at: Instant | None = None
+    misfire: str = "LATEST"
+    catch_up: Part | None = None
+    jitter: Part | None = None
 
 
 def event_of(command: Command) -> JobEvent:
@@ -69,7 +76,7 @@ def _spec_parts(spec: JobSpec) -> dict[str, Any]:
         "at_most_once": spec.at_most_once,
         **_schedule_parts(spec.schedule),
     }
-    parts |= _policy_parts(spec.policy)
+    parts |= _policy_parts(spec.policy) | _timing_parts(spec.timing)
     if spec.executor is not None:
         ((word, stored),) = executor_to_stored(spec.executor).items()
         parts[word] = _record(stored)
@@ -85,6 +92,8 @@ def _schedule_parts(schedule: Schedule) -> dict[str, Any]:
             return {"every_us": schedule.every_us, "start_at": schedule.start_at}
         case Once():
             return {"once_at": schedule.at}
+        case Dates():
+            return {"dates": list(schedule.times)}
 
 
 def _policy_parts(policy: FailurePolicy) -> dict[str, Part]:
@@ -99,6 +108,22 @@ def _policy_parts(policy: FailurePolicy) -> dict[str, Part]:
     parts: dict[str, Part] = {"retry": _retry_part(policy)} if says_retry(policy) else {}
     if any(limits.values()):
         parts["timeouts"] = {name: us // US_PER_S for name, us in limits.items()}
+    return parts
+
+
+def _timing_parts(timing: Timing) -> dict[str, Any]:
+    """Each part where it says something else than the default, and then in full."""
+    parts: dict[str, Any] = {
+        "active_from_at": timing.from_at or None,
+        "active_until_at": timing.until_at or None,
+        "misfire": timing.misfire.name,
+    }
+    if timing.jitter_us:
+        parts["jitter"] = {"window_s": timing.jitter_us // US_PER_S, "per_fire": timing.jitter_per_fire}
+    catch_up = (timing.catch_up_max, timing.catch_up_window_us, timing.catch_up_order)
+    if catch_up != (PLAIN.catch_up_max, PLAIN.catch_up_window_us, PLAIN.catch_up_order):
+        window_s = timing.catch_up_window_us // US_PER_S
+        parts["catch_up"] = {"max": timing.catch_up_max, "window_s": window_s, "order": timing.catch_up_order.name}
     return parts
 
 

@@ -14,7 +14,6 @@ from waterclock.model.events import (
     Control,
     DeadLetter,
     Heartbeat,
-    JobState,
     KeyState,
     Lease,
     OpenRunState,
@@ -27,6 +26,7 @@ from waterclock.model.events import (
 )
 from waterclock.model.ids import event_id, format_instant
 from waterclock.model.job import Command
+from waterclock.model.job_state import JobState
 from waterclock.model.run_log import RunLog
 
 from . import codec, headers
