@@ -373,7 +373,8 @@ def _change_course(shard: Shard, out: Emitter, plan: _Plan, now: Instant) -> Non
         if applied.series:
             out.trigger(fired, applied.run_at, applied.series, plan.command.payload, now)
         else:
-            out.run(fired, fire_at=applied.run_at, due_at=None, now=now)
+            due_at = commands.due_apart(fired, applied.run_at)
+            out.run(fired, fire_at=applied.run_at, due_at=due_at, now=now, in_order=False)
 
 
 def _cut_older(shard: Shard, version: JobVersion) -> None:

@@ -86,8 +86,8 @@ def _catch_up(
     decision = decide(owed, now, grace_us)
     for version, fire_at in decision.runs:
         # Only the misfire that began it stands where the cursor is; naming later ones would move a rebuilt cursor.
-        place = due_at if due_of(version, fire_at) == due_at else None
-        out.run(version, fire_at=fire_at, due_at=place, now=now)
+        was_due_at = due_of(version, fire_at)
+        out.run(version, fire_at=fire_at, due_at=was_due_at, now=now, in_order=was_due_at == due_at)
     newest = decision.newest
     instead = make_run_id(job_id, newest.fire_at) if newest else ""
     for skipped, reason in decision.skipped:
