@@ -124,3 +124,11 @@ def test_the_image_holds_every_package_and_runs_as_nobody():
     assert all(f"!{name}\n" in kept for name in copied)
     assert "\nUSER 10001\n" in dockerfile
     assert 'ENTRYPOINT ["tini", "--"]' in dockerfile
+
+
+def test_the_one_cassandra_answers_a_write_once_it_is_on_the_disk():
+    """Else its kill loses what it answered last (``tests/integration/test_cassandra_kill.py``)."""
+    options = dict(option.split("=", 1) for option in SERVICES["cassandra"]["environment"]["JVM_EXTRA_OPTS"].split())
+    assert options["-Dcassandra.config.allow_system_properties"] == "true", "or the others are passed over"
+    assert options["-Dcassandra.settings.commitlog_sync"] == "batch"
+    assert options["-Dcassandra.settings.commitlog_sync_period"] == "0ms", "batch with a period does not start"
