@@ -52,15 +52,19 @@ class Held:
 
 
 class Open:
-    """A run that was handed out. ``kept``: as the state topic holds it. ``asked``: its end was asked for in its favour
-    who waits; the log need not say so yet."""
+    """A run that was handed out. ``kept``: as the state topic holds it."""
 
-    __slots__ = ("asked", "kept", "state")
+    __slots__ = ("asked_by_us", "kept", "state")
 
     def __init__(self, kept: RunFlow, state: RunState) -> None:
         self.kept = kept
         self.state = state
-        self.asked = state.cancel_requested
+        self.asked_by_us = False
+
+    @property
+    def asked(self) -> bool:
+        """Its end was asked for: by whoever, as the log says, or in this very round."""
+        return self.asked_by_us or self.state.cancel_requested
 
 
 class FlowJob:

@@ -61,7 +61,7 @@ def drop_held(
 
 def ask_to_end(out: Emitter, run: Open, overlap: Overlap, now: Instant) -> None:
     """Ask an open run to end, in favour of one that waits for it: control first (design §7)."""
-    run.asked = True
+    run.asked_by_us = True
     run_id = run.kept.run_id
     job_id = job_of_run(run_id)
     hard = overlap is Overlap.TERMINATE_OTHER
