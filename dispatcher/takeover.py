@@ -43,6 +43,7 @@ from .shard import Decided, Shard
 log_ = structlog.get_logger("dispatcher")
 
 _LATELY_US = 3_600 * US_PER_S
+_MADE = frozenset({EventKind.PENDING, EventKind.HELD, EventKind.SKIPPED})
 
 
 class Kept(NamedTuple):
@@ -190,7 +191,7 @@ def _command_offset(event: RunEvent) -> int:
         return offset_of(event.detail.revision)
     if isinstance(event.detail, Answered) and event.detail.verdict != CommandVerdict.REFUSED:
         return event.detail.offset  # a refusal may speak of a command that lies in a partition where it does not belong
-    if event.kind is EventKind.PENDING:
+    if event.kind in _MADE:
         series = parse_run_id(event.run_id).series
         return offset_of(series) if series else -1
     return -1

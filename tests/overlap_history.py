@@ -201,20 +201,23 @@ class History:
         job_id = job_of_run(run_id)
         self._world.command(CommandKind.CANCEL, job_id, run_id=run_id)
         if run_id in self._runs:
-            self._asked(job_id, run_id)
+            self._asked(job_id, [run_id])
         else:
             self.counts["cancelled while held"] += 1
             self._decided(job_id, self._jobs[job_id].cancelled(run_id))
         self._rest()
 
-    def _asked(self, job_id: str, run_id: str) -> None:
-        """Its end was asked for: final at once while no attempt is open."""
-        run, job = self._runs[run_id], self._jobs[job_id]
-        if run.is_open:
-            run.is_asked = True
-            job.is_asked(run_id)
-        else:
-            self._over(run)
+    def _asked(self, job_id: str, run_ids: list[str]) -> None:
+        """The end of these was asked for: final at once while no attempt is open."""
+        at_once = [run_id for run_id in run_ids if not self._runs[run_id].is_open]
+        for run_id in run_ids:
+            if run_id in at_once:
+                del self._runs[run_id]
+            else:
+                self._runs[run_id].is_asked = True
+                self._jobs[job_id].is_asked(run_id)
+        if at_once:
+            self._decided(job_id, self._jobs[job_id].ended(*at_once))
 
     def _pause_or_resume(self) -> None:
         job_id = self._rng.choice(list(self._jobs))
@@ -274,9 +277,8 @@ class History:
     def _rest(self) -> None:
         """Until nothing more comes of what happened: a stop may end a run at once, and that makes room."""
         asked, self._stops = self._stops, []
-        for job_id, run_id in asked:
-            if run_id in self._runs:
-                self._asked(job_id, run_id)
+        for job_id in self._jobs:
+            self._asked(job_id, [run_id for job, run_id in asked if job == job_id and run_id in self._runs])
         quiet = 0
         for _ in range(_STEPS_MAX):
             try:

@@ -61,10 +61,10 @@ class Job:
         self.waiting.append(new)
         return [("HELD", run, "concurrency" if word == "allow" else "overlap")]
 
-    def ended(self, run):
-        """The log says that this run is final."""
-        self.open = [each for each in self.open if each["run"] != run]
-        self.stopping.discard(run)
+    def ended(self, *those):
+        """The log says that these runs are final; the owner learns of all of them at once."""
+        self.open = [each for each in self.open if each["run"] not in those]
+        self.stopping -= {*those}
         return self._leave()
 
     def cancelled(self, run):

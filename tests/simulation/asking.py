@@ -61,6 +61,14 @@ class Asking:
             appender.append(command_message(self._names, command))
         appender.close()
 
+    def cancel(self, run_ids: Iterable[str], now: Instant) -> None:
+        """These are not wanted any more."""
+        appender = self._log.appender()
+        for run_id in run_ids:
+            command = Command(CommandKind.CANCEL, job_of_run(run_id), f"last {run_id}", "people", now, run_id=run_id)
+            appender.append(command_message(self._names, command))
+        appender.close()
+
     def _command(self, order: Order, now: Instant) -> Command | None:
         if order.kind is CommandKind.CANCEL:
             run_id = self._onlooker.run_at(order.pick)
@@ -82,6 +90,7 @@ class Asking:
             note=f"as {order.command_id} says" if order.resume_at else "",
             resume_at=order.resume_at,
             to_revision=to_revision,
+            payload=order.payload.encode() if order.payload and order.kind is CommandKind.TRIGGER else None,
         )
 
     def _of_run(self, order: Order, run_id: str, now: Instant) -> Command:

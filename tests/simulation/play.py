@@ -152,7 +152,11 @@ class _Play:
         for _ in range(_SLEEPS_MAX):
             if is_at_rest and not self._onlooker.look().open:
                 break
-            is_at_rest = self._sleep()
+            if is_at_rest and (held := self._onlooker.held()):
+                self._asking.cancel(held, world.clock.now())  # the pauses keep them
+                is_at_rest = self._wait_for("ends what waits for others", self._at_rest)
+            else:
+                is_at_rest = self._sleep()
         return take_dumps(world, until, self._broken)
 
     def _fill(self) -> None:
@@ -179,7 +183,7 @@ class _Play:
         """Until the first of the open runs goes on; 0 where one of them does not wait for its retry."""
         chronicle = self._onlooker.look()
         waits = []
-        for run_id in chronicle.open:
+        for run_id in chronicle.open.difference(self._onlooker.held()):
             retry = chronicle.retries.get((run_id, chronicle.runs[run_id]["attempt"] + 1))
             if chronicle.runs[run_id]["status"] != "RETRYING" or retry is None:
                 return 0
@@ -315,7 +319,7 @@ class _Play:
         is_busy = any(each.busy for each in world.executors.values())
         if ends != before or is_busy or self._clients.busy:
             return False
-        if self._onlooker.look().open:
+        if self._onlooker.look().open.difference(self._onlooker.held()):
             return self._until_next_retry_us() > _SLEEP_FROM_US
         return not lagging(world.cluster)
 
