@@ -14,6 +14,8 @@ from .books import is_limited
 from .records import decode
 
 MASK = owed.MASK
+IN_VAIN = 60_000_000
+"""Microseconds after which an owner has surely read that nothing is open any more."""
 
 
 class _Job:
@@ -29,6 +31,11 @@ class _Job:
         self.held = {}
         self.order = {}
         self.people = set()
+        self.quiet_from = 0
+
+    @property
+    def is_paused(self):
+        return self.newest is not None and self.newest.status == "PAUSED"
 
     def group(self, event, spec):
         """Pointer and value of a run's key; None where its limits have none."""
@@ -73,7 +80,7 @@ def check(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
     states = {}
     for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
         _, event = decode(record["value"])
-        job = known[event["job_id"]]
+        job, stamp = known[event["job_id"]], record["timestamp_us"]
         if event["kind"] == "REVISED":
             job.newest = job.versions.get(event["revised"]["revision"] & MASK)
         if event["kind"] in ("REVISED", "ANSWERED"):
@@ -82,26 +89,26 @@ def check(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
         after = runs.step(before, event, record["offset"])
         if after:
             states[event["run_id"]] = after
-            complaints += [f"{event['run_id']}: {wrong}" for wrong in _moved(job, event, before, after, counts)]
+            complaints += [f"{event['run_id']}: {wrong}" for wrong in _moved(job, event, before, after, counts, stamp)]
     for job in known.values():
         complaints += [f"{run_id}: held at rest" for run_id in job.held]
         counts["jobs with limits"] += any(is_limited(version.spec) for version in job.versions.values())
     return complaints, counts
 
 
-def _moved(job, event, before, after, counts):
+def _moved(job, event, before, after, counts, stamp):
     """What is wrong with an accepted event."""
     run_id, kind = event["run_id"], event["kind"]
     if kind == "HELD":
         counts[f"held:{event['reason']}"] += 1
-        yield from _waits(job, event)
+        yield from _waits(job, event, stamp)
     elif kind == "PENDING":
         counts["released"] += before is not None
         yield from _goes(job, event, was_held=before is not None)
     elif kind == "STARTED" and run_id in job.open:
         job.running.add(run_id)
     elif kind == "SKIPPED" and event["reason"] in policies.DROPPED:
-        yield from _dropped(job, event, before, counts)
+        yield from _dropped(job, event, before, counts, stamp)
     if kind == "CANCEL_REQUESTED" and event["reason"] in ("cancel_other", "terminate_other"):
         counts[f"asked to end by {event['reason']}"] += 1
     if after["status"] in runs.FINAL:
@@ -109,6 +116,7 @@ def _moved(job, event, before, after, counts):
         job.open.pop(run_id, None)
         job.held.pop(run_id, None)
         job.running.discard(run_id)
+        job.quiet_from = stamp
 
 
 def _spec_of(job, event, *, was_held):
@@ -120,11 +128,12 @@ def _spec_of(job, event, *, was_held):
     return version.spec if version is not None else None
 
 
-def _waits(job, event):
+def _waits(job, event, stamp):
     spec = _spec_of(job, event, was_held=False)
     if spec is None or not is_limited(spec):
         yield "held, and nothing limits its job"
         return
+    yield from _in_vain(job, stamp)
     job.held[event["run_id"]] = job.group(event, spec)
     job.order[event["run_id"]] = len(job.order)
     if "~" in event["run_id"]:
@@ -138,6 +147,8 @@ def _goes(job, event, *, was_held):
     if spec is None or (not is_limited(spec) and not was_held):
         return
     yield from _overtakes(job, run_id, group, spec)
+    if was_held and job.is_paused and run_id not in job.people:
+        yield "released while its job is paused"
     job.open[run_id] = group
     if not is_limited(spec):
         return
@@ -152,12 +163,13 @@ def _goes(job, event, *, was_held):
 
 def _overtakes(job, run_id, group, spec):
     """Whether somebody who may go waits in the same queue, and was there first."""
-    is_paused = job.newest is not None and job.newest.status == "PAUSED"
     has_key = bool(policies.beside(spec)["key"])
     before = [
         each
         for each, its in job.held.items()
-        if (not has_key or its == group) and (each in job.people or not is_paused) and _held_before(job, each, run_id)
+        if (not has_key or its == group)
+        and (each in job.people or not job.is_paused)
+        and _held_before(job, each, run_id)
     ]
     if before:
         yield f"goes before {before[0]}, which waits"
@@ -168,7 +180,17 @@ def _held_before(job, other, run_id):
     return job.order[other] < job.order.get(run_id, 1 << 62)
 
 
-def _dropped(job, event, before, counts):
+def _stops(spec):
+    return policies.beside(spec)["overlap"] in ("cancel_other", "terminate_other")
+
+
+def _in_vain(job, stamp):
+    """Whether it finds no room although nothing has been open, and nobody has waited, for long."""
+    if not job.open and not job.held and 0 < job.quiet_from < stamp - IN_VAIN:
+        yield f"it found no room, and nothing has been open for {(stamp - job.quiet_from) / 1_000_000:.0f} s"
+
+
+def _dropped(job, event, before, counts, stamp):
     spec = _spec_of(job, event, was_held=before is not None)
     cap = event["skipped"]["cap"]
     counts[f"dropped:{event['reason']} {cap}".strip()] += 1
@@ -179,5 +201,7 @@ def _dropped(job, event, before, counts):
     word = policies.beside(spec)["overlap"] if spec is not None else "allow"
     if not cap and before is None and word not in ("skip", "buffer_one"):
         yield f"dropped, and its job says {word}"
-    if not cap and before is not None and word not in ("cancel_other", "terminate_other"):
-        yield f"it was held, and its job says {word}"
+    if not cap and before is not None and not any(_stops(version.spec) for version in job.versions.values()):
+        yield "it was held, and its job was never one that stops others"
+    if before is None:
+        yield from _in_vain(job, stamp)

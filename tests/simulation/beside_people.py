@@ -14,6 +14,7 @@ from .people import Order, with_policies
 
 _HANDLERS = ("sim.ok", "sim.ok", "sim.emits", "sim.fails", "sim.flaky", "sim.slow", "sim.deaf")
 _SHARE = 0.6
+BESIDE = "t:beside"
 _KEY = "/customer"
 _VERBS = (
     *[CommandKind.TRIGGER] * 8,
@@ -35,7 +36,7 @@ def beside_orders(rng: random.Random, start_at: Instant, horizon: int) -> list[O
 
 def _orders(rng: random.Random, start_at: Instant, horizon: int) -> Iterator[Order]:
     number = 0
-    for job_id in [f"t:beside{place}" for place in range(rng.randint(1, 3))]:
+    for job_id in [f"{BESIDE}{place}" for place in range(rng.randint(1, 3))]:
         yield Order(rng.randrange(3 * US_PER_S), CommandKind.CREATE, job_id, _spec(rng, start_at), f"b{job_id}")
         for _ in range(rng.randint(0, 6)):
             at, kind = rng.randrange(4 * US_PER_S, horizon), rng.choice(_VERBS)

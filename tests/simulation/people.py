@@ -36,8 +36,8 @@ class Order(NamedTuple):
     ``pick``: of a cancel or a redrive, which of the runs in sight it is for. ``door``: "" for ``commands`` itself,
     ``api``, or ``avro`` and ``json`` for job-events, there with ``has_id`` a ``ce_id`` and with a ``fate`` in the
     sender's own transaction (``commits``, ``aborts``, ``hangs``). ``caller``: the tenant that asks, where it is not the
-    job's own. ``resume_at``: of a pause, when it ends by itself. Of a rollback ``pick`` chooses the version. ``payload``:
-    of a trigger, in place of the job's own.
+    job's own. ``resume_at``: of a pause, when it ends by itself. Of a rollback ``pick`` chooses the version.
+    ``payload``: of a trigger, in place of the job's own.
     """
 
     at: int

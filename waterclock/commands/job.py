@@ -14,6 +14,7 @@ from waterclock.clock import SystemClock
 from waterclock.log.port import Log
 from waterclock.model.document import schedule_text, spec_from_document, spec_to_document
 from waterclock.model.errors import NotFound, RequestError
+from waterclock.model.events import RunStatus
 from waterclock.model.ids import US_PER_S, Instant, make_run_id
 from waterclock.model.job import CommandKind, JobSpec, JobStatus, Once
 from waterclock.model.time_text import format_rfc3339, parse_duration, parse_rfc3339
@@ -24,6 +25,7 @@ from waterclock.store.port import JobRow, Reading
 
 from . import bulk, importing, versions, watching
 from .connect import here, job_id_of, names_of, open_log, open_store
+from .failing import CommandFailed, ExitCode
 from .ordering import Obeyed, check_pool, command_for, order
 from .output import Format, OutputOption, say, show_one, show_rows
 
@@ -57,6 +59,19 @@ def create(
     catch_up_max: Annotated[int | None, typer.Option(help="Missed fires that run at most, with all [100]")] = None,
     catch_up_window: Annotated[str | None, typer.Option(help="Skip what is missed for longer [24h]")] = None,
     catch_up_order: Annotated[str | None, typer.Option(help="Which run first: oldest or newest [oldest]")] = None,
+    overlap: Annotated[
+        str | None,
+        typer.Option(
+            help="While a run is open: allow, skip, buffer_one, buffer_all, cancel_other, terminate_other, "
+            "sequential [allow]"
+        ),
+    ] = None,
+    max_concurrent: Annotated[int | None, typer.Option(help="Runs that may be open")] = None,
+    concurrency_key: Annotated[
+        str | None, typer.Option(help="JSON pointer into the payload; runs with one value are limited together")
+    ] = None,
+    max_concurrent_per_key: Annotated[int | None, typer.Option(help="Runs with one key that may be open [1]")] = None,
+    max_held: Annotated[int | None, typer.Option(help="Runs that may wait [100]")] = None,
     tier: Annotated[str | None, typer.Option(help="high, medium or low [medium]")] = None,
     pool: Annotated[str | None, typer.Option(help="Which workers [default]")] = None,
     payload: Annotated[str | None, typer.Option(help="JSON; what is not JSON is taken as a JSON string")] = None,
@@ -84,6 +99,11 @@ def create(
         "jitter": jitter,
         "misfire": misfire,
         "catch_up": _given(max=catch_up_max, window=catch_up_window, order=catch_up_order),
+        "overlap": overlap,
+        "max_concurrent": max_concurrent,
+        "concurrency_key": concurrency_key,
+        "max_concurrent_per_key": max_concurrent_per_key,
+        "max_held": max_held,
         "tier": tier,
         "pool": pool,
         "seconds": True if seconds else None,
@@ -163,7 +183,15 @@ def trigger(
         obeyed = order(settings, log, store, command_for(CommandKind.TRIGGER, job_id, payload=body))
         within_s = wait_us / US_PER_S if wait_us else watching.SEEN_WITHIN_S
         run = watching.triggered_run(store, job_id, obeyed.revision, within_s)
-        show_one({"job": job_id, "run": run, "revision": obeyed.revision}, output)
+        row = watching.row_of(store, run)
+        told = {"held": row.reason} if row and row.status is RunStatus.PENDING and row.reason else {}
+        show_one({"job": job_id, "run": run, "revision": obeyed.revision} | told, output)
+        if row is not None and row.status is RunStatus.SKIPPED:
+            raise CommandFailed(
+                f"{run} was dropped: {row.reason}",
+                hint=f"A run of the job is open: waterclock run list {job_id}",
+                exit_code=ExitCode.RUN_FAILED,
+            )
         if wait_us:
             watching.await_end(store, run, within_s)
     if not wait:

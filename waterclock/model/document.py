@@ -69,8 +69,8 @@ def spec_from_document(document: object, *, job_id: str = "") -> JobSpec:
     ``jitter``, ``misfire`` and ``catch_up`` (``timing_document.py``); ``overlap`` and the limits
     (``concurrency_document.py``); ``payload`` (any JSON value, kept compact) or ``payload_base64`` (any bytes). Two
     more spellings: ``callback_url`` for an ``http`` with that ``url`` alone, and ``priority``, in any case, for
-    ``tier``. ``H`` in a cron text is replaced here by what it means for ``job_id``, so that nobody later needs the id to
-    know the fires; without a ``job_id`` it is refused.
+    ``tier``. ``H`` in a cron text is replaced here by what it means for ``job_id``, so that nobody later needs the id
+    to know the fires; without a ``job_id`` it is refused.
     """
     if not isinstance(document, Mapping):
         _refuse("", "A job is a JSON object", 'Such as {"handler": "demo.ping", "every": "5s"}')
