@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from tests.acceptance.evidence import Evidence, FallsShort
+from tests.acceptance.evidence import Evidence
 from tests.overlap_history import History
 
 HISTORIES, SHORT = 2_000, 60
@@ -57,6 +57,3 @@ def main(short: bool = False) -> None:
     missing = [what for what in WANTED if not counts[what]]
     evidence.demand(not missing, f"never provoked: {missing}")
     evidence.close()
-
-
-__all__ = ["FallsShort", "main"]
