@@ -24,20 +24,28 @@ from .shard import Shard
 
 
 def admit_fire(
-    shard: Shard, out: Emitter, version: JobVersion, *, fire_at: Instant, due_at: Instant | None, now: Instant
+    shard: Shard,
+    out: Emitter,
+    version: JobVersion,
+    *,
+    fire_at: Instant,
+    due_at: Instant,
+    now: Instant,
+    in_order: bool = True,
 ) -> None:
-    """Decide one fire of a schedule. ``due_at`` None: not in the timeline's order."""
+    """Decide one fire of a schedule. Not ``in_order``: what it comes to names no due position."""
     run_id = make_run_id(version.job_id, fire_at)
     run = _entrant(run_id, version, fire_at, Origin.SCHEDULE, None)
     admission = _admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
     if admission.fate is Fate.RUN:
-        out.run(version, fire_at=fire_at, due_at=due_at, now=now)
+        out.run(version, fire_at=fire_at, due_at=due_at, now=now, in_order=in_order)
         hand_out(shard, out, run)
     elif admission.fate is Fate.HOLD:
-        pending = pending_of_version(version, Origin.SCHEDULE)._replace(fire_at=fire_at, due_at=due_at)
+        place = due_at if in_order else None
+        pending = pending_of_version(version, Origin.SCHEDULE)._replace(fire_at=fire_at, due_at=place)
         hold(shard, out, run, admission.reason, pending, version, now)
     else:
-        drop(out, run, admission.reason, now, cap=admission.cap, due_at=due_at or 0)
+        drop(out, run, admission.reason, now, cap=admission.cap, due_at=due_at if in_order else 0)
 
 
 def admit_trigger(

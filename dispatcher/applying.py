@@ -20,7 +20,7 @@ from waterclock.log.port import Record
 from waterclock.model.document import is_pool_name
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.events import KeyState
-from waterclock.model.ids import Instant, minute_of, ordinal
+from waterclock.model.ids import Instant, ordinal
 from waterclock.model.job import Command, CommandKind, JobSpec, JobStatus, JobVersion
 from waterclock.model.timetable import next_of
 from waterclock.store.port import DueDelete, DueRow, JobChange, TimeIndex
@@ -30,12 +30,12 @@ from waterclock.wire.pools import Pools
 
 from . import answers, commands
 from .admission import Admission
-from .admitting import admit_fire, admit_redrive, admit_trigger
 from .emit import Emitter
 from .inbox import one_at_a_time, read_all
 from .keys import Intention, intention_of
 from .known import Known
-from .releasing import follow_version, withdraw
+from .putting_out import put_out, run_at_once
+from .releasing import follow_version
 from .rows import Ahead, passed_rows, rows_ahead, void_row, void_rows
 from .run_orders import Order, order_of, speaks_of_a_run
 from .shard import Decided, Shard
@@ -330,7 +330,7 @@ def _carry_out(shard: Shard, out: Emitter, decision: _Decision, now: Instant) ->
                 answer = answers.of_applied(decision.command, decision.record, decision.applied, admission)
                 out.answered(decision.command.job_id, answer, now)
         case _Passed(record, command, order):
-            admission = _put_out(shard, out, command, order, now)
+            admission = put_out(shard, out, command, order, now)
             _keep_served(shard, out, decision.served)
             if command.answer:
                 out.answered(command.job_id, answers.of_order(command, record, order.run_id, admission), now)
@@ -346,25 +346,6 @@ def _keep_served(shard: Shard, out: Emitter, served: KeyState | None) -> None:
     if served is not None:
         state_key = key_of_state(served.job_id, served.key, served.command_id)
         shard.keys.keep(state_key, out.key_served(shard.partition, served))
-
-
-def _put_out(shard: Shard, out: Emitter, command: Command, order: Order, now: Instant) -> Admission | None:
-    """Into the round; a deferred attempt into the window where its minute is loaded, for nobody reads that again.
-
-    A redrive goes by its job's limits; answers what became of it where there are any.
-    """
-    if order.redriven is not None:
-        admission = admit_redrive(shard, out, order.redriven, command.run_id, order.messages, now)
-        if admission is not None:
-            return admission
-    elif command.kind is CommandKind.CANCEL:
-        withdraw(shard, command.run_id)
-    out.ahead += order.ahead
-    out.hand_out(*order.messages)
-    deferred = order.deferred
-    if deferred is not None and shard.is_loaded(deferred.job_id, minute_of(deferred.due_at)):
-        shard.timeline.add_deferred(deferred)
-    return None
 
 
 def _change_course(shard: Shard, out: Emitter, plan: _Plan, now: Instant) -> Admission | None:
@@ -383,26 +364,9 @@ def _change_course(shard: Shard, out: Emitter, plan: _Plan, now: Instant) -> Adm
         for chain in plan.ahead.chains:
             shard.timeline.add(chain)
         follow_version(shard, out, version, now)
-    if applied.run_at is not None:
-        fired = version or _standing(applied)
-        if not fired.spec.concurrency.is_free:
-            return _admit_at_once(shard, out, fired, plan, now)
-        if applied.series:
-            out.trigger(fired, applied.run_at, applied.series, plan.command.payload, now)
-        else:
-            out.run(fired, fire_at=applied.run_at, due_at=None, now=now)
-    return None
-
-
-def _admit_at_once(shard: Shard, out: Emitter, fired: JobVersion, plan: _Plan, now: Instant) -> Admission | None:
-    """The run of a trigger, or a one-off that lies behind, by the job's limits."""
-    applied = plan.applied
-    assert applied.run_at is not None
-    if not applied.series:
-        admit_fire(shard, out, fired, fire_at=applied.run_at, due_at=None, now=now)
+    if applied.run_at is None:
         return None
-    trigger = {"fire_at": applied.run_at, "series": applied.series}
-    return admit_trigger(shard, out, fired, **trigger, payload=plan.command.payload, now=now)
+    return run_at_once(shard, out, version or _standing(applied), applied, plan.command.payload, now)
 
 
 def _cut_older(shard: Shard, version: JobVersion) -> None:

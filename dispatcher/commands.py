@@ -340,6 +340,11 @@ def _behind(
     return at if is_behind and not _decided_by(deciders, at, edge_at) else None
 
 
+def due_apart(version: JobVersion, fire_at: Instant) -> Instant:
+    """When a one-off that its command decides is due: one that was over by then has no jitter, it is due at once."""
+    return fire_at if fire_at <= version.stamp_at else due_of(version, fire_at)
+
+
 def _decided_by(deciders: Sequence[JobVersion], fire_at: Instant, edge_at: Instant) -> bool:
     owner = in_force(deciders, fire_at)
     return owner is not None and _has_decided(owner, fire_at, edge_at)

@@ -89,11 +89,12 @@ def _catch_up(
     decision = decide(owed, now, grace_us)
     for version, fire_at in decision.runs:
         # Only the misfire that began it stands where the cursor is; naming later ones would move a rebuilt cursor.
-        place = due_at if due_of(version, fire_at) == due_at else None
+        was_due_at = due_of(version, fire_at)
+        in_order = was_due_at == due_at
         if version.spec.concurrency.is_free:
-            out.run(version, fire_at=fire_at, due_at=place, now=now)
+            out.run(version, fire_at=fire_at, due_at=was_due_at, now=now, in_order=in_order)
         else:
-            admit_fire(shard, out, version, fire_at=fire_at, due_at=place, now=now)
+            admit_fire(shard, out, version, fire_at=fire_at, due_at=was_due_at, now=now, in_order=in_order)
     newest = decision.newest
     instead = make_run_id(job_id, newest.fire_at) if newest else ""
     for skipped, reason in decision.skipped:

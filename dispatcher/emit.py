@@ -24,7 +24,6 @@ from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.ids import Instant, make_run_id
 from waterclock.model.job import Command, Cron, JobVersion
 from waterclock.model.job_state import JobState
-from waterclock.model.timetable import due_of
 from waterclock.model.zones import TZDATA_VERSION
 from waterclock.wire import messages
 from waterclock.wire.names import Names
@@ -127,13 +126,18 @@ class Emitter:
         """Records that were made before: of a command about a run, or of a deferred attempt."""
         self.messages += ready
 
-    def run(self, version: JobVersion, *, fire_at: Instant, due_at: Instant | None, now: Instant) -> str:
-        """Make a scheduled run: PENDING and its work record. ``due_at`` None: not in the timeline's order."""
+    def run(
+        self, version: JobVersion, *, fire_at: Instant, due_at: Instant, now: Instant, in_order: bool = True
+    ) -> str:
+        """Make a scheduled run: PENDING and its work record. Not ``in_order``: its PENDING names no due position.
+
+        Never make one long before ``due_at``: a worker that reads a run back begins there (``Attempt.begun_at``).
+        """
         run_id = make_run_id(version.job_id, fire_at)
         pending, work = self._templates.of(version)
         # Stamped max(now, due): it may be decided just before its instant, and never shows an earlier one.
-        self.messages.append(pending.pending(run_id, max(now, due_at or fire_at), fire_at, due_at))
-        self.messages.append(work.work(run_id, fire_at, due_at or due_of(version, fire_at)))
+        self.messages.append(pending.pending(run_id, max(now, due_at), fire_at, due_at if in_order else None))
+        self.messages.append(work.work(run_id, fire_at, due_at))
         return run_id
 
     def trigger(self, version: JobVersion, fire_at: Instant, series: int, payload: bytes | None, now: Instant) -> str:

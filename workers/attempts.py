@@ -53,7 +53,8 @@ class Attempts:
         self._read_back = ReadBack(log, names.run_events, generation)
         self._stops = Stops(executors, clock, cancel_grace_s)
         self._timeouts = Timeouts(clock, slots)
-        self._unbegun: set[Attempt] = set()
+        # In the order in which they are asked about, and handed back; a set has another one in each process.
+        self._unbegun: dict[Attempt, None] = {}
         self._behind_barrier: set[Attempt] = set()
         self._ended: list[EndedAttempt] = []
         self._hands_back = False
@@ -80,7 +81,7 @@ class Attempts:
             return
         self._read_back.ask(doubtful, to_end=False)
         self._read_back.ask(named, to_end=True)
-        self._unbegun.update(doubtful, named)
+        self._unbegun.update(dict.fromkeys((*doubtful, *named)))
         self._run([attempt for attempt in claims if attempt not in self._unbegun])
 
     def tend(self) -> None:
@@ -164,7 +165,7 @@ class Attempts:
     def _heed(self, answer: Answer) -> None:
         attempt = answer.attempt
         begun = attempt not in self._unbegun
-        self._unbegun.discard(attempt)
+        self._unbegun.pop(attempt, None)
         if not self._slots.holds(attempt):
             return
         if not answer.accepted:

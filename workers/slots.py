@@ -24,7 +24,9 @@ class Slots:
             raise ValueError(f"a worker needs at least one worker slot, not {capacity}")
         self.capacity = capacity
         self.held_xor = 0
-        self._held: set[Attempt] = set()
+        # In the order of their claims: attempts are told apart by identity, and a set of them has another order in each
+        # process. In what is held stands what is asked about, stopped and told first.
+        self._held: dict[Attempt, None] = {}
         self._stuck: set[Attempt] = set()
 
     @property
@@ -35,7 +37,7 @@ class Slots:
     @property
     def free(self) -> int:
         """How many more attempts may be held."""
-        return self.capacity - (len(self._held | self._stuck) if self._stuck else len(self._held))
+        return self.capacity - (len(self._held.keys() | self._stuck) if self._stuck else len(self._held))
 
     @property
     def stuck_count(self) -> int:
@@ -43,7 +45,7 @@ class Slots:
         return len(self._stuck)
 
     def held(self) -> list[Attempt]:
-        """Everything that is held now."""
+        """Everything that is held now, in the order in which it was claimed."""
         return list(self._held)
 
     def holds(self, attempt: Attempt) -> bool:
@@ -53,7 +55,7 @@ class Slots:
     def hold(self, attempts: Iterable[Attempt]) -> None:
         """Give each a slot. Their STARTED is committed."""
         for attempt in attempts:
-            self._held.add(attempt)
+            self._held[attempt] = None
             self.held_xor ^= attempt.token
         # The loop's share and its release in the same round keep this true; anything else is a bug.
         assert self.free >= 0, f"{len(self._held)} attempts and {len(self._stuck)} stuck in {self.capacity} slots"
@@ -61,7 +63,7 @@ class Slots:
     def release(self, attempts: Iterable[Attempt]) -> None:
         """Free the slots of these. Their outcome is committed."""
         for attempt in attempts:
-            self._held.remove(attempt)
+            del self._held[attempt]
             self.held_xor ^= attempt.token
 
     def stick(self, attempt: Attempt) -> None:

@@ -14,6 +14,8 @@ from .records import decode
 from .verdicts import DEFAULT
 
 MASK = owed.MASK
+_MILLISECOND_US = 1_000
+"""Stamps of the log have no finer parts."""
 _NO_LIMITS = DEFAULT | dict.fromkeys(("queue_timeout_us", "attempt_timeout_us", "run_timeout_us"), 0)
 
 
@@ -46,7 +48,7 @@ def meant(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
                 made = _of_version("SCHEDULE", duties[fire].version)
                 run_id = facts[0].event["run_id"]
                 # What waited is due when it is released.
-                due_at = None if run_id in job.released else duties[fire].version.due(fire)
+                due_at = None if run_id in job.released else _due(duties[fire], fire)
                 found[run_id] = made._replace(due_at=due_at)
         for trigger in job.judged.triggers:
             made = _of_version("TRIGGER", trigger.stands)
@@ -60,6 +62,12 @@ def meant(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
     return found
 
 
+def _due(duty, fire):
+    """When a fire is due; a one-off that was over when it was defined has no jitter."""
+    is_over = duty.apart and fire <= duty.version.stamp
+    return fire if is_over else duty.version.due(fire)
+
+
 def _last_due(job):
     """Until when a run that was made may be due: one that was made too early, too."""
     slack = max((policies.timing(version.spec)["jitter_us"] for version in job.judged.made), default=0)
@@ -67,14 +75,18 @@ def _last_due(job):
 
 
 def check(commands, events, work, rules=owed.Rules()):  # noqa: B008  # a value
-    """(complaints, counts): every PENDING and every work record says what its run was meant to be made of."""
-    complaints, counts = [], collections.Counter()
+    """(complaints, counts): every PENDING and every work record says what its run was meant to be made of.
+
+    And no work says that it was due after its run was made, by the log: whoever reads the run back begins there.
+    """
+    complaints, counts, made_at = [], collections.Counter(), {}
     wanted = meant(commands, events, rules)
     for record in events:
         _, event = decode(record["value"])
         if event["kind"] in ("PENDING", "HELD") and event["run_id"] in wanted:
             counts[f"made by {event['pending']['origin']}"] += 1
             making, fire = wanted[event["run_id"]], owed.instant_of(event["run_id"])
+            made_at.setdefault(event["run_id"], record["timestamp_us"])
             counts["made later than its fire time, by jitter"] += (making.due_at or 0) > fire
             wrong = _wrong_pending(event["pending"], making, fire)
             complaints += [f"{event['run_id']}: {event['kind']} {each}" for each in wrong]
@@ -82,7 +94,9 @@ def check(commands, events, work, rules=owed.Rules()):  # noqa: B008  # a value
         _, body = decode(record["value"])
         if body["run_id"] in wanted:
             counts["work records looked at"] += 1
-            wrong = _wrong_work(body, wanted[body["run_id"]], owed.instant_of(body["run_id"]))
+            wrong = [*_wrong_work(body, wanted[body["run_id"]], owed.instant_of(body["run_id"]))]
+            ahead_us = body["due_at"] - made_at.get(body["run_id"], body["due_at"]) - rules.skew
+            wrong += [f"is due {ahead_us} us after its run was made"] if ahead_us > _MILLISECOND_US else []
             complaints += [f"{body['run_id']}: work of attempt {body['attempt']} {each}" for each in wrong]
     return complaints, counts
 

@@ -69,7 +69,18 @@ def test_one_version_has_its_definition_as_it_was(world: ApiWorld) -> None:
     assert (old["definition"]["every"], old["action"]) == ("10m", "create")
     assert world.client.get(f"{JOBS}/single/versions/{second}").json()["definition"]["every"] == "20m"
     refused(world.client.get(f"{JOBS}/single/versions/{first + 1000}"), 404)
-    refused(world.client.get(f"{JOBS}/single/versions/none"), 422)
+
+
+@pytest.mark.parametrize("revision", ["none", "0", "-1", "1.5", "²", "9" * 19, "9" * 5_000])
+def test_a_revision_that_cannot_be_names_nothing_and_is_no_cursor(world: ApiWorld, revision: str) -> None:
+    """As a name that no job can have is a 404, and a cursor that is none of ours a 400 (docs/api.md)."""
+    if not world.client.get(f"{JOBS}/odd").is_success:
+        world.create(name="odd")
+    refused(world.client.get(f"{JOBS}/odd/versions/{revision}"), 404)
+    answer = world.client.get(f"{JOBS}/odd/versions", params={"cursor": revision})
+    refused(answer, 400)
+    described = world.client.get("/openapi.json").json()["paths"]["/api/v1/jobs/{job_id}/versions"]["get"]
+    assert str(answer.status_code) in described["responses"]
 
 
 def test_a_diff_names_what_differs(world: ApiWorld) -> None:

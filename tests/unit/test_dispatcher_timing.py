@@ -120,6 +120,17 @@ def test_a_one_off_older_than_its_window_expires_and_a_young_one_runs() -> None:
     judged(world)
 
 
+def test_a_one_off_that_was_over_when_it_was_defined_is_due_at_its_instant_whatever_its_jitter() -> None:
+    """A worker reads a run back from the instant at which its work was due: its PENDING must not stand before that."""
+    assert offset_of(JOB, 1_800 * S) > 60 * S, "or this proves nothing"
+    world = World()
+    spec = JobSpec("demo.noop", Once(START - 9 * S), timing=Timing(jitter_us=1_800 * S))
+    world.command(CommandKind.CREATE, JOB, spec)
+    world.run(2)
+    assert dues(world) == [START - 9 * S]
+    judged(world)
+
+
 def test_a_job_fires_from_one_end_up_to_the_other() -> None:
     world = World()
     ends = Timing(from_at=START + 10 * S, until_at=START + 20 * S)

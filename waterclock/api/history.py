@@ -13,13 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from waterclock.model.document import spec_to_document
-from waterclock.model.errors import RequestError
 from waterclock.model.job import CommandKind, JobVersion
 from waterclock.model.spec_diff import spec_diff
 
 from . import shapes, views, wanting
 from .access import Held, Reader, Writer, own_job_id
 from .bodies import read_object
+from .cursors import unknown_cursor
 from .definitions import expected_revision
 from .jobs import change
 from .orders import Order
@@ -103,7 +103,7 @@ async def list_versions(
 ) -> Response:
     """Who changed it, when, and with which words. Also of a job that was deleted."""
     mine = own_job_id(caller, job_id)
-    below = _revision_of(cursor) if cursor is not None else None
+    below = _below(cursor) if cursor is not None else None
     found = await services.call(services.store.history, mine, limit + 1, below)
     if not found and below is None:
         raise _no_version(mine)
@@ -123,7 +123,11 @@ async def list_versions(
 )
 async def show_version(job_id: str, revision: str, services: Held, caller: Reader) -> Response:
     """With its definition, as it was."""
-    version = await _version(services, own_job_id(caller, job_id), _revision_of(revision))
+    mine = own_job_id(caller, job_id)
+    number = _revision_of(revision)
+    if number is None:
+        raise _no_version(mine)
+    version = await _version(services, mine, number)
     return views.reply(200, views.version_view(version) | {"definition": spec_to_document(version.spec)})
 
 
@@ -194,10 +198,19 @@ async def _newest(services: Services, job_id: str, below: int | None = None) -> 
     return found[0]
 
 
-def _revision_of(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or not 0 < int(text) <= _REVISION_MAX:
-        raise RequestError("This is no revision", pointer="/revision", hint="A number, as the versions list it")
-    return int(text)
+def _below(cursor: str) -> int:
+    """The revision behind which a page begins. Raises Problem (400)."""
+    number = _revision_of(cursor)
+    if number is None:
+        raise unknown_cursor()
+    return number
+
+
+def _revision_of(text: str) -> int | None:
+    """None: no version can have that number."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(_REVISION_MAX))):
+        return None
+    return int(text) if 0 < int(text) <= _REVISION_MAX else None
 
 
 def _no_version(job_id: str) -> Problem:
