@@ -210,7 +210,7 @@ class Flow:
                 strange.append(key)
         self.position = max(low, min(starts, default=end))
         self.ready_at = end
-        self.changed.update(dict.fromkeys(job_id for job_id, job in self.jobs.items() if job.held))
+        self.changed |= dict.fromkeys(job_id for job_id, job in self.jobs.items() if job.held or job.limits.is_free)
         return strange
 
     def _restore_one(self, name: str, value: bytes, starts: list[int]) -> None:

@@ -139,6 +139,11 @@ def _restore_flow(log: Log, shard: Shard, events: TopicPartition, kept: dict[str
     strange = shard.flow.restore(kept.items(), end, low)
     for key in strange:
         log_.error("a record of a waiting run cannot be read: upgrade the dispatcher", key=key)
+    if any(run.kept.folded_to < low for job in shard.flow.followed.values() for run in job.open.values()):
+        log_.error(
+            "run events were deleted before they were read: a run that others wait for may have ended; if it stays "
+            "open, cancel it: waterclock run cancel", partition=shard.partition, from_offset=low,
+        )  # fmt: skip
     if shard.flow.followed and shard.flow.position < end:
         log_.info("open runs are followed", partition=shard.partition, from_offset=shard.flow.position, to_offset=end)
 
