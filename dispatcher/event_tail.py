@@ -22,6 +22,8 @@ from .flow import Flow
 from .shard import Shard
 
 _BATCH = 2_000
+_MANY = 500
+"""So many at once say that there is more."""
 _QUIET_S = 30.0
 
 
@@ -46,7 +48,7 @@ class EventTail:
             for number, flow in self._flows.items():
                 # Past markers; only while nothing delivered waits. A client may tell where it stood before.
                 flow.position = max(flow.position, self._reader.position(TopicPartition(self._topic, number)))
-        return len(records) >= _BATCH
+        return bool(records) and (len(records) >= _MANY or not all(flow.ready for flow in self._flows.values()))
 
     def follows(self, shard: Shard) -> bool:
         """Whether this shard's run-events are read now."""
@@ -60,10 +62,11 @@ class EventTail:
         wanted = {shard.partition: shard.flow for shard in shards if self._is_wanted(shard.flow)}
         if wanted.keys() == self._flows.keys() and all(self._flows[each] is flow for each, flow in wanted.items()):
             return
-        self._flows = wanted
         if self._reader is None:
             self._reader = self._log.reader(Isolation.COMMITTED)
+        self._flows = {}  # nothing is followed, should this fail
         self._reader.assign({TopicPartition(self._topic, number): flow.position for number, flow in wanted.items()})
+        self._flows = wanted
 
     def _is_wanted(self, flow: Flow) -> bool:
         if flow.followed:
