@@ -35,6 +35,7 @@ from .takeover import take_over
 _POLL_MAX = 500
 _INBOX_MAX = 2_000
 _IDLE_S = 0.05
+_FOLLOW_S = 0.01
 _IDLE_BEHIND_US = 1 * US_PER_S
 _OLD_NEWS_S = 5.0
 """So long after a start a position is believed even where it equals the one from before."""
@@ -374,6 +375,9 @@ class Dispatcher:
         nearest_s = 0.0 if self._encodes_more else _IDLE_S
         for shard in self._shards.values():
             due_at = shard.timeline.next_due_at()
+            if not shard.flow.ready:
+                nearest_s = min(nearest_s, _FOLLOW_S)  # neither commands nor fires go on before
+                continue
             if can_store and (shard.inbox or window.wants_more(shard, now, look_ahead_us)):
                 nearest_s = 0.0
             elif due_at is not None and due_at < shard.horizon_at:
@@ -383,7 +387,7 @@ class Dispatcher:
     def _behind(self, now: Instant) -> bool:
         late_us = round(self._pace.round_interval_s * US_PER_S) * 5
         for shard in self._shards.values():
-            due_at = shard.timeline.next_due_at()
+            due_at = shard.timeline.next_due_at() if shard.flow.ready else None
             if due_at is not None and due_at < min(now - late_us, shard.horizon_at):
                 return True
         return False

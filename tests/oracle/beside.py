@@ -21,7 +21,7 @@ IN_VAIN = 60_000_000
 class _Job:
     """One job on its way through the log. ``open`` and ``held``: run id -> its group, in order."""
 
-    def __init__(self, job):
+    def __init__(self, job, healed_at):
         self.versions = {version.offset: version for version in job.judged.made}
         self.payloads = {trigger.offset: trigger.payload for trigger in job.judged.triggers}
         self.works = {command["offset"]: command["record"]["work"] for command in job.commands}
@@ -31,7 +31,8 @@ class _Job:
         self.held = {}
         self.order = {}
         self.people = set()
-        self.quiet_from = 0
+        self.quiet_from = healed_at
+        self.healed_at = healed_at
 
     @property
     def is_paused(self):
@@ -73,10 +74,10 @@ def limits_of(spec):
     return most, (said["max_per_key"] or 1) if said["key"] else None
 
 
-def check(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
-    """(complaints, counts) at rest."""
+def check(commands, events, rules=owed.Rules(), healed_at=0):  # noqa: B008  # a value
+    """(complaints, counts) at rest. ``healed_at``: before it an owner may have read late, or its clock have jumped."""
     complaints, counts = [], collections.Counter()
-    known = {job_id: _Job(job) for job_id, job in jobs.read(commands, events, rules).items()}
+    known = {job_id: _Job(job, healed_at) for job_id, job in jobs.read(commands, events, rules).items()}
     states = {}
     for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
         _, event = decode(record["value"])
@@ -116,7 +117,7 @@ def _moved(job, event, before, after, counts, stamp):
         job.open.pop(run_id, None)
         job.held.pop(run_id, None)
         job.running.discard(run_id)
-        job.quiet_from = stamp
+        job.quiet_from = max(stamp, job.healed_at)
 
 
 def _spec_of(job, event, *, was_held):
@@ -186,7 +187,7 @@ def _stops(spec):
 
 def _in_vain(job, stamp):
     """Whether it finds no room although nothing has been open, and nobody has waited, for long."""
-    if not job.open and not job.held and 0 < job.quiet_from < stamp - IN_VAIN:
+    if not job.open and not job.held and job.quiet_from < stamp - IN_VAIN:
         yield f"it found no room, and nothing has been open for {(stamp - job.quiet_from) / 1_000_000:.0f} s"
 
 

@@ -165,7 +165,7 @@ class _CronJob:
         policy = spec.text("concurrencyPolicy") or "Allow"
         if policy != "Allow" and policy not in _OVERLAP:
             self._to.lost(spec.at("concurrencyPolicy").line, f"{self._name}: concurrencyPolicy {policy}",
-                          "it is none of Kubernetes' own", "Give the job an overlap policy: docs/overlap.md")  # fmt: skip
+                          "it is none of Kubernetes' own", "Give the job an overlap: docs/overlap.md")  # fmt: skip
         part = spec.get("startingDeadlineSeconds")
         if part is not None and not _has_like_deadline(spec):
             self._to.lost(part.line, f"{self._name}: startingDeadlineSeconds {part.text()}",
