@@ -121,12 +121,13 @@ def _moved(job, event, before, after, counts, stamp):
 
 
 def _spec_of(job, event, *, was_held):
-    """By what the run goes: the revision of a fire, else the newest one."""
+    """By what the run goes: the revision of a fire, else the newest one; a job that is deleted limits nothing."""
     detail = event["pending"] or event["skipped"]
     own = job.versions.get(detail["revision"] & MASK)
     is_fire = "~" not in event["run_id"] and not was_held
-    version = own if is_fire else job.newest
-    return version.spec if version is not None else None
+    if is_fire:
+        return own.spec if own is not None else None
+    return job.newest.spec if job.newest is not None and job.newest.status != "DELETED" else None
 
 
 def _waits(job, event, stamp):
