@@ -20,7 +20,7 @@ from waterclock.log.port import Record
 from waterclock.model.document import is_pool_name
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.events import KeyState
-from waterclock.model.ids import Instant, minute_of, ordinal
+from waterclock.model.ids import Instant, ordinal
 from waterclock.model.job import Command, CommandKind, JobSpec, JobStatus, JobVersion
 from waterclock.model.timetable import next_of
 from waterclock.store.port import DueDelete, DueRow, JobChange, TimeIndex
@@ -29,10 +29,13 @@ from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
 from . import answers, commands
+from .admission import Admission
 from .emit import Emitter
 from .inbox import one_at_a_time, read_all
 from .keys import Intention, intention_of
 from .known import Known
+from .putting_out import put_out, run_at_once
+from .releasing import follow_version
 from .rows import Ahead, passed_rows, rows_ahead, void_row, void_rows
 from .run_orders import Order, order_of, speaks_of_a_run
 from .shard import Decided, Shard
@@ -321,16 +324,16 @@ def _carry_out(shard: Shard, out: Emitter, decision: _Decision, now: Instant) ->
     """Make memory and the round say what was decided, and what the store says already."""
     match decision:
         case _Plan():
-            _change_course(shard, out, decision, now)
+            admission = _change_course(shard, out, decision, now)
             _keep_served(shard, out, decision.served)
             if decision.command.answer:
-                answer = answers.of_applied(decision.command, decision.record, decision.applied)
+                answer = answers.of_applied(decision.command, decision.record, decision.applied, admission)
                 out.answered(decision.command.job_id, answer, now)
         case _Passed(record, command, order):
-            _put_out(shard, out, order)
+            admission = put_out(shard, out, command, order, now)
             _keep_served(shard, out, decision.served)
             if command.answer:
-                out.answered(command.job_id, answers.of_order(command, record, order.run_id), now)
+                out.answered(command.job_id, answers.of_order(command, record, order.run_id, admission), now)
         case _Repeat(record, command, first):
             out.answered(command.job_id, answers.of_repeat(command, record, first), now)
         case _Refusal(record, error, command, revision):
@@ -345,16 +348,8 @@ def _keep_served(shard: Shard, out: Emitter, served: KeyState | None) -> None:
         shard.keys.keep(state_key, out.key_served(shard.partition, served))
 
 
-def _put_out(shard: Shard, out: Emitter, order: Order) -> None:
-    """Into the round; a deferred attempt into the window where its minute is loaded, for nobody reads that again."""
-    out.ahead += order.ahead
-    out.hand_out(*order.messages)
-    deferred = order.deferred
-    if deferred is not None and shard.is_loaded(deferred.job_id, minute_of(deferred.due_at)):
-        shard.timeline.add_deferred(deferred)
-
-
-def _change_course(shard: Shard, out: Emitter, plan: _Plan, now: Instant) -> None:
+def _change_course(shard: Shard, out: Emitter, plan: _Plan, now: Instant) -> Admission | None:
+    """What the command decided; answers what became of the run of a trigger, where there was something to decide."""
     applied, version = plan.applied, plan.applied.version
     for skipped, reason in applied.skipped:
         out.skip(skipped, reason, now=now)
@@ -368,13 +363,10 @@ def _change_course(shard: Shard, out: Emitter, plan: _Plan, now: Instant) -> Non
             out.job_decided(shard.partition, version.job_id, decided)
         for chain in plan.ahead.chains:
             shard.timeline.add(chain)
-    if applied.run_at is not None:
-        fired = version or _standing(applied)
-        if applied.series:
-            out.trigger(fired, applied.run_at, applied.series, plan.command.payload, now)
-        else:
-            due_at = commands.due_apart(fired, applied.run_at)
-            out.run(fired, fire_at=applied.run_at, due_at=due_at, now=now, in_order=False)
+        follow_version(shard, out, version, now)
+    if applied.run_at is None:
+        return None
+    return run_at_once(shard, out, version or _standing(applied), applied, plan.command.payload, now)
 
 
 def _cut_older(shard: Shard, version: JobVersion) -> None:

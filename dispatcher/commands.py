@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypedDict
 
+from waterclock.model.concurrency_document import check_concurrency
 from waterclock.model.document import HANDLER_MAX, PAYLOAD_MAX, is_pool_name
 from waterclock.model.errors import Conflict, NotFound, RequestError
 from waterclock.model.executor_document import check_executor
@@ -224,6 +225,7 @@ def _check(spec: JobSpec) -> None:
     """The door has checked all this; but anybody may write to ``commands``, and a bad spec would stop the shard."""
     check_schedule(spec.schedule)
     check_timing(spec.timing, spec.schedule)
+    check_concurrency(spec.concurrency, spec.timing)
     _check_payload(spec.payload)
     if len(spec.handler) > HANDLER_MAX:
         raise RequestError(f"the handler's name has {len(spec.handler)} characters", pointer="/spec/handler",

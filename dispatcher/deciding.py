@@ -15,6 +15,7 @@ from waterclock.model.timetable import due_of, fire_edge, next_of
 from waterclock.model.timing import JITTER_US_MAX
 from waterclock.store.port import DueRow, TimeIndex
 
+from .admitting import admit_fire
 from .emit import Emitter
 from .misfire import COALESCED, decide
 from .owed import stretches
@@ -53,6 +54,8 @@ def decide_fires(
             taken += max(0, caught_up.run_count - 1)
         elif chain.ready is not None and chain.ready.fire_at == fire_at:
             out.hand_out(chain.ready.pending, chain.ready.work)
+        elif not version.spec.concurrency.is_free:
+            admit_fire(shard, out, version, fire_at=fire_at, due_at=due_at, now=now)
         else:
             out.run(version, fire_at=fire_at, due_at=due_at, now=now)
         chain.ready = None
@@ -87,7 +90,11 @@ def _catch_up(
     for version, fire_at in decision.runs:
         # Only the misfire that began it stands where the cursor is; naming later ones would move a rebuilt cursor.
         was_due_at = due_of(version, fire_at)
-        out.run(version, fire_at=fire_at, due_at=was_due_at, now=now, in_order=was_due_at == due_at)
+        in_order = was_due_at == due_at
+        if version.spec.concurrency.is_free:
+            out.run(version, fire_at=fire_at, due_at=was_due_at, now=now, in_order=in_order)
+        else:
+            admit_fire(shard, out, version, fire_at=fire_at, due_at=was_due_at, now=now, in_order=in_order)
     newest = decision.newest
     instead = make_run_id(job_id, newest.fire_at) if newest else ""
     for skipped, reason in decision.skipped:

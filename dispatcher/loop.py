@@ -23,8 +23,9 @@ from waterclock.transact import Round, Rounds
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
-from . import applying, deciding, window
+from . import applying, deciding, releasing, window
 from .emit import Emitter, Templates
+from .event_tail import EventTail
 from .position import Position, encode_cursor
 from .ready import make_ready
 from .resuming import ask_for_resumes
@@ -89,16 +90,18 @@ class Dispatcher:
         self._encodes_more = False
         self._idle_at_s = clock.monotonic_s()
         self._store_down_until_s = 0.0
+        self._tail = EventTail(log, names.run_events, clock)
         self._rounds.open()
 
     def step(self) -> bool:
         """One cycle: own, apply, decide, commit, look ahead. True when there is more to do at once."""
         self._follow(self._rounds.poll(self._inputs, self._room(), self._patience_s()))
         self._take_over_waiting()
+        has_news = self._read_events()
         now = self._clock.now()
         out = Emitter(self._templates)
         try:
-            busy = self._decide(out, now)
+            busy = self._decide(out, now) or has_news
             draft = self._draft(out, now)
             self._rounds.commit(draft)
         except (RoundAborted, RoundInDoubt) as trouble:
@@ -121,13 +124,14 @@ class Dispatcher:
 
     def close(self) -> None:
         self._inputs.close()
+        self._tail.close()
         self._rounds.close()
 
     @property
     def ready(self) -> bool:
         """A member of the group, and every shard that is ours has applied the commands that stood at take-over."""
         joined = self._inputs.metadata().generation >= 0
-        return joined and not self._waiting and all(shard.caught_up for shard in self._shards.values())
+        return joined and not self._waiting and all(shard.may_decide for shard in self._shards.values())
 
     # ---- own
 
@@ -196,6 +200,15 @@ class Dispatcher:
         self._shards.clear()
         self._waiting = set(self._inputs.owned())
 
+    def _read_events(self) -> bool:
+        """What became of runs that others wait for. True where there is more to read at once."""
+        try:
+            return self._tail.look(self._shards.values())
+        except LostResource as lost:
+            log_.error("run events were deleted before they were read: raise the topic's retention", cause=str(lost))
+            self._drop_all()
+            return True
+
     # ---- decide
 
     def _decide(self, out: Emitter, now: Instant) -> bool:
@@ -204,18 +217,34 @@ class Dispatcher:
             return False
         limit = max(1, self._pace.round_records // len(shards))
         busy = False
+        self._settle(shards, out, now)
         self._apply(shards, out, now)
+        busy |= self._settle(shards, out, now)
         for shard in shards:
-            if shard.caught_up:
+            if shard.may_decide:
                 busy |= ask_for_resumes(shard, out, now)
                 busy |= self._fire(shard, out, now, limit) >= limit
         return busy
+
+    def _settle(self, shards: Sequence[Shard], out: Emitter, now: Instant) -> bool:
+        """Runs that waited for others go out before anything new is decided. True where there are more of them."""
+        busy = False
+        for shard in shards:
+            if not shard.may_decide or not (shard.flow.ended or shard.flow.changed):
+                continue
+            asked_at_s = self._clock.monotonic_s()
+            try:
+                busy |= releasing.settle(shard, None if self._store_is_down() else self._index, out, now)
+            except BackendDown as down:
+                self._note_store_down(down, asked_at_s)
+        return busy and not self._store_is_down()
 
     def _apply(self, shards: Sequence[Shard], out: Emitter, now: Instant) -> None:
         """Commands go between two due times, never inside one; without Cassandra they wait, and fires go on."""
         if self._store_is_down():
             return
-        ready = [shard for shard in shards if shard.inbox and not (shard.caught_up and shard.inside_due_time)]
+        ready = [shard for shard in shards if shard.flow.ready]
+        ready = [shard for shard in ready if shard.inbox and not (shard.caught_up and shard.inside_due_time)]
         for shard in ready:
             if shard.caught_up:
                 # So every job's edge is this due time. Its place inside it would change with a command that changes
@@ -268,7 +297,7 @@ class Dispatcher:
         """Let the cursor follow the clock where nothing is due, and copy it to the state topic."""
         behind = now - _IDLE_BEHIND_US
         next_due = shard.timeline.next_due_at()
-        quiet = shard.caught_up and not shard.inbox and behind < shard.horizon_at
+        quiet = shard.may_decide and not shard.inbox and behind < shard.horizon_at
         if quiet and behind > shard.cursor.due_at and (next_due is None or next_due > behind):
             shard.cursor = Position(behind)
         if shard.cursor != shard.copied_cursor:
@@ -277,6 +306,9 @@ class Dispatcher:
             state = ShardState(encode_cursor(shard.cursor), shard.next_offset, events_end, now)
             out.cursor_copy(shard.partition, state)
             shard.copied_cursor = shard.cursor
+            if not self._tail.follows(shard):
+                shard.flow.position = max(shard.flow.position, events_end)
+        releasing.keep_up(shard, out)
 
     def _note_landed(self, draft: Round) -> None:
         for partition, committed in draft.offsets.get(self._inputs, {}).items():

@@ -36,6 +36,11 @@ def make_ready(shard: Shard, templates: Templates, now: Instant) -> bool:
 
 
 def _wants(chain: Chain, now: Instant) -> bool:
-    """Its next fire is still to come, and not encoded yet. What is due already is encoded as it is decided."""
+    """Its next fire is still to come, and not encoded yet. What is due already is encoded as it is decided.
+
+    Nobody knows of a fire that has to be admitted whether it will go out.
+    """
+    if not chain.version.spec.concurrency.is_free:
+        return False
     is_ready = chain.ready is not None and chain.ready.fire_at == chain.next_at
     return not is_ready and now < chain.due_at and not chain.is_cut

@@ -15,6 +15,7 @@ from waterclock.model.ids import US_PER_MINUTE, Instant, minute_of, ordinal, slo
 from waterclock.model.job import JobStatus, JobVersion
 from waterclock.model.timing import JITTER_US_MAX
 
+from .flow import Flow
 from .keys import Keys
 from .owed import in_force
 from .pauses import LEAD_US
@@ -70,6 +71,8 @@ class Shard:
         self.lately: dict[str, list[JobVersion]] = {}
         """Versions, newest first, of the jobs revised within the last hour: what ghosts are told by."""
         self.keys = Keys()
+        self.flow = Flow(generation)
+        """Runs that wait for one another (``flow.py``)."""
         self.timeline = Timeline()
         self.loaded_minute = minute_of(cursor.due_at)
         """The first minute that is not wholly loaded."""
@@ -89,6 +92,12 @@ class Shard:
     def caught_up(self) -> bool:
         """Whether the commands that stood at take-over are applied: before that no fire is decided."""
         return self.next_offset >= self.caught_up_at
+
+    @property
+    def may_decide(self) -> bool:
+        """Whether all that stood at take-over is known: commands are applied, and open runs that others wait for are
+        followed to where run-events ended."""
+        return self.caught_up and self.flow.ready
 
     @property
     def revision_limit(self) -> int:
@@ -132,6 +141,11 @@ class Shard:
         elif decided.resume_at:
             heapq.heappush(self.resumes, (decided.resume_at - LEAD_US, job_id, decided.revision))
         return decided
+
+    def is_paused(self, job_id: str) -> bool:
+        """Whether the job is paused, as far as its commands are applied."""
+        decided = self.decided.get(job_id)
+        return decided is not None and decided.paused
 
     def fires_decided_to(self, job_id: str) -> Instant:
         """The fire time up to which a job's fires are decided, whenever they are due; 0: none beside the edge's."""

@@ -109,7 +109,8 @@ def _wrong_fire(duty, runs, reasons):
         return ""
     if reasons:
         is_missed = not duty.reason and not duty.apart and reasons[0] in policies.MISSED
-        is_right = is_missed or reasons[0] == duty.reason
+        is_dropped = not duty.reason and reasons[0] in policies.DROPPED and is_limited(duty.version.spec)
+        is_right = is_missed or is_dropped or reasons[0] == duty.reason
         return "" if is_right else f"skipped ({reasons[0]}), owed was {duty.reason or 'a run'}"
     if duty.reason:
         return f"a run was made, owed was a skip ({duty.reason})"
@@ -141,6 +142,16 @@ def _skips(job, duties, skipped, counts):
                 yield f"{job.job_id}: {fire} is skipped as of {detail['revision'] & MASK}, owed by {owner}"
 
 
+def is_limited(spec):
+    """Whether an overlap policy or a limit decides its runs."""
+    said = policies.beside(spec)
+    return said["overlap"] != "allow" or bool(said["max_concurrent"]) or bool(said["key"])
+
+
+def _revision_of(event):
+    return (event["pending"] or event["skipped"])["revision"] & MASK
+
+
 def _series(job, until, counts):
     """One run for each trigger, of the revision that stood, and one for each redrive."""
     for trigger in job.judged.triggers:
@@ -149,7 +160,7 @@ def _series(job, until, counts):
         hits = job.triggered(trigger)
         if len(hits) != 1 or len(job.series[hits[0]]) != 1:
             yield f"trigger at offset {trigger.offset} made {hits}"
-        elif job.series[hits[0]][0].event["pending"]["revision"] & MASK != trigger.stands.offset:
+        elif _revision_of(job.series[hits[0]][0].event) != trigger.stands.offset:
             yield f"trigger at offset {trigger.offset} made a run of another revision than {trigger.stands.offset}"
         counts["triggered"] += len(hits)
     for offset in job.judged.redrives:

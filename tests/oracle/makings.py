@@ -46,7 +46,10 @@ def meant(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
         for fire, facts in job.made.items():
             if fire in duties:
                 made = _of_version("SCHEDULE", duties[fire].version)
-                found[facts[0].event["run_id"]] = made._replace(due_at=_due(duties[fire], fire))
+                run_id = facts[0].event["run_id"]
+                # What waited is due when it is released.
+                due_at = None if run_id in job.released else _due(duties[fire], fire)
+                found[run_id] = made._replace(due_at=due_at)
         for trigger in job.judged.triggers:
             made = _of_version("TRIGGER", trigger.stands)
             made = made if trigger.payload is None else made._replace(payload=trigger.payload)
@@ -80,13 +83,13 @@ def check(commands, events, work, rules=owed.Rules()):  # noqa: B008  # a value
     wanted = meant(commands, events, rules)
     for record in events:
         _, event = decode(record["value"])
-        if event["kind"] == "PENDING" and event["run_id"] in wanted:
+        if event["kind"] in ("PENDING", "HELD") and event["run_id"] in wanted:
             counts[f"made by {event['pending']['origin']}"] += 1
             making, fire = wanted[event["run_id"]], owed.instant_of(event["run_id"])
             made_at.setdefault(event["run_id"], record["timestamp_us"])
             counts["made later than its fire time, by jitter"] += (making.due_at or 0) > fire
             wrong = _wrong_pending(event["pending"], making, fire)
-            complaints += [f"{event['run_id']}: PENDING {each}" for each in wrong]
+            complaints += [f"{event['run_id']}: {event['kind']} {each}" for each in wrong]
     for record in work:
         _, body = decode(record["value"])
         if body["run_id"] in wanted:

@@ -49,6 +49,7 @@ def check(commands, events, until, rules=owed.Rules()):  # noqa: B008  # a value
 def _decided(job):
     """{fire: Decided} by the timeline and its catch-ups; the first record counts."""
     found = {fire: Decided(facts[0], "") for fire, facts in job.made.items()}
+    found |= {fire: Decided(fact, "") for fire, fact in job.dropped.items()}  # it had to run, as far as misfires go
     for fact in job.skipped:
         if fact.event["reason"] in policies.MISSED:
             covered = owed.expand(fact.event["skipped"], job.judged.made) or ()
@@ -113,7 +114,7 @@ def _instead(job):
                 yield f"{fact.event['run_id']}: skipped ({fact.event['reason']}) in favour of {named}"
             continue
         instead = owed.instant_of(named) if named else 0
-        runs = job.made.get(instead, ())
+        runs = job.made.get(instead) or [fact for fire, fact in job.dropped.items() if fire == instead]
         is_right = len(runs) == 1 and runs[0].event["run_id"] == named and runs[0].event["at"] == fact.event["at"]
         if not is_right or instead <= detail["to_at"]:
             yield (

@@ -23,6 +23,21 @@ DEFAULTS = {
 MISSED = ("coalesced", "misfire", "cap", "expired")
 """Reasons of fires that came too late."""
 
+DROPPED = ("overlap", "withdrawn")
+"""Reasons of fires that an overlap policy, or the end of a job, has dropped; they had to run otherwise."""
+
+BESIDE = {"overlap": "allow", "max_concurrent": 0, "key": "", "max_per_key": 0, "max_held": 0}
+
+
+@functools.lru_cache(maxsize=4_096)
+def _beside(text):
+    return types.MappingProxyType(BESIDE | (json.loads(text) if text else {}))
+
+
+def beside(spec):
+    """What a spec says of runs beside one another, defaults included."""
+    return _beside(spec["concurrency"])
+
 
 def timing(spec):
     """What a spec says of its fires, defaults included."""

@@ -27,6 +27,7 @@ def check(commands, events, until, healed_at, bounds, rules=owed.Rules()):  # no
         decided = {fire: facts[0].stamp for fire, facts in job.made.items()}
         for fact in job.skipped:
             decided |= dict.fromkeys(owed.expand(fact.event["skipped"], job.judged.made) or (), fact.stamp)
+        decided |= {fire: fact.stamp for fire, fact in job.dropped.items()}
         for fire, duty in job.duties(until).items():
             if duty.reason or fire not in decided:
                 continue  # what ends with a pause or a delete is decided by that command

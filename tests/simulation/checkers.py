@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from tests import two_reducers
-from tests.oracle import books, misfires, outputs, owed, pauses, projections, timeliness
+from tests.oracle import beside, books, misfires, outputs, owed, pauses, projections, timeliness
 from tests.oracle import runs as judge
 from tests.oracle.records import decode
 
@@ -69,6 +69,13 @@ def missed_fires_end_as_their_policy_says(dumps: Dumps, counts: Counts) -> list[
     complaints, found = misfires.check(dumps.commands, dumps.events, dumps.until, dumps.rules)
     counts.update(found)
     return [f"I14 {complaint}" for complaint in complaints]
+
+
+def no_more_are_open_than_may_be(dumps: Dumps, counts: Counts) -> list[str]:
+    """I7: limits and overlap policies hold at the arbiter, whoever waits goes in order, and nobody waits for ever."""
+    complaints, found = beside.check(dumps.commands, dumps.events, dumps.rules)
+    counts.update(found)
+    return [f"I7 {complaint}" for complaint in complaints]
 
 
 def what_is_due_is_decided_soon(dumps: Dumps, counts: Counts) -> list[str]:
@@ -262,6 +269,7 @@ CHECKERS: tuple[Checker, ...] = (
     the_books_balance,
     the_ledger_agrees_with_the_books,
     missed_fires_end_as_their_policy_says,
+    no_more_are_open_than_may_be,
     what_is_due_is_decided_soon,
     pauses_end_by_themselves,
     runs_end_once,

@@ -75,6 +75,11 @@ class Onlooker:
         chronicle = self.look()
         return [run_id for run_id, run in chronicle.runs.items() if run["status"] == "PENDING"]
 
+    def held(self) -> list[str]:
+        """Runs that wait for others of their job."""
+        chronicle = self.look()
+        return [run_id for run_id in chronicle.held if run_id in chronicle.open and chronicle.runs[run_id]["held"]]
+
     def open_attempt(self, pick: int) -> tuple[str, dict[str, Any]] | None:
         """A run whose attempt is open, and what is known of it."""
         runs = self.look().runs

@@ -37,6 +37,7 @@ class Order(NamedTuple):
     ``api``, or ``avro`` and ``json`` for job-events, there with ``has_id`` a ``ce_id`` and with a ``fate`` in the
     sender's own transaction (``commits``, ``aborts``, ``hangs``). ``caller``: the tenant that asks, where it is not the
     job's own. ``resume_at``: of a pause, when it ends by itself. Of a rollback ``pick`` chooses the version.
+    ``payload``: of a trigger, in place of the job's own.
     """
 
     at: int
@@ -52,6 +53,7 @@ class Order(NamedTuple):
     fate: str = ""
     caller: str = ""
     resume_at: Instant = 0
+    payload: str = ""
 
 
 def job_orders(rng: random.Random, start_at: Instant, horizon: int, *, in_autumn: bool) -> list[Order]:

@@ -14,6 +14,7 @@ from waterclock.dispatcher.loop import Pace
 
 from waterclock.model.ids import US_PER_S, Instant
 
+from .beside_people import beside_orders
 from .buggify import SITES, SMALL, draw_some
 from .dice import dice
 from .people import (
@@ -124,6 +125,7 @@ def draw(seed: int) -> Plan:
     jobs = sorted({order.job_id for order in named} - STEADY.keys())
     controls = control_orders(dice(seed, "control"), jobs, start_at, horizon)
     orders += with_timing(dice(seed, "control timing"), controls, start_at)
+    orders += beside_orders(dice(seed, "beside"), start_at, horizon)
     return Plan(
         seed=seed,
         start_at=start_at,

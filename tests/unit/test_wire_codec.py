@@ -14,6 +14,7 @@ from fastavro import schemaless_writer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from waterclock.model.concurrency import FREE, Concurrency, Overlap
 from waterclock.model.errors import RequestError, UndecodableRecord
 from waterclock.model.events import (
     Answered,
@@ -41,6 +42,7 @@ from waterclock.model.events import (
 )
 from waterclock.model.executor import GrpcCall, HttpCall, KafkaRecord, ShellCommand
 from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy
+from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Tier
 from waterclock.model.job_state import JobState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
@@ -73,11 +75,11 @@ details = st.one_of(
         longs,
         longs,
     ),
-    st.builds(Skipped, longs, longs, longs, longs, tiers, longs, texts),
+    st.builds(Skipped, longs, longs, longs, longs, tiers, longs, texts, texts),
     st.builds(Started, texts, ints, longs),
     st.builds(Ended, longs, texts, texts, texts, st.none() | blobs, ints, longs),
     st.builds(Revised, longs, longs, longs, texts, st.lists(pairs, max_size=5).map(tuple)),
-    st.builds(Answered, texts, longs, texts, longs, texts, texts, texts, texts, texts, texts),
+    st.builds(Answered, texts, longs, texts, longs, texts, texts, texts, texts, texts, texts, texts, texts),
     st.builds(Retrying, longs, longs),
 )
 events = st.builds(
@@ -130,7 +132,8 @@ policies = st.just(DEFAULT) | st.builds(
     waits,
     waits,
 )
-rules = (policies, timings)
+besides = st.just(FREE) | st.builds(Concurrency, st.sampled_from(Overlap), ints, texts, ints, ints)
+rules = (policies, timings, besides)
 specs = st.builds(JobSpec, texts, schedules, tiers, texts, blobs, st.none() | executors, st.booleans(), *rules)
 commands = st.builds(
     Command,
@@ -176,7 +179,7 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         codec.decode_heartbeat,
     ),
     "control": (
-        st.builds(Control, st.sampled_from(ControlKind), texts, texts, longs),
+        st.builds(Control, st.sampled_from(ControlKind), texts, texts, longs, st.booleans()),
         codec.encode_control,
         codec.decode_control,
     ),
@@ -226,6 +229,26 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         ),
         codec.encode_open_run,
         codec.decode_open_run,
+    ),
+    "flow_job": (st.builds(JobFlow, texts, texts), codec.encode_flow_job, codec.decode_flow_job),
+    "flow_run": (
+        st.builds(
+            RunFlow,
+            texts,
+            texts,
+            longs,
+            longs,
+            st.sampled_from(list(Tier)),
+            st.sampled_from(list(Origin)),
+            texts,
+            st.none() | blobs,
+            st.none() | blobs,
+            texts,
+            texts,
+            longs,
+        ),
+        codec.encode_flow_run,
+        codec.decode_flow_run,
     ),
     "run_log": (
         st.builds(RunLog, texts, ints, texts, longs, texts, st.lists(log_lines, max_size=3).map(tuple)),

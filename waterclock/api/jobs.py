@@ -157,8 +157,9 @@ async def trigger_job(job_id: str, request: Request, services: Held, caller: Wri
         obeyed = await _given(services, caller, request, order)
         if obeyed.answer is None:
             return pending_reply(obeyed, request)
-        run_id = obeyed.answer.run_id
-        told = {"job_id": mine, "run_id": run_id, "revision": obeyed.answer.revision}
+        run_id, answer = obeyed.answer.run_id, obeyed.answer
+        told = {"job_id": mine, "run_id": run_id, "revision": answer.revision}
+        told |= {"held": answer.held or None, "skipped": answer.skipped or None}
         return views.reply(201, told, Location=f"/api/v1/runs/{quote(run_id, safe='')}")
 
     return await once(services, caller, request, document, act)

@@ -59,6 +59,21 @@ class JobChange(BaseModel):
         None, description="What becomes of missed fires; else latest"
     )
     catch_up: CatchUp | None = None
+    overlap: (
+        Literal["allow", "skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "sequential"] | None
+    ) = Field(None, description="What becomes of a fire that finds a run of the job still open; else allow")
+    max_concurrent: int | None = Field(None, ge=1, le=1000, description="How many of its runs may be open")
+    concurrency_key: str | None = Field(
+        None,
+        min_length=2,
+        max_length=200,
+        description="A JSON pointer into the payload: runs with the same value there are limited together",
+        examples=["/customer/id"],
+    )
+    max_concurrent_per_key: int | None = Field(
+        None, ge=1, le=1000, description="How many with the same key may be open; else 1, where there is a key"
+    )
+    max_held: int | None = Field(None, ge=1, le=1000, description="How many may wait; else 100")
     tier: Literal["high", "medium", "low"] | None = None
     priority: str | None = Field(None, description="Another word for tier, in any case", examples=["HIGH"])
     pool: str | None = Field(None, pattern=_POOL)
@@ -160,6 +175,8 @@ class Triggered(BaseModel):
     job_id: str
     run_id: str
     revision: int
+    held: str | None = Field(description="Why it waits (overlap, concurrency); null: it does not")
+    skipped: str | None = Field(description="Why it was dropped (overlap) and will never run; null: it was not")
 
 
 class Status(BaseModel):
@@ -210,6 +227,7 @@ class Run(BaseModel):
     result: _JSON
     error: str | None
     reason: str | None
+    held: str | None = Field(description="While it is PENDING: why it waits for others (overlap, concurrency)")
     next_attempt_at: Instant | None = Field(description="While it is RETRYING")
     cancel_requested: bool
     linked_run: str | None = Field(description="Of a redrive: the run that was given up")

@@ -114,12 +114,18 @@ def run_view(row: RunRow) -> dict[str, Any]:
         "result": _result(row.result),
         "error": row.error or None,
         "reason": row.reason or None,
+        "held": held_of(row) or None,
         "next_attempt_at": instant(row.next_attempt_at),
         "cancel_requested": row.cancel_requested,
         "linked_run": row.linked_run or None,
         "skipped_count": row.skipped_count if is_skipped else None,
         "skipped_to": instant(row.skipped_to) if is_skipped else None,
     }
+
+
+def held_of(row: RunRow) -> str:
+    """Why a run waits for others of its job; "" where it does not."""
+    return row.reason if row.status is RunStatus.PENDING else ""
 
 
 def attempt_view(row: AttemptRow) -> dict[str, Any]:

@@ -112,6 +112,11 @@ class JobDefinition(TypedDict, total=False):
     jitter: JitterDefinition | str
     misfire: Literal["latest", "skip", "all"]
     catch_up: CatchUpDefinition
+    overlap: Literal["allow", "skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "sequential"]
+    max_concurrent: int
+    concurrency_key: str
+    max_concurrent_per_key: int
+    max_held: int
     tier: Literal["high", "medium", "low"]
     priority: str
     pool: str

@@ -14,6 +14,7 @@ from waterclock.clock import SystemClock
 from waterclock.log.port import Log
 from waterclock.model.document import schedule_text, spec_from_document, spec_to_document
 from waterclock.model.errors import NotFound, RequestError
+from waterclock.model.events import RunStatus
 from waterclock.model.ids import US_PER_S, Instant, make_run_id
 from waterclock.model.job import CommandKind, JobSpec, JobStatus, Once
 from waterclock.model.time_text import format_rfc3339, parse_duration, parse_rfc3339
@@ -24,6 +25,7 @@ from waterclock.store.port import JobRow, Reading
 
 from . import bulk, importing, versions, watching
 from .connect import here, job_id_of, names_of, open_log, open_store
+from .failing import CommandFailed, ExitCode
 from .ordering import Obeyed, check_pool, command_for, order
 from .output import Format, OutputOption, say, show_one, show_rows
 
@@ -35,6 +37,19 @@ _PAGE_MAX = 500
 
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="A name, or <tenant>:<name>")]
 NoteOption = Annotated[str, typer.Option(help="Why, for those who read it later")]
+OverlapOption = Annotated[
+    str | None,
+    typer.Option(
+        help="While a run is open: allow, skip, buffer_one, buffer_all, cancel_other, terminate_other, "
+        "sequential [allow]"
+    ),
+]
+MaxConcurrentOption = Annotated[int | None, typer.Option(help="Runs that may be open")]
+ConcurrencyKeyOption = Annotated[
+    str | None, typer.Option(help="JSON pointer into the payload; runs with one value are limited together")
+]
+MaxPerKeyOption = Annotated[int | None, typer.Option(help="Runs with one key that may be open [1]")]
+MaxHeldOption = Annotated[int | None, typer.Option(help="Runs that may wait [100]")]
 
 
 @app.command()
@@ -57,6 +72,11 @@ def create(
     catch_up_max: Annotated[int | None, typer.Option(help="Missed fires that run at most, with all [100]")] = None,
     catch_up_window: Annotated[str | None, typer.Option(help="Skip what is missed for longer [24h]")] = None,
     catch_up_order: Annotated[str | None, typer.Option(help="Which run first: oldest or newest [oldest]")] = None,
+    overlap: OverlapOption = None,
+    max_concurrent: MaxConcurrentOption = None,
+    concurrency_key: ConcurrencyKeyOption = None,
+    max_concurrent_per_key: MaxPerKeyOption = None,
+    max_held: MaxHeldOption = None,
     tier: Annotated[str | None, typer.Option(help="high, medium or low [medium]")] = None,
     pool: Annotated[str | None, typer.Option(help="Which workers [default]")] = None,
     payload: Annotated[str | None, typer.Option(help="JSON; what is not JSON is taken as a JSON string")] = None,
@@ -72,24 +92,15 @@ def create(
     job_id = job_id_of(settings, name or own_name or f"job-{secrets.token_hex(5)}")
     once = format_rfc3339(SystemClock().now() + parse_duration(after, "/in")) if after else at
     options = {
-        "handler": handler,
-        "cron": cron,
-        "zone": tz,
-        "every": every,
-        "start_at": start_at,
-        "at": once,
-        "dates": date or None,
-        "active_from": active_from,
-        "active_until": active_until,
-        "jitter": jitter,
-        "misfire": misfire,
-        "catch_up": _given(max=catch_up_max, window=catch_up_window, order=catch_up_order),
-        "tier": tier,
-        "pool": pool,
-        "seconds": True if seconds else None,
-        "payload": None if payload is None else _json_or_text(payload),
+        **_named(handler=handler, cron=cron, zone=tz, every=every, start_at=start_at, at=once, dates=date or None),
+        **_named(active_from=active_from, active_until=active_until, jitter=jitter, misfire=misfire),
+        **_named(catch_up=_given(max=catch_up_max, window=catch_up_window, order=catch_up_order)),
+        **_named(overlap=overlap, max_concurrent=max_concurrent, concurrency_key=concurrency_key),
+        **_named(max_concurrent_per_key=max_concurrent_per_key, max_held=max_held),
+        **_named(tier=tier, pool=pool, seconds=seconds or None),
+        **_named(payload=None if payload is None else _json_or_text(payload)),
     }
-    document = written | {key: value for key, value in options.items() if value is not None}
+    document = written | options
     spec = spec_from_document(document, job_id=job_id)
     if dry_run:
         _show_only(job_id, spec, document.get("cron"), output)
@@ -163,7 +174,15 @@ def trigger(
         obeyed = order(settings, log, store, command_for(CommandKind.TRIGGER, job_id, payload=body))
         within_s = wait_us / US_PER_S if wait_us else watching.SEEN_WITHIN_S
         run = watching.triggered_run(store, job_id, obeyed.revision, within_s)
-        show_one({"job": job_id, "run": run, "revision": obeyed.revision}, output)
+        row = watching.row_of(store, run)
+        told = {"held": row.reason} if row and row.status is RunStatus.PENDING and row.reason else {}
+        show_one({"job": job_id, "run": run, "revision": obeyed.revision} | told, output)
+        if row is not None and row.status is RunStatus.SKIPPED:
+            raise CommandFailed(
+                f"{run} was dropped: {row.reason}",
+                hint=f"A run of the job is open: waterclock run list {job_id}",
+                exit_code=ExitCode.RUN_FAILED,
+            )
         if wait_us:
             watching.await_end(store, run, within_s)
     if not wait:
@@ -327,9 +346,14 @@ def _next_fires(row: JobRow, count: int) -> list[Instant]:
     return upcoming(row.spec, row.status, row.anchor_at, SystemClock().now(), count)
 
 
+def _named(**parts: object) -> dict[str, object]:
+    """Those that were given."""
+    return {name: part for name, part in parts.items() if part is not None}
+
+
 def _given(**parts: object) -> dict[str, object] | None:
-    """Those that were given; None where none was."""
-    return {name: part for name, part in parts.items() if part is not None} or None
+    """The same; None where none was."""
+    return _named(**parts) or None
 
 
 def _json_or_text(text: str) -> Any:

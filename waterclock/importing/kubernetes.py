@@ -32,6 +32,7 @@ _ZONE = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)\Z", re.DOTALL)
 _EVERY = re.compile(r"@every\s+((?:\d+[hms])+)\Z")
 _PARTS = re.compile(r"(\d+)([hms])")
 _UNITS_S = {"h": 3_600, "m": 60, "s": 1}
+_OVERLAP = {"Forbid": "skip", "Replace": "cancel_other"}
 _SPEC = {"schedule", "timeZone", "suspend", "concurrencyPolicy", "startingDeadlineSeconds", "jobTemplate"}
 _HISTORY = {"successfulJobsHistoryLimit", "failedJobsHistoryLimit"}
 _JOB_SPEC = {"backoffLimit", "activeDeadlineSeconds", "parallelism", "completions", "template"}
@@ -100,7 +101,7 @@ class _CronJob:
             raise _Unfit(spec.at("suspend"), "it is suspended, and a job is born active",
                          "Import it without suspend and `waterclock job pause` it, or when it is wanted")  # fmt: skip
         container = self._container(job)
-        document = {**self._schedule(spec), **self._catch_up(spec), **self._retry(job)}
+        document = {**self._schedule(spec), **self._overlap(spec), **self._catch_up(spec), **self._retry(job)}
         deadline = job.number("activeDeadlineSeconds")
         argv = [*container.texts("command"), *container.texts("args")]
         document["shell"] = {"argv": argv, "timeout": TIMEOUT}
@@ -133,6 +134,11 @@ class _CronJob:
             raise _Unfit(spec.at("schedule"), *differs)
         return {"cron": text, "zone": zone or self._zone or "UTC"}
 
+    def _overlap(self, spec: Part) -> dict[str, Any]:
+        """Kubernetes' own words of it; one that it does not have is told."""
+        overlap = _OVERLAP.get(spec.text("concurrencyPolicy"))
+        return {"overlap": overlap} if overlap else {}
+
     def _catch_up(self, spec: Part) -> dict[str, Any]:
         """The deadline means the same: of the missed fires that are not later than that, the newest runs."""
         if not _has_like_deadline(spec):
@@ -157,10 +163,9 @@ class _CronJob:
 
     def _tell_policies(self, spec: Part) -> None:
         policy = spec.text("concurrencyPolicy") or "Allow"
-        if policy != "Allow":
+        if policy != "Allow" and policy not in _OVERLAP:
             self._to.lost(spec.at("concurrencyPolicy").line, f"{self._name}: concurrencyPolicy {policy}",
-                          "there are no overlap policies yet: a run starts while the one before still goes",
-                          "Let the command take a lock, such as flock")  # fmt: skip
+                          "it is none of Kubernetes' own", "Give the job an overlap policy: docs/overlap.md")  # fmt: skip
         part = spec.get("startingDeadlineSeconds")
         if part is not None and not _has_like_deadline(spec):
             self._to.lost(part.line, f"{self._name}: startingDeadlineSeconds {part.text()}",

@@ -67,7 +67,7 @@ def _document(event: JobEvent) -> dict[str, object]:
     if event.timeouts is not None:
         limits = ((key.removesuffix("_s"), limit_s) for key, limit_s in event.timeouts.items())
         document["timeouts"] = {key: f"{limit_s}s" for key, limit_s in limits if limit_s}
-    document |= _timing(event)
+    document |= _timing(event) | _concurrency(event)
     if event.tier != "MEDIUM":
         document["tier"] = event.tier.lower()
     if event.pool != "default":
@@ -107,6 +107,18 @@ def _timing(event: JobEvent) -> dict[str, object]:
     if event.jitter is not None:
         document["jitter"] = {"window": f"{event.jitter['window_s']}s", "per_fire": event.jitter["per_fire"]}
     return document
+
+
+def _concurrency(event: JobEvent) -> dict[str, object]:
+    """0 and "" are not given; what is less than that is refused with the rest."""
+    parts: dict[str, object] = {
+        "overlap": "" if event.overlap == "ALLOW" else event.overlap.lower(),
+        "max_concurrent": event.max_concurrent,
+        "concurrency_key": event.concurrency_key,
+        "max_concurrent_per_key": event.max_concurrent_per_key,
+        "max_held": event.max_held,
+    }
+    return {key: part for key, part in parts.items() if part}
 
 
 def _instant(pointer: str, at: int) -> str:

@@ -21,6 +21,9 @@ from typing import Any, NoReturn, TypeVar
 
 import orjson
 
+from .concurrency import concurrency_from_json, concurrency_to_json
+from .concurrency_document import KEYS as _CONCURRENCY_KEYS
+from .concurrency_document import concurrency_from_document, concurrency_to_document
 from .cron import compile_cron
 from .cron_lint import has_hashed
 from .dates_document import dates_from_document
@@ -50,7 +53,7 @@ _OWNERS = {"zone": ("cron", "dates"), "start_at": ("every",)} | dict.fromkeys(("
 """Keys that go with some kinds alone."""
 _WORK_KEYS = ("handler", *EXECUTORS, "callback_url")
 _REST_KEYS = ("tier", "priority", "pool", "payload", "payload_base64", "at_most_once")
-_KEYS = (*_WORK_KEYS, *KINDS, *_OWNERS, *_REST_KEYS, *_POLICY_KEYS, *_TIMING_KEYS)
+_KEYS = (*_WORK_KEYS, *KINDS, *_OWNERS, *_REST_KEYS, *_POLICY_KEYS, *_TIMING_KEYS, *_CONCURRENCY_KEYS)
 _TIERS = {tier.word: tier for tier in Tier}
 _HANDLER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*\Z")
 _POOL = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
@@ -63,10 +66,11 @@ def spec_from_document(document: object, *, job_id: str = "") -> JobSpec:
     Keys: one of ``handler``, ``http``, ``grpc``, ``shell`` and ``kafka``; one of ``cron`` (with ``zone``, ``seconds``,
     ``gap``, ``fold``), ``every`` (with ``start_at``), ``at`` and ``dates`` (with ``zone``); ``tier``, ``pool``,
     ``at_most_once``; ``retry`` and ``timeouts`` (``policy_document.py``); ``active_from``, ``active_until``,
-    ``jitter``, ``misfire`` and ``catch_up`` (``timing_document.py``); ``payload`` (any JSON value, kept compact) or
-    ``payload_base64`` (any bytes). Two more spellings: ``callback_url`` for an ``http`` with that ``url`` alone, and
-    ``priority``, in any case, for ``tier``. ``H`` in a cron text is replaced here by what it means for ``job_id``, so
-    that nobody later needs the id to know the fires; without a ``job_id`` it is refused.
+    ``jitter``, ``misfire`` and ``catch_up`` (``timing_document.py``); ``overlap`` and the limits
+    (``concurrency_document.py``); ``payload`` (any JSON value, kept compact) or ``payload_base64`` (any bytes). Two
+    more spellings: ``callback_url`` for an ``http`` with that ``url`` alone, and ``priority``, in any case, for
+    ``tier``. ``H`` in a cron text is replaced here by what it means for ``job_id``, so that nobody later needs the id
+    to know the fires; without a ``job_id`` it is refused.
     """
     if not isinstance(document, Mapping):
         _refuse("", "A job is a JSON object", 'Such as {"handler": "demo.ping", "every": "5s"}')
@@ -77,6 +81,7 @@ def spec_from_document(document: object, *, job_id: str = "") -> JobSpec:
         schedule = replace(schedule, text=compile_cron(schedule, job_id).resolved)
     check_schedule(schedule)
     handler, executor = _work(document)
+    timing = timing_from_document(document, schedule)
     at_most_once = _flag(document, "at_most_once", "true: called once or never, and not tried again")
     return JobSpec(
         handler=handler,
@@ -87,7 +92,8 @@ def spec_from_document(document: object, *, job_id: str = "") -> JobSpec:
         executor=executor,
         at_most_once=at_most_once,
         policy=policy_from_document(document, at_most_once=at_most_once),
-        timing=timing_from_document(document, schedule),
+        timing=timing,
+        concurrency=concurrency_from_document(document, timing),
     )
 
 
@@ -119,6 +125,7 @@ def spec_to_document(spec: JobSpec) -> dict[str, Any]:
         document["at_most_once"] = True
     document |= policy_to_document(spec.policy)
     document |= timing_to_document(spec.timing)
+    document |= concurrency_to_document(spec.concurrency)
     if spec.payload:
         document |= _payload_document(spec.payload)
     return document
@@ -154,6 +161,8 @@ def spec_to_json(spec: JobSpec) -> bytes:
         stored["policy"] = policy
     if timing := timing_to_json(spec.timing):
         stored["timing"] = timing
+    if concurrency := concurrency_to_json(spec.concurrency):
+        stored["concurrency"] = concurrency
     return orjson.dumps(stored)
 
 
@@ -175,7 +184,8 @@ def spec_from_json(stored: bytes | str) -> JobSpec:
     executor = executor_from_stored(parts["executor"]) if "executor" in parts else None
     once = parts.get("at_most_once", False)
     rules = policy_from_json(parts.get("policy", "")), timing_from_json(parts.get("timing", ""))
-    return JobSpec(parts["handler"], schedule, Tier(parts["tier"]), parts["pool"], body, executor, once, *rules)
+    beside = concurrency_from_json(parts.get("concurrency", ""))
+    return JobSpec(parts["handler"], schedule, Tier(parts["tier"]), parts["pool"], body, executor, once, *rules, beside)
 
 
 def payload_from_document(document: Mapping[str, object]) -> bytes:

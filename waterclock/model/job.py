@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import NamedTuple, TypeAlias
 
+from .concurrency import FREE, Concurrency
 from .executor import Executor, executor_label
 from .failure_policy import DEFAULT, FailurePolicy
 from .ids import Instant
@@ -86,7 +87,8 @@ class JobSpec:
 
     ``handler`` names the Python function that a worker registered, "" where an ``executor`` reaches the work instead;
     ``payload`` is handed to either as bytes. ``at_most_once``: the call is made once or never, and not tried again.
-    ``timing`` narrows and spreads the schedule's fires, and says what becomes of missed ones.
+    ``timing`` narrows and spreads the schedule's fires, and says what becomes of missed ones; ``concurrency`` what
+    becomes of those that find others of its runs still open.
     """
 
     handler: str
@@ -98,6 +100,7 @@ class JobSpec:
     at_most_once: bool = False
     policy: FailurePolicy = DEFAULT
     timing: Timing = PLAIN
+    concurrency: Concurrency = FREE
 
     @property
     def label(self) -> str:

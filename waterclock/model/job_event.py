@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from .concurrency import Concurrency
 from .executor import executor_to_stored
 from .failure_policy import Backoff, FailurePolicy
 from .ids import US_PER_S, Instant
@@ -52,6 +53,11 @@ class JobEvent(NamedTuple):
     misfire: str = "LATEST"
     catch_up: Part | None = None
     jitter: Part | None = None
+    overlap: str = "ALLOW"
+    max_concurrent: int = 0
+    concurrency_key: str = ""
+    max_concurrent_per_key: int = 0
+    max_held: int = 0
 
 
 def event_of(command: Command) -> JobEvent:
@@ -76,7 +82,7 @@ def _spec_parts(spec: JobSpec) -> dict[str, Any]:
         "at_most_once": spec.at_most_once,
         **_schedule_parts(spec.schedule),
     }
-    parts |= _policy_parts(spec.policy) | _timing_parts(spec.timing)
+    parts |= _policy_parts(spec.policy) | _timing_parts(spec.timing) | _concurrency_parts(spec.concurrency)
     if spec.executor is not None:
         ((word, stored),) = executor_to_stored(spec.executor).items()
         parts[word] = _record(stored)
@@ -125,6 +131,16 @@ def _timing_parts(timing: Timing) -> dict[str, Any]:
         window_s = timing.catch_up_window_us // US_PER_S
         parts["catch_up"] = {"max": timing.catch_up_max, "window_s": window_s, "order": timing.catch_up_order.name}
     return parts
+
+
+def _concurrency_parts(concurrency: Concurrency) -> dict[str, Any]:
+    return {
+        "overlap": concurrency.overlap.name,
+        "max_concurrent": concurrency.max_concurrent,
+        "concurrency_key": concurrency.key,
+        "max_concurrent_per_key": concurrency.max_per_key,
+        "max_held": concurrency.max_held,
+    }
 
 
 def _retry_part(policy: FailurePolicy) -> Part:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
+from waterclock.model.concurrency import concurrency_from_json, concurrency_to_json
 from waterclock.model.events import (
     Answered,
     Control,
@@ -36,6 +37,7 @@ from waterclock.model.events import (
 )
 from waterclock.model.executor import executor_from_json, executor_to_json
 from waterclock.model.failure_policy import policy_from_json, policy_to_json
+from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
 from waterclock.model.job_event import JobEvent
 from waterclock.model.job_state import JobState
@@ -126,6 +128,7 @@ def _spec_to_record(spec: JobSpec) -> Dict:
     policy = policy_to_json(spec.policy)
     record |= {"executor": executor, "at_most_once": spec.at_most_once, "policy": policy}
     record["timing"] = timing_to_json(spec.timing)
+    record["concurrency"] = concurrency_to_json(spec.concurrency)
     return record | dict.fromkeys(_KINDS) | _schedule_to_record(spec.schedule)
 
 
@@ -145,7 +148,8 @@ def _spec_from_record(record: Dict) -> JobSpec:
     executor = executor_from_json(record["executor"]) if record["executor"] else None
     parts = (record["handler"], schedule, Tier[record["tier"]], record["pool"], record["payload"])
     rules = policy_from_json(record["policy"]), timing_from_json(record["timing"])
-    return JobSpec(*parts, executor, record["at_most_once"], *rules)
+    beside = concurrency_from_json(record["concurrency"])
+    return JobSpec(*parts, executor, record["at_most_once"], *rules, beside)
 
 
 def _schedule_from_record(given: Dict) -> Schedule:
@@ -221,6 +225,14 @@ def _open_run_from_record(record: Dict) -> OpenRunState:
     return OpenRunState(**record | {"work": work})
 
 
+def _flow_run_to_record(run: RunFlow) -> Dict:
+    return run._asdict() | {"tier": run.tier.name}
+
+
+def _flow_run_from_record(record: Dict) -> RunFlow:
+    return RunFlow(**record | {"tier": Tier[record["tier"]], "origin": Origin(record["origin"])})
+
+
 EVENT = Shape(_event_to_record, _event_from_record)
 WORK = Shape(_work_to_record, _work_from_record)
 COMMAND = Shape(_command_to_record, _command_from_record)
@@ -233,5 +245,7 @@ SHARD_STATE = Shape(ShardState._asdict, lambda record: ShardState(**record))
 JOB_STATE = Shape(JobState._asdict, lambda record: JobState(**record))
 JOB_EVENT = Shape(JobEvent._asdict, _job_event_from_record)
 OPEN_RUN = Shape(_open_run_to_record, _open_run_from_record)
+FLOW_JOB = Shape(JobFlow._asdict, lambda record: JobFlow(**record))
+FLOW_RUN = Shape(_flow_run_to_record, _flow_run_from_record)
 KEY_STATE = Shape(KeyState._asdict, lambda record: KeyState(**record))
 RUN_LOG = Shape(_run_log_to_record, _run_log_from_record)
