@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -16,6 +16,7 @@ from waterclock.model.document import PAYLOAD_MAX, spec_to_document
 from waterclock.model.errors import RequestError
 from waterclock.model.events import Answered, CommandVerdict
 from waterclock.model.job import MUST_BE_NEW, CommandKind, Every, JobStatus
+from waterclock.store.expecting import expectation_of
 from waterclock.store.port import JobListing, JobRow
 from waterclock.store.standing import RUNS_LOOKED_AT, standing_of
 
@@ -78,7 +79,9 @@ async def list_jobs(
 async def show_job(job_id: str, services: Held, caller: Reader) -> Response:
     """With its ETag, which a change asks for."""
     row = await _standing(services, own_job_id(caller, job_id))
-    return await _job_reply(services, 200, row)
+    now = services.clock.now()
+    found = await services.call(expectation_of, services.store, row, now) if row.spec.timing.expect_within_us else None
+    return await _job_reply(services, 200, row, {"expectation": views.expectation_view(found)})
 
 
 @routes.patch(
@@ -268,8 +271,11 @@ def _newborn(services: Services, order: Order, answer: Answered) -> JobRow | Non
     )
 
 
-async def _job_reply(services: Services, status: int, row: JobRow, **headers: str) -> Response:
-    document = views.job_view(row, services.clock.now()) | {"warnings": await services.crew.warnings(row.spec)}
+async def _job_reply(
+    services: Services, status: int, row: JobRow, more: Mapping[str, Any] | None = None, /, **headers: str
+) -> Response:
+    warnings = await services.crew.warnings(row.spec)
+    document = views.job_view(row, services.clock.now()) | {"warnings": warnings} | (dict(more) if more else {})
     return views.reply(status, document, ETag=etag(row.revision), **headers)
 
 

@@ -290,8 +290,15 @@ class TimeIndex(Protocol):
         """All rows of these buckets, unordered across slots, ordered by key within one. Never without a minute."""
         ...
 
-    def write_due(self, rows: Sequence[DueRow]) -> None:
-        """Write rows ahead; acknowledged when it returns. Rows whose expiry has passed are left out."""
+    def write_due(self, rows: Sequence[DueRow], *, kept_from: Instant = 0) -> None:
+        """Write rows ahead; acknowledged when it returns. A row lives for three days after it is due.
+
+        Rows whose expiry has passed are left out. ``kept_from``: rows due earlier live for three days after it.
+        """
+        ...
+
+    def standing_due(self, rows: Sequence[DueRow]) -> list[bool]:
+        """For each of these, whether a row stands under its key. Many at once."""
         ...
 
     def dispose_due(self, slots: Sequence[int], minute: int) -> None:
