@@ -17,6 +17,9 @@ MASK = owed.MASK
 IN_VAIN = 60_000_000
 """Microseconds after which an owner has surely read that nothing is open any more."""
 
+_SILENCE = 10_000_000
+"""For how long a partition's silence counts at most: a wall clock that jumps gives its owner no time to read."""
+
 
 class _Job:
     """One job on its way through the log. ``open`` and ``held``: run id -> its group, in order."""
@@ -78,9 +81,9 @@ def check(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
     complaints, counts = [], collections.Counter()
     known = {job_id: _Job(job) for job_id, job in jobs.read(commands, events, rules).items()}
     states = {}
-    for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
+    for stamp, record in _with_time_lived(events):
         _, event = decode(record["value"])
-        job, stamp = known[event["job_id"]], record["timestamp_us"]
+        job = known[event["job_id"]]
         if event["kind"] == "REVISED":
             job.newest = job.versions.get(event["revised"]["revision"] & MASK)
         if event["kind"] in ("REVISED", "ANSWERED"):
@@ -94,6 +97,16 @@ def check(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
         complaints += [f"{run_id}: held at rest" for run_id in job.held]
         counts["jobs with limits"] += any(is_limited(version.spec) for version in job.versions.values())
     return complaints, counts
+
+
+def _with_time_lived(events):
+    """(microseconds that the partition has lived, record), in the order of the log."""
+    lived, last = 0, None
+    for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
+        if last is not None and last["partition"] == record["partition"]:
+            lived += min(max(record["timestamp_us"] - last["timestamp_us"], 0), _SILENCE)
+        last = record
+        yield lived, record
 
 
 def _moved(job, event, before, after, counts, stamp):
@@ -186,7 +199,7 @@ def _stops(spec):
 
 def _in_vain(job, stamp):
     """Whether it finds no room although nothing has been open, and nobody has waited, for long."""
-    if not job.open and not job.held and 0 < job.quiet_from < stamp - IN_VAIN:
+    if not job.open and not job.held and job.quiet_from is not None and job.quiet_from < stamp - IN_VAIN:
         yield f"it found no room, and nothing has been open for {(stamp - job.quiet_from) / 1_000_000:.0f} s"
 
 
