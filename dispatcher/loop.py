@@ -125,7 +125,10 @@ class Dispatcher:
             self._drop_all()  # part of the shards has moved on: what is committed decides
             raise
         self._note_landed(draft)
-        return self._look_ahead(now) or busy or self._make_ready() or self._look_for_missing(now)
+        busy = self._look_ahead(now) or busy or self._make_ready()
+        if not busy or self._sweep.is_overdue:
+            self._look_for_missing(now)
+        return busy
 
     def drain(self) -> bool:
         """Nothing is held between rounds: one last commit of positions is all."""
@@ -358,16 +361,15 @@ class Dispatcher:
             self._note_store_down(down, asked_at_s)
         return hungry
 
-    def _look_for_missing(self, now: Instant) -> bool:
-        """A little of the sweep for rows that should stand, while there is nothing else to do. Always False."""
+    def _look_for_missing(self, now: Instant) -> None:
+        """A little of the sweep for rows that should stand."""
         if self._store_is_down():
-            return False
+            return
         asked_at_s = self._clock.monotonic_s()
         try:
             self._sweep.look(list(self._shards.values()), now)
         except BackendDown as down:
             self._note_store_down(down, asked_at_s)
-        return False
 
     def _store_is_down(self) -> bool:
         return self._clock.monotonic_s() < self._store_down_until_s

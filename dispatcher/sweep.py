@@ -39,6 +39,7 @@ from .tzdata import ZoneData
 SLICE = 25
 """Jobs at a time: two reads for each, about 10 ms together, and a fire waits behind them."""
 
+_OVERDUE = 19
 _READS = 8
 _NAMED_MAX = 10
 _TELL_US = 60 * US_PER_S
@@ -89,6 +90,11 @@ class Sweep:
         self._laps: dict[int, _Lap] = {}
         self._look_at_s = clock.monotonic_s() + every_s
         self._turn = 0
+
+    @property
+    def is_overdue(self) -> bool:
+        """Its time has passed for long: an owner that is never idle sweeps too, twenty times as slowly."""
+        return self._clock.monotonic_s() >= self._look_at_s + _OVERDUE * self._every_s
 
     def look(self, shards: Sequence[Shard], now: Instant) -> None:
         """The next slice, when it is time. Raises BackendDown, WriteUnknown: nothing in memory has changed then."""
