@@ -111,7 +111,9 @@ def apply(
         return Applied(_row(standing, place), stamp_at)
     deciders = [known for known in versions if fresh_from is None or known.revision < fresh_from]
     closed = _close(after, versions, edge_at, paused_from, place, fires_after)
-    floor_at = _floor(after, max(edge_at, closed.decided_at or 0), deciders)
+    # While a job was paused its older versions decided nothing.
+    was_paused = before is not None and before.status is JobStatus.PAUSED and paused_from > 0
+    floor_at = _floor(after, max(edge_at, closed.decided_at or 0), deciders, paused_from if was_paused else edge_at)
     behind_at = _behind(after, before, edge_at, deciders)
     # As of the edge or the stamp, which a replay repeats, and not of somebody's clock.
     missed = decide_one(after, behind_at, max(edge_at, stamp_at), grace_us) if behind_at is not None else ""
@@ -305,17 +307,18 @@ def _close(
     )
 
 
-def _floor(after: JobVersion, edge_at: Instant, deciders: Sequence[JobVersion]) -> Instant:
+def _floor(after: JobVersion, edge_at: Instant, deciders: Sequence[JobVersion], decided_to: Instant) -> Instant:
     """The fire time after which the version's own fires begin: those stamped before, due beyond the edge, undecided.
 
     Between stamp and edge lies a fire only where the command came late, and at most one of those is due beyond the
-    edge because of its jitter. With another jitter the older version may have decided it already (design §6).
+    edge because of its jitter. With another jitter an older version may have decided it already (design §6), if it was
+    due by ``decided_to``.
     """
     floor_at = max(after.stamp_at, fire_edge(after, edge_at))
     first_at = next_of(after, floor_at) if floor_at < edge_at else None
     if first_at is None or first_at > edge_at:
         return floor_at
-    return first_at if any(_has_decided(known, first_at, edge_at) for known in deciders) else floor_at
+    return first_at if any(_has_decided(known, first_at, decided_to) for known in deciders) else floor_at
 
 
 def _has_decided(version: JobVersion, fire_at: Instant, edge_at: Instant) -> bool:
