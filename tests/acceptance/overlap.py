@@ -8,8 +8,11 @@ the log are held against those of ``tests/oracle/overlap.py``, which imports not
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import Counter
+
+import structlog
 
 from tests.acceptance.evidence import Evidence
 from tests.overlap_history import History
@@ -38,6 +41,7 @@ WANTED = (
 
 
 def main(short: bool = False) -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     evidence = Evidence("overlap", None)
     first = int(os.environ.get("WATERCLOCK_FIRST_SEED") or FIRST_SEED)
     counts: Counter[str] = Counter()
