@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import structlog
 
@@ -26,6 +25,7 @@ from waterclock.wire.pools import Pools
 from . import applying, deciding, releasing, window
 from .emit import Emitter, Templates
 from .event_tail import EventTail
+from .pace import Pace, is_behind
 from .position import Position, encode_cursor
 from .ready import make_ready
 from .rebuild import Rebuilds
@@ -43,24 +43,6 @@ _OLD_NEWS_S = 5.0
 """So long after a start a position is believed even where it equals the one from before."""
 
 log_ = structlog.get_logger("dispatcher")
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How a dispatcher paces itself. Seconds, records.
-
-    ``sweep_every_s``: between two slices of the sweep for missing rows; ``sweep_lap_s``: a lap takes at least so long.
-    """
-
-    look_ahead_s: float = 90.0
-    grace_s: float = 60.0
-    round_records: int = 2_000
-    round_interval_s: float = 0.020
-    idle_commit_s: float = 5.0
-    store_retry_s: float = 1.0
-    store_retry_max_s: float = 30.0
-    sweep_every_s: float = 0.25
-    sweep_lap_s: float = 60.0
 
 
 class Dispatcher:
@@ -408,12 +390,4 @@ class Dispatcher:
                 nearest_s = 0.0
             elif due_at is not None and due_at < shard.horizon_at:
                 nearest_s = min(nearest_s, max(0.0, (due_at - now) / US_PER_S))
-        return max(rest_s, nearest_s) if not self._behind(now) else 0.0
-
-    def _behind(self, now: Instant) -> bool:
-        late_us = round(self._pace.round_interval_s * US_PER_S) * 5
-        for shard in self._shards.values():
-            due_at = shard.timeline.next_due_at()
-            if due_at is not None and due_at < min(now - late_us, shard.horizon_at):
-                return True
-        return False
+        return max(rest_s, nearest_s) if not is_behind(self._shards.values(), pace, now) else 0.0

@@ -27,7 +27,8 @@ from waterclock.model.errors import BackendDown, RequestError, UndecodableRecord
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.model.job import Cron, JobStatus, JobVersion
 from waterclock.model.zone_prints import is_stale, year_of, zone_print
-from waterclock.store.port import DueRow, JobListing
+from waterclock.store.listing import JobListing
+from waterclock.store.port import DueRow
 from waterclock.store.shelves import JobIndex, JobPages
 from waterclock.store.upkeep import DUE_SWEEP
 

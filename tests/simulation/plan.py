@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from waterclock.dispatcher.loop import Pace
+from waterclock.dispatcher.pace import Pace
 
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.store.tabular import DUE_KEPT_US

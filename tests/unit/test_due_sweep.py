@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from waterclock.dispatcher import window
-from waterclock.dispatcher.loop import Pace
+from waterclock.dispatcher.pace import Pace
 
 from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import CommandKind, Cron, Dates, JobSpec, Once

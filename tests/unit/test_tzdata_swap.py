@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from waterclock.dispatcher import tzdata, window
 from waterclock.dispatcher.envelope import seal, unseal
-from waterclock.dispatcher.loop import Pace
+from waterclock.dispatcher.pace import Pace
 
 from waterclock.model import cron, zone_prints, zones
 from waterclock.model.errors import RequestError

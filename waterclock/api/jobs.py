@@ -17,7 +17,8 @@ from waterclock.model.errors import RequestError
 from waterclock.model.events import Answered, CommandVerdict
 from waterclock.model.job import MUST_BE_NEW, CommandKind, Every, JobStatus
 from waterclock.store.expecting import expectation_of
-from waterclock.store.port import JobListing, JobRow
+from waterclock.store.listing import JobListing
+from waterclock.store.port import JobRow
 from waterclock.store.standing import RUNS_LOOKED_AT, standing_of
 
 from . import shapes, views, wanting

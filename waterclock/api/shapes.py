@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .part_shapes import CLOSED as _CLOSED
 from .part_shapes import DURATION as _DURATION
-from .part_shapes import CatchUp, GrpcCall, HttpCall, Jitter, KafkaRecord, Retry, ShellCommand, Timeouts
+from .part_shapes import CatchUp, Expectation, GrpcCall, HttpCall, Jitter, KafkaRecord, Retry, ShellCommand, Timeouts
 from .problems import MEDIA_TYPE
 
 _OPEN = ConfigDict(extra="allow")
@@ -136,14 +136,6 @@ class Pause(BaseModel):
     note: str | None
     paused_at: Instant
     resume_at: Instant | None = Field(description="It resumes by itself then")
-
-
-class Expectation(BaseModel):
-    """Of a job that says `expect_within`: when it succeeded last, and until when the next success is waited for."""
-
-    succeeded_at: Instant | None = Field(description="When its newest success ended; null: there is none")
-    by: Instant
-    overdue: bool
 
 
 class Job(BaseModel):

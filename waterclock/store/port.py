@@ -20,6 +20,7 @@ from waterclock.model.ids import Instant, RunId
 from waterclock.model.job import JobSpec, JobStatus, JobVersion, Pause, Tier
 from waterclock.model.run_log import LogStream
 
+from .listing import JobListing
 from .versions import Versions
 
 
@@ -204,15 +205,6 @@ class LogRow(NamedTuple):
     stream: LogStream
     text: str
     wts: int = 0
-
-
-class JobListing(NamedTuple):
-    """One line of a tenant's job list. (``created_at``, ``job_id``) is the page token."""
-
-    job_id: str
-    created_at: Instant
-    kind: str
-    status: JobStatus
 
 
 class ApiKey(NamedTuple):

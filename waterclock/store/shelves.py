@@ -14,7 +14,8 @@ from waterclock.model.ids import Instant, slot_of
 
 from . import rows
 from .cells import Cells, Select
-from .port import JobListing, TimeIndex
+from .listing import JobListing
+from .port import TimeIndex
 from .tables import JOBS_BY_TENANT, PSHARDS
 from .upkeep import UpkeepKeeping
 

@@ -15,6 +15,7 @@ from waterclock.model.job import JobStatus, JobVersion
 
 from . import rows
 from .cells import Cells, Mutation, Put, Remove, Select
+from .listing import JobListing
 from .port import (
     ApiKey,
     AttemptRow,
@@ -22,7 +23,6 @@ from .port import (
     FailureRow,
     History,
     JobChange,
-    JobListing,
     JobRow,
     KeptAnswer,
     LetterRow,
