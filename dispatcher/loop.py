@@ -1,8 +1,8 @@
-"""The dispatcher's story on one page: own, apply commands, decide what is due, commit, look ahead.
+"""The dispatcher's story on one page: own, apply commands, decide what is due, catch up, commit, look ahead.
 
 One thread, one producer, one consumer of ``commands``; a shard for each partition owned. What holds: a round carries
-the runs *and* the cursor that has passed them, so a fire is made once; whatever goes wrong, the shards are dropped and
-taken over again from what is committed.
+the runs *and* the cursor (or a gap's position) that has passed them, so a fire is made once; whatever goes wrong, the
+shards are dropped and taken over again from what is committed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,12 @@ from waterclock.transact import Round, Rounds
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
-from . import applying, deciding, window
+from . import applying, catch_up, deciding, jump, window
 from .emit import Emitter, Templates
-from .position import Position, encode_cursor
+from .gap_log import GapLog
+from .gaps import encode_progress
+from .lane_share import LaneShare
+from .position import Position
 from .ready import make_ready
 from .resuming import ask_for_resumes
 from .shard import Shard
@@ -43,7 +46,7 @@ log_ = structlog.get_logger("dispatcher")
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How a dispatcher paces itself. Seconds, records."""
+    """How a dispatcher paces itself. Seconds, records; ``catch_up_per_s`` 0: no bound."""
 
     look_ahead_s: float = 90.0
     grace_s: float = 60.0
@@ -52,6 +55,8 @@ class Pace:
     idle_commit_s: float = 5.0
     store_retry_s: float = 1.0
     store_retry_max_s: float = 30.0
+    catch_up_share: float = 0.25
+    catch_up_per_s: float = 1_000.0
 
 
 class Dispatcher:
@@ -88,6 +93,8 @@ class Dispatcher:
         self._round_at_s = -1.0
         self._encodes_more = False
         self._idle_at_s = clock.monotonic_s()
+        self._share = LaneShare(self._pace.catch_up_share, self._pace.catch_up_per_s, self._idle_at_s)
+        self._gap_log = GapLog()
         self._store_down_until_s = 0.0
         self._rounds.open()
 
@@ -188,9 +195,8 @@ class Dispatcher:
         if committed is None:
             shard.committed_offset = -1  # a group that never committed looks different to every lag tool
         self._shards[partition.partition] = shard
-        log_.info(
-            "shard taken over", partition=shard.partition, offset=shard.next_offset, cursor=encode_cursor(shard.cursor)
-        )
+        cursor = encode_progress(shard.progress)
+        log_.info("shard taken over", partition=shard.partition, offset=shard.next_offset, cursor=cursor)
 
     def _drop_all(self) -> None:
         self._shards.clear()
@@ -204,18 +210,66 @@ class Dispatcher:
             return False
         limit = max(1, self._pace.round_records // len(shards))
         busy = False
+        self._prepare_jumps(shards, now)
         self._apply(shards, out, now)
+        taken: dict[int, int] = {}
+        on_time_waits = False
         for shard in shards:
-            if shard.caught_up:
+            if shard.caught_up and self._is_on_its_feet(shard, out, now):
                 busy |= ask_for_resumes(shard, out, now)
-                busy |= self._fire(shard, out, now, limit) >= limit
-        return busy
+                on_time = limit - self._share.kept_back(limit) if shard.gaps else limit
+                taken[shard.partition] = self._fire(shard, out, now, on_time)
+                on_time_waits |= taken[shard.partition] >= on_time
+        for shard in shards:
+            if shard.partition in taken and shard.gaps:
+                busy |= self._catch_up(shard, out, now, (limit, taken[shard.partition]), on_time_waits=on_time_waits)
+        return busy or on_time_waits
+
+    def _prepare_jumps(self, shards: Sequence[Shard], now: Instant) -> None:
+        """Where the backlog is long the edge is to jump; what was asked of the shard by now is applied before that."""
+        if self._store_is_down():
+            return
+        for shard in shards:
+            if jump.wants_jump(shard, now):
+                asked_at = self._clock.now()
+                jump.prepare(shard, asked_at, self._log.high_watermark(self._commands_of(shard)))
+
+    def _is_on_its_feet(self, shard: Shard, out: Emitter, now: Instant) -> bool:
+        """Whether fires may be decided: not while the edge is about to jump. It jumps here, once all is read."""
+        if shard.jump is None:
+            return True
+        if not shard.jump.is_ready:
+            return False
+        gap = jump.open_gap(shard)
+        if gap is not None:
+            self._gap_log.opened(shard, gap, self._clock.monotonic_s())
+            self._copy(shard, out, now)  # from now on a position may be one of two kinds: a lost cursor needs to know
+        return True
+
+    def _catch_up(
+        self, shard: Shard, out: Emitter, now: Instant, used: tuple[int, int], *, on_time_waits: bool
+    ) -> bool:
+        """Work off the oldest gap, behind what is on time. ``used``: (all of the round, taken). True: there is more."""
+        lane, now_s = shard.lane, self._clock.monotonic_s()
+        if lane is None or (shard.inbox and shard.inbox[0].timestamp_us < lane.gap_to_at):
+            return False
+        limit, taken = used
+        allowed = self._share.allowed(lane, limit, taken, on_time_waits=on_time_waits, now_s=now_s)
+        worked = catch_up.work_off(shard, out, now, allowed, self._grace_us)
+        self._share.spend(lane, worked, on_time_waits=on_time_waits)
+        closed = catch_up.close_gap(shard)
+        if closed is not None:
+            self._gap_log.closed(shard, closed)
+            self._copy(shard, out, now)
+        else:
+            self._gap_log.going_on(shard, now_s)
+        return worked > 0 and lane.has_ready
 
     def _apply(self, shards: Sequence[Shard], out: Emitter, now: Instant) -> None:
         """Commands go between two due times, never inside one; without Cassandra they wait, and fires go on."""
         if self._store_is_down():
             return
-        ready = [shard for shard in shards if shard.inbox and not (shard.caught_up and shard.inside_due_time)]
+        ready = [shard for shard in shards if shard.inbox and not (shard.caught_up and _holds_commands(shard))]
         for shard in ready:
             if shard.caught_up:
                 # So every job's edge is this due time. Its place inside it would change with a command that changes
@@ -249,7 +303,7 @@ class Dispatcher:
         draft.go_ahead(out.ahead)
         draft.extend(out.messages)
         for shard in self._shards.values():
-            if shard.cursor != shard.committed_cursor or shard.next_offset != shard.committed_offset:
+            if shard.progress != shard.committed or shard.next_offset != shard.committed_offset:
                 self._advance(draft, shard)
         if out.messages and not draft.offsets:
             # Only a round with offsets is fenced by the group: without one an owner that has lost its shards could
@@ -261,27 +315,32 @@ class Dispatcher:
         return draft
 
     def _advance(self, draft: Round, shard: Shard) -> None:
-        partition = TopicPartition(self._names.commands, shard.partition)
-        draft.advance(self._inputs, partition, shard.next_offset, encode_cursor(shard.cursor))
+        draft.advance(self._inputs, self._commands_of(shard), shard.next_offset, encode_progress(shard.progress))
+
+    def _commands_of(self, shard: Shard) -> TopicPartition:
+        return TopicPartition(self._names.commands, shard.partition)
 
     def _idle(self, shard: Shard, out: Emitter, now: Instant) -> None:
         """Let the cursor follow the clock where nothing is due, and copy it to the state topic."""
         behind = now - _IDLE_BEHIND_US
         next_due = shard.timeline.next_due_at()
-        quiet = shard.caught_up and not shard.inbox and behind < shard.horizon_at
+        quiet = shard.caught_up and shard.jump is None and not shard.inbox and behind < shard.horizon_at
         if quiet and behind > shard.cursor.due_at and (next_due is None or next_due > behind):
             shard.cursor = Position(behind)
-        if shard.cursor != shard.copied_cursor:
-            events = TopicPartition(self._names.run_events, shard.partition)
-            events_end = self._log.high_watermark(events)
-            state = ShardState(encode_cursor(shard.cursor), shard.next_offset, events_end, now)
-            out.cursor_copy(shard.partition, state)
-            shard.copied_cursor = shard.cursor
+        if shard.progress != shard.copied:
+            self._copy(shard, out, now)
+
+    def _copy(self, shard: Shard, out: Emitter, now: Instant) -> None:
+        """Into the state topic, what rides in the offset metadata."""
+        events_end = self._log.high_watermark(TopicPartition(self._names.run_events, shard.partition))
+        state = ShardState(encode_progress(shard.progress), shard.next_offset, events_end, now)
+        out.cursor_copy(shard.partition, state)
+        shard.copied = shard.progress
 
     def _note_landed(self, draft: Round) -> None:
         for partition, committed in draft.offsets.get(self._inputs, {}).items():
             shard = self._shards[partition.partition]
-            shard.committed_offset, shard.committed_cursor = committed.offset, shard.cursor
+            shard.committed_offset, shard.committed = committed.offset, shard.progress
 
     # ---- look ahead
 
@@ -300,14 +359,32 @@ class Dispatcher:
         asked_at_s = self._clock.monotonic_s()
         try:
             for shard in self._shards.values():
-                if window.wants_more(shard, now, look_ahead_us):
+                if shard.jump is not None:
+                    hungry |= self._sweep(shard)
+                elif window.wants_more(shard, now, look_ahead_us):
                     window.load_slice(shard, self._index, self._names)
                     hungry |= window.wants_more(shard, now, look_ahead_us)
                 else:
+                    hungry |= self._read_gap(shard)
                     window.dispose_slice(shard, self._index, now)
         except BackendDown as down:
             self._note_store_down(down, asked_at_s)
         return hungry
+
+    def _sweep(self, shard: Shard) -> bool:
+        """One slice of what is read before the edge jumps. True: there is more to do for it at once."""
+        assert shard.jump is not None
+        if shard.caught_up and not shard.jump.is_ready:
+            jump.sweep(shard, self._index, self._names)
+        return shard.caught_up
+
+    def _read_gap(self, shard: Shard) -> bool:
+        """One slice of the oldest gap. True while its lane has less than it could take."""
+        if not shard.gaps or not shard.caught_up:
+            return False
+        catch_up.read_on(shard, self._index, self._names)
+        lane = shard.lane
+        return lane is not None and (lane.is_over or (not lane.has_ready and lane.wants_more))
 
     def _store_is_down(self) -> bool:
         return self._clock.monotonic_s() < self._store_down_until_s
@@ -342,8 +419,10 @@ class Dispatcher:
         nearest_s = 0.0 if self._encodes_more else _IDLE_S
         for shard in self._shards.values():
             due_at = shard.timeline.next_due_at()
-            if can_store and (shard.inbox or window.wants_more(shard, now, look_ahead_us)):
+            if can_store and (shard.inbox or shard.jump or window.wants_more(shard, now, look_ahead_us)):
                 nearest_s = 0.0
+            elif shard.lane is not None and (shard.lane.has_ready or (can_store and shard.lane.wants_more)):
+                nearest_s = min(nearest_s, self._share.wait_s())
             elif due_at is not None and due_at < shard.horizon_at:
                 nearest_s = min(nearest_s, max(0.0, (due_at - now) / US_PER_S))
         return max(rest_s, nearest_s) if not self._behind(now) else 0.0
@@ -355,3 +434,8 @@ class Dispatcher:
             if due_at is not None and due_at < min(now - late_us, shard.horizon_at):
                 return True
         return False
+
+
+def _holds_commands(shard: Shard) -> bool:
+    """Whether commands have to wait: inside a due time, and while it is swept what follows a gap."""
+    return shard.inside_due_time or shard.jump is not None
