@@ -47,10 +47,20 @@ class Jump:
 
 
 def wants_jump(shard: Shard, now: Instant) -> bool:
-    """Whether there is more than a minute of backlog, and room for one more gap."""
-    if shard.jump is not None or not shard.caught_up or now - shard.cursor.due_at <= BACKLOG_US:
+    """Whether there is more than a minute of backlog, and room for one more gap.
+
+    The cursor may stand behind where nothing is due; backlog is what is due, or is not even known.
+    """
+    if shard.jump is not None or not shard.caught_up:
         return False
-    return shard.progress.has_room(shard.cursor)
+    known_at = min(shard.timeline.next_due_at() or shard.horizon_at, shard.horizon_at)
+    late_us = now - max(shard.cursor.due_at, known_at)
+    return late_us > BACKLOG_US and shard.progress.has_room(shard.cursor)
+
+
+def is_far_behind(shard: Shard, now: Instant) -> bool:
+    """Whether the edge will jump as soon as the commands that stood at take-over are applied."""
+    return not shard.caught_up and now - shard.cursor.due_at > BACKLOG_US and shard.progress.has_room(shard.cursor)
 
 
 def prepare(shard: Shard, asked_at: Instant, commands_end: int) -> None:

@@ -38,6 +38,7 @@ _POLL_MAX = 500
 _INBOX_MAX = 2_000
 _IDLE_S = 0.05
 _IDLE_BEHIND_US = 1 * US_PER_S
+_TURNS = 4
 _OLD_NEWS_S = 5.0
 """So long after a start a position is believed even where it equals the one from before."""
 
@@ -95,6 +96,7 @@ class Dispatcher:
         self._idle_at_s = clock.monotonic_s()
         self._share = LaneShare(self._pace.catch_up_share, self._pace.catch_up_per_s, self._idle_at_s)
         self._gap_log = GapLog()
+        self._turn = 0
         self._store_down_until_s = 0.0
         self._rounds.open()
 
@@ -210,8 +212,8 @@ class Dispatcher:
             return False
         limit = max(1, self._pace.round_records // len(shards))
         busy = False
-        self._prepare_jumps(shards, now)
         self._apply(shards, out, now)
+        self._prepare_jumps(shards, now)
         taken: dict[int, int] = {}
         on_time_waits = False
         for shard in shards:
@@ -361,12 +363,15 @@ class Dispatcher:
             for shard in self._shards.values():
                 if shard.jump is not None:
                     hungry |= self._sweep(shard)
+                elif jump.is_far_behind(shard, now):
+                    hungry = True  # what would be loaded lies before the edge soon
                 elif window.wants_more(shard, now, look_ahead_us):
                     window.load_slice(shard, self._index, self._names)
                     hungry |= window.wants_more(shard, now, look_ahead_us)
                 else:
-                    hungry |= self._read_gap(shard)
                     window.dispose_slice(shard, self._index, now)
+                if shard.jump is None and self._may_read_gap(hungry):
+                    hungry |= self._read_gap(shard)
         except BackendDown as down:
             self._note_store_down(down, asked_at_s)
         return hungry
@@ -377,6 +382,11 @@ class Dispatcher:
         if shard.caught_up and not shard.jump.is_ready:
             jump.sweep(shard, self._index, self._names)
         return shard.caught_up
+
+    def _may_read_gap(self, hungry: bool) -> bool:  # noqa: FBT001 - of the window
+        """Behind the window, but not for ever: where that is never satisfied it has one turn in four."""
+        self._turn += 1
+        return not hungry or self._turn % _TURNS == 0
 
     def _read_gap(self, shard: Shard) -> bool:
         """One slice of the oldest gap. True while its lane has less than it could take."""
@@ -431,7 +441,7 @@ class Dispatcher:
         late_us = round(self._pace.round_interval_s * US_PER_S) * 5
         for shard in self._shards.values():
             due_at = shard.timeline.next_due_at()
-            if due_at is not None and due_at < min(now - late_us, shard.horizon_at):
+            if due_at is not None and shard.jump is None and due_at < min(now - late_us, shard.horizon_at):
                 return True
         return False
 
