@@ -3,8 +3,9 @@
 A gap keeps fires, not chains: the chain of a recurring job runs from row to row, and in the gap nobody follows it for
 hours. So before the edge jumps every row of the gap is read, and of each recurring job the row of its first fire beyond
 the new edge is written. The order: the commands up to the high watermark are applied, at the old edge; then the *sweep*
-reads and writes, slice by slice, and nothing else happens to the shard; then one round commits edge and gap together.
-A crash before that repeats all of it.
+reads and writes, slice by slice, and no fire is decided; then one round commits edge and gap together. A crash before
+that repeats all of it. A command that comes meanwhile is applied at the old edge, too: stamped beyond the new one it
+makes no row in the gap, and its fires lie beyond. One that is stamped before the new edge waits for the jump.
 
 The new edge lies ``MARGIN_US`` before the instant at which the watermark was asked for: so a command that comes after
 it is stamped beyond the edge, unless the brokers' clock is behind ours by more than that (``applying.py`` heeds that).
@@ -32,13 +33,14 @@ MARGIN_US = 5 * US_PER_S
 
 
 class Jump:
-    """One that is prepared. ``has_owed``: whether the gap would hold anything."""
+    """One that is prepared. ``may_be_owed``: whether the gap may hold anything; a command may have put a deferred
+    attempt into it, behind the sweep."""
 
     def __init__(self, shard: Shard, to_at: Instant) -> None:
         self.to_at = to_at
         self.walk = BucketWalk(shard.slots, shard.cursor.due_at, to_at)
         self.gap = Gap(shard.cursor, to_at, shard.cursor)
-        self.has_owed = False
+        self.may_be_owed = False
 
     @property
     def is_ready(self) -> bool:
@@ -86,7 +88,7 @@ def sweep(shard: Shard, index: TimeIndex, names: Names) -> None:
         fires_after = decided.fires_to_at if decided else 0
         ahead += first_rows_beyond(versions, jump.to_at - 1, fires_after)
         owed = owed_in(jump.gap, row.job_id, versions, decided.at if decided else 0, fires_after)
-        jump.has_owed |= owed is not None
+        jump.may_be_owed |= owed is not None
         if owed is not None and row.job_id not in counted and minute_of(owed.place.due_at) == row.minute:
             counted.add(row.job_id)
             rows += 1
@@ -103,7 +105,7 @@ def open_gap(shard: Shard) -> Gap | None:
     shard.jump = None
     shard.cursor = Position(jump.to_at)
     shard.begin_window()
-    if not (jump.has_owed or jump.gap.row_count):
+    if not (jump.may_be_owed or jump.gap.row_count):
         return None
     shard.gaps = (*shard.gaps, jump.gap)
     return jump.gap

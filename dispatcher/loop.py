@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
 import structlog
 
@@ -271,9 +272,11 @@ class Dispatcher:
         """Commands go between two due times, never inside one; without Cassandra they wait, and fires go on."""
         if self._store_is_down():
             return
-        ready = [shard for shard in shards if shard.inbox and not (shard.caught_up and _holds_commands(shard))]
+        ready = [shard for shard in shards if shard.inbox and not _holds_commands(shard)]
         for shard in ready:
-            if shard.caught_up:
+            if shard.jump is not None:
+                shard.jump.may_be_owed = True
+            elif shard.caught_up:
                 # So every job's edge is this due time. Its place inside it would change with a command that changes
                 # the tier, and a fire decided there would look undecided.
                 shard.cursor = shard.cursor.after_due_time()
@@ -447,5 +450,9 @@ class Dispatcher:
 
 
 def _holds_commands(shard: Shard) -> bool:
-    """Whether commands have to wait: inside a due time, and while it is swept what follows a gap."""
-    return shard.inside_due_time or shard.jump is not None
+    """Whether commands have to wait: inside a due time, and before a jump if they speak of the time before it."""
+    if not shard.caught_up:
+        return False
+    if shard.jump is None:
+        return shard.inside_due_time
+    return any(record.timestamp_us < shard.jump.to_at for record in islice(shard.inbox, applying.BATCH))
