@@ -22,6 +22,7 @@ def balance(commands, events, until, rules=judge.Rules()):  # noqa: B008  # a va
         revisions = [*_revisions(job, rules)]
         complaints += [f"{job.job_id}: {wrong}" for wrong in revisions]
         counts["refused"] += len(job.judged.refused)
+        counts["revised with open gaps"] += sum(bool(version.edge.gaps) for version in job.judged.made)
         counts["said again of a revision"] += sum(len(facts) - 1 for facts in job.revised.values())
         if not any(wrong.startswith("REVISED says") for wrong in revisions):
             complaints += _fires(job, until, counts)

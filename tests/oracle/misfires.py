@@ -2,7 +2,8 @@
 
 Input: dumps of ``commands`` and ``run-events``. Once a fire is due longer ago than the grace, by the clock of its
 dispatcher at the decision, what its job owes by then is decided together (``policies.outcomes``); in the catch-up of a
-gap, whose end each of its records names, what the job owes up to that end. Within the grace every fire runs. That each fire is decided once, and as it was owed, ``books.py`` says.
+gap, whose end each of its records names, what the job owes up to that end. Within the grace every fire runs. That each
+fire is decided once, and as it was owed, ``books.py`` says.
 """
 
 import collections

@@ -16,6 +16,7 @@ from waterclock.model.ids import US_PER_S, Instant
 
 from .buggify import SITES, SMALL, draw_some
 from .dice import dice
+from .outages import orders_around, outages
 from .people import (
     STEADY,
     Order,
@@ -54,6 +55,9 @@ _ANY_DAY = 1_795_000_020 * US_PER_S
 
 _RACES_SHARE = 0.25
 """Seeds in which cancels race with claims and verdicts: dispatchers and workers are quick, and runs wait for slots."""
+
+CATCH_UP_PER_S = (0.0, 0.0, 0.5, 1.0, 3.0)
+"""Some so slow that a gap stays open over the next trouble, and still soon enough after the heal."""
 
 _ANEW_SHARE = 0.5
 """The rest must come to rest with what it has in memory: a new process hides what the old one has forgotten."""
@@ -124,6 +128,9 @@ def draw(seed: int) -> Plan:
     jobs = sorted({order.job_id for order in named} - STEADY.keys())
     controls = control_orders(dice(seed, "control"), jobs, start_at, horizon)
     orders += with_timing(dice(seed, "control timing"), controls, start_at)
+    gone = outages(dice(seed, "outages"), DISPATCHERS[0], horizon)
+    around = orders_around(dice(seed, "around outages"), gone, jobs, start_at, horizon)
+    orders += with_timing(dice(seed, "outage timing"), around, start_at)
     return Plan(
         seed=seed,
         start_at=start_at,
@@ -136,6 +143,8 @@ def draw(seed: int) -> Plan:
             grace_s=rng.choice([5.0, 60.0, 60.0]),
             round_records=rng.choice([1, 3, 2_000, 2_000]),
             idle_commit_s=rng.choice([1.0, 5.0]),
+            catch_up_share=dice(seed, "share").choice([0.05, 0.25, 0.25]),
+            catch_up_per_s=dice(seed, "catch-up").choice(CATCH_UP_PER_S),
         ),
         lease_s=lease_s,
         worker_slots=2 if races else rng.choice([2, 8, 8]),
@@ -153,7 +162,7 @@ def draw(seed: int) -> Plan:
         small=draw_some(dice(seed, "small"), tuple(SMALL)),
         kept_behind=dice(seed, "kept").choice([3, 20, 100_000]),
         api_wait_s=rng.choice([0.3, 1.0, 3.0]),
-        troubles=tuple(troubles(dice(seed, "troubles"), slots, horizon, races=races)),
+        troubles=tuple(sorted([*troubles(dice(seed, "troubles"), slots, horizon, races=races), *gone])),
         heals_anew=dice(seed, "heal").random() < _ANEW_SHARE,
     )
 

@@ -16,7 +16,7 @@ from unittest import mock
 
 import structlog
 from waterclock.dispatcher import keys, window
-from waterclock.dispatcher.position import decode_cursor
+from waterclock.dispatcher.gaps import decode_progress
 
 from waterclock.log.memory import Killed
 from waterclock.log.port import TopicPartition
@@ -299,12 +299,12 @@ class _Play:
         return any(row.pause and 0 < row.pause.resume_at <= world.clock.now() for row in rows if row)
 
     def _decided(self, until: Instant) -> bool:
-        """Every committed cursor has passed ``until``."""
+        """Every committed cursor has passed ``until``, and no gap is open."""
         group = self._world.cluster.group(NAMES.group("dispatcher"))
         places = [TopicPartition(NAMES.commands, number) for number in range(self._plan.partitions)]
         cursors = [committed.metadata for place in places if (committed := group.committed(place)) is not None]
         return len(cursors) == len(places) and all(
-            cursor and decode_cursor(cursor).due_at >= until for cursor in cursors
+            cursor and decode_progress(cursor).undecided_from >= until for cursor in cursors
         )
 
     def _at_rest(self) -> bool:

@@ -19,6 +19,7 @@ from tests.unit.dispatcher_world import NAMES, START, World, every, raw
 from waterclock.clock import ManualClock
 from waterclock.ledger.balance import judge_job
 from waterclock.ledger.facts import Facts, JobFacts
+from waterclock.ledger.shards import Asked, Ledger
 from waterclock.ledger.sums import Span, Sums
 from waterclock.log.memory import MemoryLog
 from waterclock.log.port import Committed, TopicPartition
@@ -282,6 +283,30 @@ def test_a_deferred_attempt_and_a_one_off_in_a_gap_go_out_in_it() -> None:
     attempts = [codec.decode_work(each.value) for each in world.records(NAMES.runs(Tier.HIGH))]  # type: ignore[attr-defined]
     assert [each.attempt for each in attempts if each.run_id == work.run_id] == [1, 2]
     assert len(world.runs("t:once")) == 1
+
+
+def test_the_ledger_judges_what_lies_beyond_an_open_gap_and_says_what_it_leaves_out() -> None:
+    world = World(partitions=1, pace=SLOW)
+    define(world)
+    away(world, 400)
+    back_at = world.clock.now()
+    world.run(12)
+    (gap,) = progress(world).gaps
+    store = MemoryStore(world.clock, world.tables, "ledger")
+    ledger = Ledger(world.outside, NAMES, store, 1)
+    asked = Asked(START, world.clock.now())
+    verdict = ledger.judge(0, asked, ledger.positions())
+    assert verdict.is_balanced
+    assert not verdict.is_whole
+    assert [remark.text for remark in verdict.remarks if "still to be caught up" in remark.text]
+    made = [event.detail.fire_at for event in world.events(EventKind.PENDING) if isinstance(event.detail, Pending)]
+    (hour,) = verdict.hours.values()
+    assert hour.not_yet >= (gap.to_at - gap.position.due_at) // (60 * S)
+    assert hour.runs >= sum(fire_at > back_at for fire_at in made) - 1 > 0
+    until_closed(world)
+    after = ledger.judge(0, asked, ledger.positions())
+    assert after.is_balanced
+    assert after.is_whole
 
 
 class Ahead:

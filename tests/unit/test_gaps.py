@@ -38,8 +38,10 @@ GOLDEN = [
                 Gap(Position(T + 60 * S), T + 90 * S, Position(T + 60 * S)),
             ),
         ),
-        f"2|{T + 400 * S}|1|acme:nightly||{T}|2|acme:a|e|{T + 9 * S}|{T + S}|0|acme:b||50"
-        f"|{T + 60 * S}|0|||{T + 90 * S}|||||0",
+        (
+            f"2|{T + 400 * S}|1|acme:nightly||{T}|2|acme:a|e|{T + 9 * S}|{T + S}|0|acme:b||50"
+            f"|{T + 60 * S}|0|||{T + 90 * S}|||||0"
+        ),
     ),
 ]
 
