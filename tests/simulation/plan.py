@@ -56,7 +56,7 @@ _ANY_DAY = 1_795_000_020 * US_PER_S
 _RACES_SHARE = 0.25
 """Seeds in which cancels race with claims and verdicts: dispatchers and workers are quick, and runs wait for slots."""
 
-CATCH_UP_PER_S = (0.0, 0.0, 0.5, 1.0, 3.0)
+CATCH_UP_PER_S = (0.0, 0.0, 1.0, 1.0, 3.0)
 """Some so slow that a gap stays open over the next trouble, and still soon enough after the heal."""
 
 _ANEW_SHARE = 0.5
