@@ -139,10 +139,11 @@ def close_gap(shard: Shard) -> Gap | None:
 
 
 def decide_apart(out: Emitter, job_id: str, gaps: Sequence[OwedInGap], now: Instant, grace_us: int) -> None:
-    """Decide what a job owes in all of these gaps at once, beside the lane: its command allows no later."""
-    owed = [stretch for each in gaps for stretch in each.owed]
-    decision = decide_together(owed, min(each.place.due_at for each in gaps), now, grace_us)
-    tell(out, job_id, decision, now, place_of_run=lambda _: None, place_of_skip=lambda _: 0)
+    """Decide what a job owes in each of these gaps, beside the lane and its order: its command allows no later."""
+    for owed in gaps:
+        decision = decide_together(owed.owed, owed.place.due_at, now, grace_us)
+        to_at = owed.gap.to_at
+        tell(out, job_id, decision, now, place_of_run=lambda _: None, place_of_skip=lambda _: 0, gap_to_at=to_at)
 
 
 def readable(rows: Iterable[DueRow], index: TimeIndex) -> list[tuple[DueRow, JobVersion]]:
