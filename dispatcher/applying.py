@@ -30,10 +30,13 @@ from waterclock.wire.pools import Pools
 
 from . import answers, commands
 from .admission import Admission
+from .catch_up import decide_apart
 from .emit import Emitter
+from .gap_owed import OwedInGap
 from .inbox import one_at_a_time, read_all
 from .keys import Intention, intention_of
 from .known import Known
+from .pauses import stamp_of
 from .putting_out import put_out, run_at_once
 from .releasing import follow_version
 from .rows import Ahead, passed_rows, rows_ahead, void_row, void_rows
@@ -62,6 +65,11 @@ class _Plan:
     command: Command
     applied: commands.Applied
     edge_at: Instant
+    gaps: tuple[OwedInGap, ...] = ()
+    """In which the job's older fires stay owed, or were until this pause or delete."""
+    caught_up: tuple[OwedInGap, ...] = ()
+    """What it owes in gaps, if this command decides that at once."""
+    grace_us: int = 0
     before: tuple[JobVersion, ...] = ()
     ahead: Ahead = field(default_factory=lambda: Ahead([], []))
     deletes: list[DueDelete] = field(default_factory=list)
@@ -267,6 +275,9 @@ def _plan(
     edge_at = max(edge_at, decided.at) if decided else edge_at
     versions = known.versions(job_id, edge_at)
     paused_from = decided.at if decided and decided.paused else 0
+    gaps = known.owed_in_gaps(job_id, versions)
+    stamp_at = stamp_of(command, place.appended_at, versions[0] if versions else None)
+    is_inside = any(stamp_at < gap.to_at for gap in shard.gaps)
     applied = commands.apply(
         command,
         place,
@@ -277,14 +288,19 @@ def _plan(
         terms.grace_us,
         decided.fires_to_at if decided else 0,
         target,
+        () if is_inside else [stretch for owed in gaps for stretch in owed.owed],
     )
-    if applied.version is not None and applied.decided_at is None and cursor.job_id and edge_at == cursor.due_at:
-        # Taken over inside a due time: under a new tier the fire that is decided there would look undecided.
-        applied = applied._replace(decided_at=edge_at)
-    plan = _Plan(record, command, applied, edge_at, tuple(versions))
     version = applied.version
+    if version is not None and applied.decided_at is None and _hides_a_place(shard, is_inside, edge_at):
+        applied = applied._replace(decided_at=edge_at)
+    plan = _Plan(record, command, applied, edge_at, grace_us=terms.grace_us, before=tuple(versions))
     if version is None:
         return plan
+    is_ended = not is_inside and version.status is not JobStatus.ACTIVE
+    if applied.decided_at is None or is_ended:
+        plan.gaps = tuple(gaps)
+    else:
+        plan.caught_up = tuple(gaps)
     if versions and versions[0].status is JobStatus.ACTIVE:
         plan.deletes = void_rows(versions[0], version.stamp_at, terms.window_end)
     for chain in shard.timeline.chains_of(job_id):
@@ -300,6 +316,15 @@ def _plan(
         known.decided[job_id] = _decided(applied, version, decided.fires_to_at if decided else 0)
     known.add(version)
     return plan
+
+
+def _hides_a_place(shard: Shard, is_inside: bool, edge_at: Instant) -> bool:  # noqa: FBT001 - of the command
+    """Whether fires that are decided would look undecided under the new version, or the other way round.
+
+    So it is where it is stamped inside a gap, and would have a part in what is owed there; and where the shard was
+    taken over inside a due time, by the new version's tier.
+    """
+    return is_inside or (shard.cursor.job_id != "" and edge_at == shard.cursor.due_at)
 
 
 def _decided(applied: commands.Applied, version: JobVersion, fires_to_at: Instant) -> Decided:
@@ -351,10 +376,13 @@ def _keep_served(shard: Shard, out: Emitter, served: KeyState | None) -> None:
 def _change_course(shard: Shard, out: Emitter, plan: _Plan, now: Instant) -> Admission | None:
     """What the command decided; answers what became of the run of a trigger, where there was something to decide."""
     applied, version = plan.applied, plan.applied.version
+    if version is not None and plan.caught_up:
+        decide_apart(shard, out, version.job_id, plan.caught_up, now, plan.grace_us)
     for skipped, reason in applied.skipped:
         out.skip(skipped, reason, now=now)
     if version is not None:
-        out.revised(version, plan.command.kind, plan.edge_at, now)
+        gaps = [(owed.from_at, owed.gap.to_at) for owed in plan.gaps]
+        out.revised(version, plan.command.kind, plan.edge_at, gaps, now)
         _cut_older(shard, version)
         shard.lately.setdefault(version.job_id, list(plan.before))
         shard.remember(version)

@@ -83,6 +83,7 @@ def apply(
     grace_us: int = GRACE_US,
     fires_after: Instant = 0,
     target: JobVersion | None = None,
+    in_gaps: Sequence[Stretch] = (),
 ) -> Applied:
     """Apply ``command``. ``versions``: the job's, newest first, all below the command, as far back as ``edge_at``.
 
@@ -90,7 +91,8 @@ def apply(
     it was paused. ``fresh_from``: versions from this revision on came under this same edge, so they have decided
     nothing at or before it (default: none did). ``grace_us``: how late a one-off that lies behind may be and is no
     misfire. ``fires_after``: up to this fire time everything is decided, whenever it is due. ``target``: of a rollback,
-    the version that it names. Raises RequestError (refused: nothing changes).
+    the version that it names. ``in_gaps``: what the job still owes in gaps, all of it before the command's stamp.
+    Raises RequestError (refused: nothing changes).
     """
     before = versions[0] if versions else None
     stamp_at = stamp_of(command, place.appended_at, before)
@@ -110,10 +112,14 @@ def apply(
         assert standing is not None
         return Applied(_row(standing, place), stamp_at)
     deciders = [known for known in versions if fresh_from is None or known.revision < fresh_from]
-    closed = _close(after, versions, edge_at, paused_from, place, fires_after)
+    closed = _close(after, versions, edge_at, paused_from, place, fires_after, in_gaps)
+    decided_to = max(edge_at, closed.decided_at or 0)
     # While a job was paused its older versions decided nothing.
     was_paused = before is not None and before.status is JobStatus.PAUSED and paused_from > 0
-    floor_at = _floor(after, max(edge_at, closed.decided_at or 0), deciders, paused_from if was_paused else edge_at)
+    floor_at = _floor(after, decided_to, deciders, paused_from if was_paused else edge_at)
+    if floor_at > max(after.stamp_at, fire_edge(after, decided_to)):
+        # A fire that an older version has decided is due beyond the edge once more: nobody may think that it is owed.
+        closed = closed._replace(decided_at=decided_to, fires_to_at=max(closed.fires_to_at, floor_at))
     behind_at = _behind(after, before, edge_at, deciders)
     # As of the edge or the stamp, which a replay repeats, and not of somebody's clock.
     missed = decide_one(after, behind_at, max(edge_at, stamp_at), grace_us) if behind_at is not None else ""
@@ -280,6 +286,7 @@ def _close(
     paused_from: Instant,
     place: Place,
     fires_after: Instant,
+    in_gaps: Sequence[Stretch],
 ) -> Applied:
     """End what older versions still owed where the new one says so, and find what the new one owes at once."""
     stamp_at, before = after.stamp_at, versions[0] if versions else None
@@ -292,7 +299,7 @@ def _close(
         decided_at = max(edge_at, stamp_at)
     elif after.status is not JobStatus.ACTIVE:
         reason = PAUSED if after.status is JobStatus.PAUSED else DELETED
-        owed = stretches(versions, edge_at, fires_after=fires_after, fires_until=stamp_at)
+        owed = [*in_gaps, *stretches(versions, edge_at, fires_after=fires_after, fires_until=stamp_at)]
         skipped += [(rest, reason) for stretch in owed if (rest := skip_all(stretch))]
         decided_at = max(edge_at, stamp_at)
     has_jitter = any(version.spec.timing.jitter_us for version in versions)

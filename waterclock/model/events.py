@@ -81,6 +81,7 @@ class Pending(NamedTuple):
 
     ``linked_run``: the run that was given up, where this one is its redrive. ``queue_timeout_us``, ``run_timeout_us``:
     the limits of its job's failure policy, 0 where there is none; the retry router ends what exceeds them.
+    ``gap_to_at``: the end of the gap whose catch-up made the run, else 0.
     """
 
     revision: int
@@ -96,15 +97,17 @@ class Pending(NamedTuple):
     linked_run: str = ""
     queue_timeout_us: int = 0
     run_timeout_us: int = 0
+    gap_to_at: Instant = 0
 
 
 class Skipped(NamedTuple):
     """Detail of SKIPPED: the fires of ``revision`` from ``from_at`` to ``to_at``, ``fire_count``, both included.
 
-    The event's run id is that of the first. ``due_at`` is the due position of the last one that it decides.
+    The event's run id is that of the first. ``due_at`` is the due position that was passed with it, 0: none.
     ``run_instead`` names the run that stands for them (coalesced), or "". ``cap`` names the bound that was full where
     an overlap policy would have held the fire, or "". A run of a series (a trigger's, a redrive's) that was dropped is
-    none of the schedule's fires: its run id says so, and it is a range of itself alone.
+    none of the schedule's fires: its run id says so, and it is a range of itself alone. ``gap_to_at``: the end of the
+    gap whose catch-up decided them, else 0.
     """
 
     revision: int
@@ -115,6 +118,7 @@ class Skipped(NamedTuple):
     due_at: Instant
     run_instead: str = ""
     cap: str = ""
+    gap_to_at: Instant = 0
 
 
 class Started(NamedTuple):
@@ -151,8 +155,8 @@ class Retrying(NamedTuple):
 class Revised(NamedTuple):
     """Detail of REVISED: ``revision`` counts for fires after ``stamp_at`` that lie beyond ``edge_at`` (design §6).
 
-    Every fire of this job due at or before ``edge_at`` was decided when the command was applied.
-    ``gaps`` are (from, to) pairs still to be caught up (none before the issue on time).
+    Every fire of this job due at or before ``edge_at`` was decided when the command was applied, but for those due in
+    ``gaps``: (from, to) pairs in which the job's fires were still to be caught up, the first included, the second not.
     """
 
     revision: int

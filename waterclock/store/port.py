@@ -278,8 +278,9 @@ class TimeIndex(Protocol):
         """Write what commands decided, in the order of JobChange, each stage acknowledged before the next."""
         ...
 
-    def load_due(self, slots: Sequence[int], minute: int) -> list[DueRow]:
-        """All rows of these buckets, unordered across slots, ordered by key within one. Never without a minute."""
+    def load_due(self, slots: Sequence[int], minute: int, minutes: int = 1) -> list[DueRow]:
+        """All rows of these buckets, of so many minutes from ``minute`` on: unordered across slots, ordered by key
+        within a bucket. Never without a minute."""
         ...
 
     def write_due(self, rows: Sequence[DueRow], *, kept_from: Instant = 0) -> None:
