@@ -20,13 +20,12 @@ import structlog
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import US_PER_MINUTE, Instant
 from waterclock.model.job import JobVersion
-from waterclock.model.timetable import due_of, next_of
 from waterclock.store.port import DueRow, TimeIndex
 from waterclock.wire.names import Names
 
 from .bucket_walk import BucketWalk
 from .emit import Emitter
-from .gap_owed import OwedInGap
+from .gap_owed import OwedInGap, first_fire
 from .gaps import Gap
 from .misfire import Fire, decide_together
 from .position import Position
@@ -192,7 +191,7 @@ def _decide(shard: Shard, out: Emitter, job_id: str, owed: OwedInGap, now: Insta
     """
     due_at = owed.place.due_at
     decision = decide_together(owed.owed, due_at, now, grace_us)
-    first = _first(owed)
+    first = first_fire(owed)
     tell(
         shard,
         out,
@@ -204,15 +203,6 @@ def _decide(shard: Shard, out: Emitter, job_id: str, owed: OwedInGap, now: Insta
         gap_to_at=owed.gap.to_at,
     )
     return len(decision.runs)
-
-
-def _first(owed: OwedInGap) -> Fire:
-    """The fire at the job's place: the first one of its stretch."""
-    for version, after, until in owed.owed:
-        fire_at = next_of(version, after)
-        if fire_at is not None and fire_at <= until and due_of(version, fire_at) == owed.place.due_at:
-            return Fire(version, fire_at)
-    raise AssertionError("a place is that of a fire")
 
 
 def _is_same(version: JobVersion, fire_at: Instant, first: Fire) -> bool:

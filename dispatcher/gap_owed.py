@@ -16,6 +16,7 @@ from waterclock.model.job import JobVersion
 from waterclock.model.timetable import due_of, next_of
 
 from .gaps import Gap
+from .misfire import Fire
 from .owed import Stretch, stretches
 from .position import Position
 
@@ -50,6 +51,15 @@ def owed_in(
             return OwedInGap(gap, edge_at + 1, place, tuple(owed)) if place > gap.position else None
         edge_at = place.due_at  # it was decided on time, at the very instant at which the gap begins
     return None
+
+
+def first_fire(owed: OwedInGap) -> Fire:
+    """The fire at the job's place: the first one of its stretch."""
+    for version, after, until in owed.owed:
+        fire_at = next_of(version, after)
+        if fire_at is not None and fire_at <= until and due_of(version, fire_at) == owed.place.due_at:
+            return Fire(version, fire_at)
+    raise AssertionError("a place is that of a fire")
 
 
 def _place_of(job_id: str, owed: Sequence[Stretch]) -> Position | None:
