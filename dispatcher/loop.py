@@ -37,15 +37,13 @@ from .shard import Shard
 from .store_rest import StoreRest
 from .sweep import Sweep
 from .takeover import take_over
+from .told import ToldPositions
 from .tzdata import ZoneData
 
 _POLL_MAX = 500
 _INBOX_MAX = 2_000
 _IDLE_S = 0.05
 _IDLE_BEHIND_US = 1 * US_PER_S
-_OLD_NEWS_S = 5.0
-"""So long after a start a position is believed even where it equals the one from before."""
-
 log_ = structlog.get_logger("dispatcher")
 
 
@@ -82,9 +80,7 @@ class Dispatcher:
         )
         self._shards: dict[int, Shard] = {}
         self._waiting: set[TopicPartition] = set()
-        # What the client told right after a start: for a moment that is still where it stood before (librdkafka).
-        self._told_before: dict[TopicPartition, int] = {}
-        self._believed_at_s = 0.0
+        self._told = ToldPositions(clock, self._inputs)
         self._round_at_s = -1.0
         self._encodes_more = False
         self._idle_at_s = clock.monotonic_s()
@@ -144,29 +140,15 @@ class Dispatcher:
             self._waiting.discard(partition)
         self._waiting.update(polled.assigned)
         for record in polled.records:
-            self._told_before.pop(TopicPartition(record.topic, record.partition), None)
+            self._told.heard(TopicPartition(record.topic, record.partition))
             shard = self._shards.get(record.partition)
             if shard is not None and record.offset >= shard.next_offset:
                 shard.inbox.append(record)
         for shard in self._shards.values():
             if not shard.inbox:
                 # Past transaction markers too, so that lag reads 0; only while nothing delivered waits (kafka.md 9).
-                position = self._position(TopicPartition(self._names.commands, shard.partition))
+                position = self._told.of(TopicPartition(self._names.commands, shard.partition))
                 shard.next_offset = max(shard.next_offset, position or 0)
-
-    def _position(self, partition: TopicPartition) -> int | None:
-        """Where the client stands; None while it may still tell where it stood before its start.
-
-        To believe that would pass over the commands of a round that was aborted.
-        """
-        position = self._inputs.position(partition)
-        before = self._told_before.get(partition)
-        if before is None:
-            return position
-        if position == before and self._clock.monotonic_s() < self._believed_at_s:
-            return None
-        del self._told_before[partition]
-        return position
 
     def _take_over_waiting(self) -> None:
         if not self._waiting:
@@ -176,9 +158,7 @@ class Dispatcher:
         for partition in waiting:
             self._take_over(partition, committed.get(partition))
         self._inputs.start({part: self._shards[part.partition].next_offset for part in waiting})
-        told = {part: self._inputs.position(part) for part in waiting}
-        self._told_before = {part: position for part, position in told.items() if position is not None}
-        self._believed_at_s = self._clock.monotonic_s() + _OLD_NEWS_S
+        self._told.started(waiting)
         self._waiting.clear()
 
     def _take_over(self, partition: TopicPartition, committed: Committed | None) -> None:

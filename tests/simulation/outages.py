@@ -21,6 +21,7 @@ SLICE_TICKS = 700_000
 """Of the schedule; the clock goes on by a third of the outage in each."""
 
 _SHARE = 0.35
+_MANY = 10
 _SECONDS = (75, 90, 150, 240, 420, 600)
 _KINDS = (
     CommandKind.UPDATE,
@@ -34,12 +35,19 @@ _KINDS = (
 )
 
 
-def outages(rng: random.Random, slot: str, horizon: int) -> list[Trouble]:
-    """In a third of the seeds: one to three outages, and now and then ten, one soon after the other."""
-    if rng.random() >= _SHARE:
-        return []
-    count = rng.choice([1, 2, 2, 3, 10])
-    step = (horizon - 6 * US_PER_S) // count
+def how_many(rng: random.Random) -> int:
+    """In a third of the seeds one to three, and now and then ten: more than a shard may have gaps."""
+    return rng.choice([1, 2, 2, 2, 3, 3, _MANY]) if rng.random() < _SHARE else 0
+
+
+def horizon_for(count: int, horizon: int) -> int:
+    """Of many outages, so that there is time between two of them for the edge to jump."""
+    return max(horizon, (6 + 8 * count) * US_PER_S) if count == _MANY else horizon
+
+
+def outages(rng: random.Random, count: int, slot: str, horizon: int) -> list[Trouble]:
+    """So many outages, one soon after the other."""
+    step = (horizon - 6 * US_PER_S) // max(1, count)
     return [
         Trouble(
             5 * US_PER_S + number * step + rng.randrange(max(1, step // 3)),

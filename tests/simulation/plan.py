@@ -18,7 +18,7 @@ from waterclock.store.tabular import DUE_KEPT_US
 from .beside_people import beside_orders
 from .buggify import SITES, SMALL, draw_some
 from .dice import dice
-from .outages import orders_around, outages
+from .outages import horizon_for, how_many, orders_around, outages
 from .people import (
     STEADY,
     Order,
@@ -128,7 +128,8 @@ def draw(seed: int) -> Plan:
     has_side = pools.random() < 0.4
     in_autumn = rng.random() < 0.3
     start_at = (_AUTUMN if in_autumn else _ANY_DAY) + 60 * US_PER_S - rng.randrange(3, 15) * US_PER_S
-    horizon = rng.choice([15, 20, 26, 36]) * US_PER_S
+    away = how_many(dice(seed, "how many outages"))
+    horizon = horizon_for(away, rng.choice([15, 20, 26, 36]) * US_PER_S)
     slots = (*ALWAYS, *DOORS, *(slot for slot in SOMETIMES if rng.random() < 0.5))
     races = dice(seed, "races").random() < _RACES_SHARE
     lease_s = rng.choice([15.0] if races else [3.0, 5.0, 5.0, 15.0])
@@ -143,7 +144,7 @@ def draw(seed: int) -> Plan:
     orders += beside_orders(dice(seed, "beside"), start_at, horizon)
     loses_rows = dice(seed, "rows lost").random() < _LOSES_SHARE
     orders += rare_orders() if loses_rows else []
-    gone = outages(dice(seed, "outages"), DISPATCHERS[0], horizon)
+    gone = outages(dice(seed, "outages"), away, DISPATCHERS[0], horizon)
     around = orders_around(dice(seed, "around outages"), gone, jobs, start_at, horizon)
     orders += with_timing(dice(seed, "outage timing"), around, start_at)
     return Plan(

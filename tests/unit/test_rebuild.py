@@ -160,7 +160,7 @@ def test_a_gap_that_is_open_for_longer_than_rows_live_loses_nothing() -> None:
             break
     else:
         raise AssertionError("no gap was opened")
-    assert {job_id: decided(world.events(), job_id, back_at)[0] for job_id in specs} == dict.fromkeys(specs, [])
+    assert not any(decided(world.events(), job_id, back_at)[0] for job_id in specs)
     world.cluster.kill(f"d1-{world.lives}")
     world.clock.advance(4 * HOUR_US)
     world.dispatcher = world.start()
