@@ -12,9 +12,9 @@ before the command is decided, so such a command leaves no trace.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from waterclock.log.port import Record
 from waterclock.model.document import is_pool_name
@@ -23,7 +23,7 @@ from waterclock.model.events import KeyState
 from waterclock.model.ids import Instant, ordinal
 from waterclock.model.job import Command, CommandKind, JobSpec, JobStatus, JobVersion
 from waterclock.model.timetable import next_of
-from waterclock.store.port import DueDelete, DueRow, JobChange, TimeIndex
+from waterclock.store.port import DueRow, JobChange, TimeIndex
 from waterclock.wire.messages import key_of_state
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
@@ -31,8 +31,8 @@ from waterclock.wire.pools import Pools
 from . import answers, commands
 from .admission import Admission
 from .catch_up import decide_apart
+from .decisions import Decision, Passed, Plan, Refusal, Repeat
 from .emit import Emitter
-from .gap_owed import OwedInGap
 from .inbox import one_at_a_time, read_all
 from .keys import Intention, intention_of
 from .known import Known
@@ -40,7 +40,7 @@ from .pauses import stamp_of
 from .putting_out import put_out, run_at_once
 from .releasing import follow_version
 from .rows import Ahead, passed_rows, rows_ahead, void_row, void_rows
-from .run_orders import Order, order_of, speaks_of_a_run
+from .run_orders import order_of, speaks_of_a_run
 from .shard import Decided, Shard
 
 BATCH = 500
@@ -58,64 +58,13 @@ class Terms(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Plan:
-    """What one command will change, not yet carried out. ``served``: what is kept of its intention."""
-
-    record: Record
-    command: Command
-    applied: commands.Applied
-    edge_at: Instant
-    gaps: tuple[OwedInGap, ...] = ()
-    """In which the job's older fires stay owed, or were until this pause or delete."""
-    caught_up: tuple[OwedInGap, ...] = ()
-    """What it owes in gaps, if this command decides that at once."""
-    grace_us: int = 0
-    before: tuple[JobVersion, ...] = ()
-    ahead: Ahead = field(default_factory=lambda: Ahead([], []))
-    deletes: list[DueDelete] = field(default_factory=list)
-    served: KeyState | None = None
-
-
-@dataclass(slots=True)
-class _Refusal:
-    """A command that is not carried out. ``command`` None: it cannot be read. ``revision``: what stands."""
-
-    record: Record
-    error: RequestError
-    command: Command | None = None
-    revision: int = 0
-
-
-@dataclass(slots=True)
-class _Passed:
-    """A command about one run, passed on."""
-
-    record: Record
-    command: Command
-    order: Order
-    served: KeyState | None = None
-
-
-@dataclass(slots=True)
-class _Repeat:
-    """A command whose intention was served already."""
-
-    record: Record
-    command: Command
-    first: KeyState
-
-
-_Decision: TypeAlias = _Plan | _Passed | _Refusal | _Repeat
-
-
-@dataclass(slots=True)
 class _Batch:
     """What one shard takes from its inbox, and what becomes of it."""
 
     shard: Shard
     records: list[Record]
     read: list[tuple[Record, Command]]
-    decisions: list[_Decision]
+    decisions: list[Decision]
 
     def limits(self) -> dict[str, int]:
         """By job, the revision that its first command here would have. Commands about runs ask no version."""
@@ -127,7 +76,7 @@ class _Batch:
 
     def rows(self) -> list[DueRow]:
         """What its deferrals write."""
-        orders = (decision.order for decision in self.decisions if isinstance(decision, _Passed))
+        orders = (decision.order for decision in self.decisions if isinstance(decision, Passed))
         return [order.row for order in orders if order.row is not None]
 
 
@@ -149,7 +98,7 @@ def apply_commands(
         known = Known(batch.shard, index, mine, islice(found, len(mine)))
         _decide_all(batch, known, pools, out.names, terms)
     index.write_due([row for batch in batches for row in batch.rows()])
-    index.apply([_change(plan) for batch in batches for plan in batch.decisions if isinstance(plan, _Plan)])
+    index.apply([_change(plan) for batch in batches for plan in batch.decisions if isinstance(plan, Plan)])
     for batch in batches:
         _carry_out_all(batch, out, now)
     return sum(len(batch.records) for batch in batches)
@@ -159,12 +108,12 @@ def _take(shard: Shard) -> _Batch:
     records = list(islice(shard.inbox, BATCH))
     shard.keys.expire(records[0].offset, records[0].timestamp_us)
     read, refused = read_all(shard, records)
-    return _Batch(shard, records, read, [_Refusal(record, error) for record, error in refused])
+    return _Batch(shard, records, read, [Refusal(record, error) for record, error in refused])
 
 
 def _decide_all(batch: _Batch, known: Known, pools: Pools, names: Names, terms: Terms) -> None:
     for record, command in batch.read:
-        decision: _Decision
+        decision: Decision
         try:
             with one_at_a_time(record):
                 if speaks_of_a_run(command):
@@ -173,7 +122,7 @@ def _decide_all(batch: _Batch, known: Known, pools: Pools, names: Names, terms: 
                     decision = _decide(batch.shard, known, pools, record, command, terms)
         except RequestError as error:
             stands = 0 if speaks_of_a_run(command) else known.revision_of(command.job_id)
-            batch.decisions.append(_Refusal(record, error, command, stands))
+            batch.decisions.append(Refusal(record, error, command, stands))
         else:
             batch.decisions.append(decision)
     batch.decisions.sort(key=lambda decision: decision.record.offset)
@@ -189,15 +138,13 @@ def _carry_out_all(batch: _Batch, out: Emitter, now: Instant) -> None:
     shard.next_offset = batch.records[-1].offset + 1
 
 
-def _decide(
-    shard: Shard, known: Known, pools: Pools, record: Record, command: Command, terms: Terms
-) -> _Plan | _Repeat:
+def _decide(shard: Shard, known: Known, pools: Pools, record: Record, command: Command, terms: Terms) -> Plan | Repeat:
     """What becomes of one command. Raises RequestError (refused), BackendDown."""
     place = commands.Place(shard.generation, record.partition, record.offset, record.timestamp_us)
     intention = intention_of(command)
     first = None if intention is None else known.first_of(intention, place)
     if first is not None:
-        return _Repeat(record, command, first)
+        return Repeat(record, command, first)
     target = known.version(command.job_id, command.to_revision) if command.kind is CommandKind.ROLLBACK else None
     spec = target.spec if target else command.spec
     if spec is not None:
@@ -211,18 +158,18 @@ def _decide(
 
 def _pass_on(
     shard: Shard, known: Known, pools: Pools, names: Names, record: Record, command: Command
-) -> _Passed | _Repeat:
+) -> Passed | Repeat:
     """What becomes of a command about one run. Raises RequestError (refused), BackendDown."""
     place = commands.Place(shard.generation, record.partition, record.offset, record.timestamp_us)
     intention = intention_of(command)
     first = None if intention is None else known.first_of(intention, place)
     if first is not None:
-        return _Repeat(record, command, first)
+        return Repeat(record, command, first)
     order = order_of(names, pools, command, place)
     if order.deferred is not None and order.deferred.position <= shard.cursor:
         # Nothing is inserted behind the cursor: it goes out in this very round (design §6).
         order = order._replace(messages=(order.deferred.message,), deferred=None, row=None)
-    passed = _Passed(record, command, order)
+    passed = Passed(record, command, order)
     if intention is not None:
         passed.served = _served(command, record, intention, 0, order.run_id)
         known.serve(intention, passed.served)
@@ -267,7 +214,7 @@ def _plan(
     place: commands.Place,
     terms: Terms,
     target: JobVersion | None,
-) -> _Plan:
+) -> Plan:
     job_id = command.job_id
     decided = known.decided.get(job_id)
     cursor = shard.cursor
@@ -293,7 +240,7 @@ def _plan(
     version = applied.version
     if version is not None and applied.decided_at is None and _hides_a_place(shard, is_inside, edge_at):
         applied = applied._replace(decided_at=edge_at)
-    plan = _Plan(record, command, applied, edge_at, grace_us=terms.grace_us, before=tuple(versions))
+    plan = Plan(record, command, applied, edge_at, grace_us=terms.grace_us, before=tuple(versions))
     if version is None:
         return plan
     is_ended = not is_inside and version.status is not JobStatus.ACTIVE
@@ -341,27 +288,27 @@ def _rows_of(shard: Shard, version: JobVersion, floor_at: Instant) -> Ahead:
     return rows_ahead(version, first_at, version.stamp_at, lambda minute: shard.is_loaded(version.job_id, minute))
 
 
-def _change(plan: _Plan) -> JobChange:
+def _change(plan: Plan) -> JobChange:
     return JobChange(plan.applied.row, plan.applied.version, tuple(plan.ahead.rows), tuple(plan.deletes))
 
 
-def _carry_out(shard: Shard, out: Emitter, decision: _Decision, now: Instant) -> None:
+def _carry_out(shard: Shard, out: Emitter, decision: Decision, now: Instant) -> None:
     """Make memory and the round say what was decided, and what the store says already."""
     match decision:
-        case _Plan():
+        case Plan():
             admission = _change_course(shard, out, decision, now)
             _keep_served(shard, out, decision.served)
             if decision.command.answer:
                 answer = answers.of_applied(decision.command, decision.record, decision.applied, admission)
                 out.answered(decision.command.job_id, answer, now)
-        case _Passed(record, command, order):
+        case Passed(record, command, order):
             admission = put_out(shard, out, command, order, now)
             _keep_served(shard, out, decision.served)
             if command.answer:
                 out.answered(command.job_id, answers.of_order(command, record, order.run_id, admission), now)
-        case _Repeat(record, command, first):
+        case Repeat(record, command, first):
             out.answered(command.job_id, answers.of_repeat(command, record, first), now)
-        case _Refusal(record, error, command, revision):
+        case Refusal(record, error, command, revision):
             out.reject(record, error, now)
             if command is not None and command.answer:
                 out.answered(command.job_id, answers.of_refusal(command, record, error, revision), now)
@@ -373,7 +320,7 @@ def _keep_served(shard: Shard, out: Emitter, served: KeyState | None) -> None:
         shard.keys.keep(state_key, out.key_served(shard.partition, served))
 
 
-def _change_course(shard: Shard, out: Emitter, plan: _Plan, now: Instant) -> Admission | None:
+def _change_course(shard: Shard, out: Emitter, plan: Plan, now: Instant) -> Admission | None:
     """What the command decided; answers what became of the run of a trigger, where there was something to decide."""
     applied, version = plan.applied, plan.applied.version
     if version is not None and plan.caught_up:

@@ -155,8 +155,7 @@ class Retrying(NamedTuple):
 class Revised(NamedTuple):
     """Detail of REVISED: ``revision`` counts for fires after ``stamp_at`` that lie beyond ``edge_at`` (design §6).
 
-    Every fire of this job due at or before ``edge_at`` was decided when the command was applied, but for those due in
-    ``gaps``: (from, to) pairs in which the job's fires were still to be caught up, the first included, the second not.
+    Its fires due by ``edge_at`` were decided then, but for those due in ``gaps``: [from, to), still to be caught up.
     """
 
     revision: int
@@ -178,11 +177,10 @@ class CommandVerdict(StrEnum):
 class Answered(NamedTuple):
     """Detail of ANSWERED: what became of the command at ``offset`` of its commands partition.
 
-    ``verdict``: a :class:`CommandVerdict`. ``revision``: the job's that stands after it, 0 where there is none.
-    ``run_id``: of the run that a trigger made. Where it was refused, ``problem`` is a slug (``conflict``,
-    ``not-found``, ``invalid``, ``key-reused``, ``busy``) and the rest what a RequestError says. ``first_command_id``:
-    for a repeat, the command that was obeyed; ``revision`` and ``run_id`` are then what that one made. ``held``,
-    ``skipped``: why the run that was made waits, or was dropped, by its job's overlap policy or limits; else "".
+    ``verdict``: a :class:`CommandVerdict`. ``revision``: the job's that stands after it, or 0. ``run_id``: a trigger's.
+    Refused: ``problem`` is a slug (``conflict``, ``not-found``, ``invalid``, ``key-reused``, ``busy``), the rest is what
+    a RequestError says. ``first_command_id``: for a repeat, the command that was obeyed; ``revision`` and ``run_id`` are
+    what that one made. ``held``, ``skipped``: why its run waits, or was dropped, or "".
     """
 
     command_id: str
