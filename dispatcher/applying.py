@@ -31,11 +31,10 @@ from waterclock.wire.pools import Pools
 from . import answers, commands
 from .catch_up import decide_apart
 from .emit import Emitter
-from .gap_owed import OwedInGap
 from .inbox import one_at_a_time, read_all
 from .keys import Intention, intention_of
 from .known import Known
-from .pauses import stamp_of
+from .meeting_gaps import Settled, meet
 from .rows import Ahead, passed_rows, rows_ahead, void_row, void_rows
 from .run_orders import Order, order_of, speaks_of_a_run
 from .shard import Decided, Shard
@@ -62,11 +61,8 @@ class _Plan:
     command: Command
     applied: commands.Applied
     edge_at: Instant
-    gaps: tuple[OwedInGap, ...] = ()
-    """In which the job's older fires stay owed, or were until this pause or delete."""
-    caught_up: tuple[OwedInGap, ...] = ()
-    """What it owes in gaps, if this command decides that at once."""
-    grace_us: int = 0
+    gaps: Settled
+    grace_us: int
     before: tuple[JobVersion, ...] = ()
     ahead: Ahead = field(default_factory=lambda: Ahead([], []))
     deletes: list[DueDelete] = field(default_factory=list)
@@ -271,39 +267,28 @@ def _plan(
     edge_at = cursor.edge_for(known.tier_of(job_id, command, cursor.due_at), job_id)
     edge_at = max(edge_at, decided.at) if decided else edge_at
     versions = known.versions(job_id, edge_at)
-    paused_from = decided.at if decided and decided.paused else 0
-    gaps = known.owed_in_gaps(job_id, versions)
-    stamp_at = stamp_of(command, place.appended_at, versions[0] if versions else None)
-    is_inside = any(stamp_at < gap.to_at for gap in shard.gaps)
+    met = meet(shard, known, command, place, versions)
     applied = commands.apply(
         command,
         place,
         versions,
         edge_at,
-        paused_from,
+        decided.at if decided and decided.paused else 0,
         known.fresh_from(job_id),
         terms.grace_us,
         decided.fires_to_at if decided else 0,
         target,
-        () if is_inside else [stretch for owed in gaps for stretch in owed.owed],
+        met.to_be_skipped,
     )
+    applied = met.decided(shard, applied, edge_at)
+    plan = _Plan(record, command, applied, edge_at, met.settled(applied), terms.grace_us, tuple(versions))
     version = applied.version
-    if version is not None and applied.decided_at is None and _hides_a_place(shard, is_inside, edge_at):
-        applied = applied._replace(decided_at=edge_at)
-    plan = _Plan(record, command, applied, edge_at, grace_us=terms.grace_us, before=tuple(versions))
     if version is None:
         return plan
-    is_ended = not is_inside and version.status is not JobStatus.ACTIVE
-    if applied.decided_at is None or is_ended:
-        plan.gaps = tuple(gaps)
-    else:
-        plan.caught_up = tuple(gaps)
     if versions and versions[0].status is JobStatus.ACTIVE:
         plan.deletes = void_rows(versions[0], version.stamp_at, terms.window_end)
-    for chain in shard.timeline.chains_of(job_id):
-        row = chain.row
-        if row.fire_at > version.stamp_at:
-            plan.deletes.append(void_row(job_id, row.revision, row.due_at, version.stamp_at))
+    later = [chain.row for chain in shard.timeline.chains_of(job_id) if chain.row.fire_at > version.stamp_at]
+    plan.deletes += [void_row(job_id, row.revision, row.due_at, version.stamp_at) for row in later]
     if version.status is JobStatus.ACTIVE:
         plan.ahead = _rows_of(shard, version, applied.floor_at)
         if applied.floor_at > version.stamp_at and version.spec.timing.jitter_us:
@@ -313,15 +298,6 @@ def _plan(
         known.decided[job_id] = _decided(applied, version, decided.fires_to_at if decided else 0)
     known.add(version)
     return plan
-
-
-def _hides_a_place(shard: Shard, is_inside: bool, edge_at: Instant) -> bool:  # noqa: FBT001 - of the command
-    """Whether fires that are decided would look undecided under the new version, or the other way round.
-
-    So it is where it is stamped inside a gap, and would have a part in what is owed there; and where the shard was
-    taken over inside a due time, by the new version's tier.
-    """
-    return is_inside or (shard.cursor.job_id != "" and edge_at == shard.cursor.due_at)
 
 
 def _decided(applied: commands.Applied, version: JobVersion, fires_to_at: Instant) -> Decided:
@@ -381,13 +357,11 @@ def _put_out(shard: Shard, out: Emitter, order: Order) -> None:
 
 def _change_course(shard: Shard, out: Emitter, plan: _Plan, now: Instant) -> None:
     applied, version = plan.applied, plan.applied.version
-    if version is not None and plan.caught_up:
-        decide_apart(out, version.job_id, plan.caught_up, now, plan.grace_us)
+    decide_apart(out, applied.row.job_id, plan.gaps.at_once, now, plan.grace_us)
     for skipped, reason in applied.skipped:
         out.skip(skipped, reason, now=now)
     if version is not None:
-        gaps = [(owed.from_at, owed.gap.to_at) for owed in plan.gaps]
-        out.revised(version, plan.command.kind, plan.edge_at, gaps, now)
+        out.revised(version, plan.command.kind, plan.edge_at, plan.gaps.told, now)
         _cut_older(shard, version)
         shard.lately.setdefault(version.job_id, list(plan.before))
         shard.remember(version)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 
 import structlog
 
@@ -24,9 +23,9 @@ from waterclock.transact import Round, Rounds
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
-from . import applying, catch_up, deciding, jump, window
+from . import applying, deciding, jump, window
 from .emit import Emitter, Templates
-from .gap_log import GapLog
+from .gap_keeping import GapKeeping, holds_commands
 from .gaps import encode_progress
 from .lane_share import LaneShare
 from .position import Position
@@ -39,7 +38,6 @@ _POLL_MAX = 500
 _INBOX_MAX = 2_000
 _IDLE_S = 0.05
 _IDLE_BEHIND_US = 1 * US_PER_S
-_TURNS = 4
 _OLD_NEWS_S = 5.0
 """So long after a start a position is believed even where it equals the one from before."""
 
@@ -95,9 +93,8 @@ class Dispatcher:
         self._round_at_s = -1.0
         self._encodes_more = False
         self._idle_at_s = clock.monotonic_s()
-        self._share = LaneShare(self._pace.catch_up_share, self._pace.catch_up_per_s, self._idle_at_s)
-        self._gap_log = GapLog()
-        self._turn = 0
+        share = LaneShare(self._pace.catch_up_share, self._pace.catch_up_per_s, self._idle_at_s)
+        self._gaps = GapKeeping(clock, log, index, names, share)
         self._store_down_until_s = 0.0
         self._rounds.open()
 
@@ -214,65 +211,29 @@ class Dispatcher:
         limit = max(1, self._pace.round_records // len(shards))
         busy = False
         self._apply(shards, out, now)
-        self._prepare_jumps(shards, now)
+        if not self._store_is_down():
+            self._gaps.prepare_jumps(shards, now)
         taken: dict[int, int] = {}
         on_time_waits = False
         for shard in shards:
-            if shard.caught_up and self._is_on_its_feet(shard, out, now):
+            if shard.caught_up and not self._gaps.is_jumping(shard):
                 busy |= ask_for_resumes(shard, out, now)
-                on_time = limit - self._share.kept_back(limit) if shard.gaps else limit
+                on_time = self._gaps.for_on_time(shard, limit)
                 taken[shard.partition] = self._fire(shard, out, now, on_time)
                 on_time_waits |= taken[shard.partition] >= on_time
         for shard in shards:
             if shard.partition in taken and shard.gaps:
-                busy |= self._catch_up(shard, out, now, (limit, taken[shard.partition]), on_time_waits=on_time_waits)
+                used = limit, taken[shard.partition]
+                busy |= self._gaps.catch_up(shard, out, now, self._grace_us, used, on_time_waits=on_time_waits)
+            if shard.has_other_gaps:
+                self._copy(shard, out, now)  # in this very round: events tell of a gap's position, and never of a gap
         return busy or on_time_waits
-
-    def _prepare_jumps(self, shards: Sequence[Shard], now: Instant) -> None:
-        """Where the backlog is long the edge is to jump; what was asked of the shard by now is applied before that."""
-        if self._store_is_down():
-            return
-        for shard in shards:
-            if jump.wants_jump(shard, now):
-                asked_at = self._clock.now()
-                jump.prepare(shard, asked_at, self._log.high_watermark(self._commands_of(shard)))
-
-    def _is_on_its_feet(self, shard: Shard, out: Emitter, now: Instant) -> bool:
-        """Whether fires may be decided: not while the edge is about to jump. It jumps here, once all is read."""
-        if shard.jump is None:
-            return True
-        if not shard.jump.is_ready:
-            return False
-        gap = jump.open_gap(shard)
-        if gap is not None:
-            self._gap_log.opened(shard, gap, self._clock.monotonic_s())
-            self._copy(shard, out, now)  # from now on a position may be one of two kinds: a lost cursor needs to know
-        return True
-
-    def _catch_up(
-        self, shard: Shard, out: Emitter, now: Instant, used: tuple[int, int], *, on_time_waits: bool
-    ) -> bool:
-        """Work off the oldest gap, behind what is on time. ``used``: (all of the round, taken). True: there is more."""
-        lane, now_s = shard.lane, self._clock.monotonic_s()
-        if lane is None or (shard.inbox and shard.inbox[0].timestamp_us < lane.gap_to_at):
-            return False
-        limit, taken = used
-        allowed = self._share.allowed(lane, limit, taken, on_time_waits=on_time_waits, now_s=now_s)
-        worked = catch_up.work_off(shard, out, now, allowed, self._grace_us)
-        self._share.spend(lane, worked, on_time_waits=on_time_waits)
-        closed = catch_up.close_gap(shard)
-        if closed is not None:
-            self._gap_log.closed(shard, closed)
-            self._copy(shard, out, now)
-        else:
-            self._gap_log.going_on(shard, now_s)
-        return worked > 0 and lane.has_ready
 
     def _apply(self, shards: Sequence[Shard], out: Emitter, now: Instant) -> None:
         """Commands go between two due times, never inside one; without Cassandra they wait, and fires go on."""
         if self._store_is_down():
             return
-        ready = [shard for shard in shards if shard.inbox and not _holds_commands(shard)]
+        ready = [shard for shard in shards if shard.inbox and not holds_commands(shard)]
         for shard in ready:
             if shard.jump is not None:
                 shard.jump.may_be_owed = True
@@ -320,10 +281,8 @@ class Dispatcher:
         return draft
 
     def _advance(self, draft: Round, shard: Shard) -> None:
-        draft.advance(self._inputs, self._commands_of(shard), shard.next_offset, encode_progress(shard.progress))
-
-    def _commands_of(self, shard: Shard) -> TopicPartition:
-        return TopicPartition(self._names.commands, shard.partition)
+        partition = TopicPartition(self._names.commands, shard.partition)
+        draft.advance(self._inputs, partition, shard.next_offset, encode_progress(shard.progress))
 
     def _idle(self, shard: Shard, out: Emitter, now: Instant) -> None:
         """Let the cursor follow the clock where nothing is due, and copy it to the state topic."""
@@ -365,7 +324,7 @@ class Dispatcher:
         try:
             for shard in self._shards.values():
                 if shard.jump is not None:
-                    hungry |= self._sweep(shard)
+                    hungry |= self._gaps.sweep(shard)
                 elif jump.is_far_behind(shard, now):
                     hungry = True  # what would be loaded lies before the edge soon
                 elif window.wants_more(shard, now, look_ahead_us):
@@ -373,31 +332,10 @@ class Dispatcher:
                     hungry |= window.wants_more(shard, now, look_ahead_us)
                 else:
                     window.dispose_slice(shard, self._index, now)
-                if shard.jump is None and self._may_read_gap(hungry):
-                    hungry |= self._read_gap(shard)
+                hungry |= self._gaps.read(shard, window_is_hungry=hungry)
         except BackendDown as down:
             self._note_store_down(down, asked_at_s)
         return hungry
-
-    def _sweep(self, shard: Shard) -> bool:
-        """One slice of what is read before the edge jumps. True: there is more to do for it at once."""
-        assert shard.jump is not None
-        if shard.caught_up and not shard.jump.is_ready:
-            jump.sweep(shard, self._index, self._names)
-        return shard.caught_up
-
-    def _may_read_gap(self, hungry: bool) -> bool:  # noqa: FBT001 - of the window
-        """Behind the window, but not for ever: where that is never satisfied it has one turn in four."""
-        self._turn += 1
-        return not hungry or self._turn % _TURNS == 0
-
-    def _read_gap(self, shard: Shard) -> bool:
-        """One slice of the oldest gap. True while its lane has less than it could take."""
-        if not shard.gaps or not shard.caught_up:
-            return False
-        catch_up.read_on(shard, self._index, self._names)
-        lane = shard.lane
-        return lane is not None and (lane.is_over or (not lane.has_ready and lane.wants_more))
 
     def _store_is_down(self) -> bool:
         return self._clock.monotonic_s() < self._store_down_until_s
@@ -434,10 +372,9 @@ class Dispatcher:
             due_at = shard.timeline.next_due_at()
             if can_store and (shard.inbox or shard.jump or window.wants_more(shard, now, look_ahead_us)):
                 nearest_s = 0.0
-            elif shard.lane is not None and (shard.lane.has_ready or (can_store and shard.lane.wants_more)):
-                nearest_s = min(nearest_s, self._share.wait_s())
             elif due_at is not None and due_at < shard.horizon_at:
                 nearest_s = min(nearest_s, max(0.0, (due_at - now) / US_PER_S))
+            nearest_s = min(nearest_s, self._gaps.patience_s(shard, can_store=can_store))
         return max(rest_s, nearest_s) if not self._behind(now) else 0.0
 
     def _behind(self, now: Instant) -> bool:
@@ -447,12 +384,3 @@ class Dispatcher:
             if due_at is not None and shard.jump is None and due_at < min(now - late_us, shard.horizon_at):
                 return True
         return False
-
-
-def _holds_commands(shard: Shard) -> bool:
-    """Whether commands have to wait: inside a due time, and before a jump if they speak of the time before it."""
-    if not shard.caught_up:
-        return False
-    if shard.jump is None:
-        return shard.inside_due_time
-    return any(record.timestamp_us < shard.jump.to_at for record in islice(shard.inbox, applying.BATCH))

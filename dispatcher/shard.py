@@ -128,6 +128,12 @@ class Shard:
         return Progress(self.cursor, self.gaps)
 
     @property
+    def has_other_gaps(self) -> bool:
+        """Whether a gap was opened or closed since its progress was last copied to the state topic."""
+        copied = self.copied.gaps if self.copied else ()
+        return [gap.to_at for gap in self.gaps] != [gap.to_at for gap in copied]
+
+    @property
     def caught_up(self) -> bool:
         """Whether the commands that stood at take-over are applied: before that no fire is decided."""
         return self.next_offset >= self.caught_up_at

@@ -132,8 +132,8 @@ class Ledger:
         gaps = tuple((gap.from_at, gap.to_at) for gap in told.gaps)
         for from_at, to_at in gaps:
             if from_at < decided_to and to_at > proved_from:
-                span = f"{format_rfc3339(from_at)} to {format_rfc3339(to_at)}"
-                self._remark(f"what is due from {span} is still to be caught up")
+                due = f"{format_rfc3339(from_at)} to {format_rfc3339(to_at)}"
+                self._remark(f"what is due from {due} is still to be caught up")
         obeyed_to = ordinal(self._generation, committed.offset)
         at = proved_from
         while True:  # ends: each part ends behind its first hour, or raises Busy

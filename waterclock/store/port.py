@@ -287,8 +287,7 @@ class TimeIndex(Protocol):
         ...
 
     def load_due(self, slots: Sequence[int], minute: int, minutes: int = 1) -> list[DueRow]:
-        """All rows of these buckets, of so many minutes from ``minute`` on: unordered across slots, ordered by key
-        within a bucket. Never without a minute."""
+        """All rows of these buckets, of ``minutes`` from ``minute`` on: unordered across buckets, by key within one."""
         ...
 
     def write_due(self, rows: Sequence[DueRow]) -> None:

@@ -46,6 +46,17 @@ def test_only_the_slots_and_the_minute_asked_for_are_read(world: StoreWorld) -> 
     assert sorted(found) == sorted(wanted)
 
 
+def test_several_minutes_are_read_at_once_and_none_beside_them(world: StoreWorld) -> None:
+    wanted = [world.due(slot=slot, minute=world.minute + number) for slot in (0, 7) for number in (0, 1, 2)]
+    beside = [world.due(slot=0, minute=world.minute - 1), world.due(slot=7, minute=world.minute + 3)]
+    world.write_due(*wanted, *beside, world.due(slot=8))
+
+    found = world.store.load_due([7, 0], world.minute, 3)
+
+    assert sorted(found) == sorted(wanted)
+    assert world.store.load_due([7, 0], world.minute, 0) == []
+
+
 def test_a_bucket_of_many_pages_is_read_whole(world: StoreWorld) -> None:
     rows = [world.due(second=i / 200, name=f"n{i:05d}", env=b"e" * 20) for i in range(6_000)]
 
