@@ -8,6 +8,7 @@ decided.
 from __future__ import annotations
 
 from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.timetable import is_blocked
 
 from .emit import Templates
 from .shard import Shard
@@ -37,5 +38,6 @@ def make_ready(shard: Shard, templates: Templates, now: Instant) -> bool:
 
 def _wants(chain: Chain, now: Instant) -> bool:
     """Its next fire is still to come, and not encoded yet. What is due already is encoded as it is decided."""
-    is_ready = chain.ready is not None and chain.ready.fire_at == chain.next_at
-    return not is_ready and now < chain.due_at and not chain.is_cut
+    if chain.is_cut or now >= chain.due_at or is_blocked(chain.version.spec, chain.next_at):
+        return False
+    return chain.ready is None or chain.ready.fire_at != chain.next_at
