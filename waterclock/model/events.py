@@ -63,16 +63,38 @@ class Outcome(IntEnum):
     CANCELLED = 5
 
 
+class NodeEnd(IntEnum):
+    """What a node counts as once it has ended; the numbers are on-disk format. A cancelled run has FAILED."""
+
+    SUCCEEDED = 1
+    FAILED = 2
+    SKIPPED = 3
+    UPSTREAM_FAILED = 4
+    """It never ran, because something that it needs has failed: its status is SKIPPED, and it fails its DagRun."""
+
+
 DRAINED = "drained"  # the error class of an attempt that was handed back: it costs none of the run's attempts
 
 
 class Origin(StrEnum):
-    """What made a run: its schedule, somebody's trigger, or a redrive. UNKNOWN is Avro's default."""
+    """What made a run: its schedule, somebody's trigger, a redrive, or a Dag's release. UNKNOWN is Avro's default."""
 
     UNKNOWN = "UNKNOWN"
     SCHEDULE = "SCHEDULE"
     TRIGGER = "TRIGGER"
     REDRIVE = "REDRIVE"
+    RELEASE = "RELEASE"
+
+
+class DagStart(NamedTuple):
+    """What tells the PENDING of a DagRun from that of a run: no work record goes with it.
+
+    ``payload``: what its nodes are given where they have none of their own; None: the job's. ``rerun_from``: the nodes
+    that a rerun of ``Pending.linked_run`` begins with; what does not come after them is kept as it was.
+    """
+
+    payload: bytes | None = None
+    rerun_from: tuple[str, ...] = ()
 
 
 class Pending(NamedTuple):
@@ -80,6 +102,7 @@ class Pending(NamedTuple):
 
     ``linked_run``: the run that was given up, where this one is its redrive. ``queue_timeout_us``, ``run_timeout_us``:
     the limits of its job's failure policy, 0 where there is none; the retry router ends what exceeds them.
+    ``dag``: it is a DagRun.
     """
 
     revision: int
@@ -95,6 +118,7 @@ class Pending(NamedTuple):
     linked_run: str = ""
     queue_timeout_us: int = 0
     run_timeout_us: int = 0
+    dag: DagStart | None = None
 
 
 class Skipped(NamedTuple):
@@ -144,6 +168,16 @@ class Retrying(NamedTuple):
     delay_us: int
 
 
+class NodeSkipped(NamedTuple):
+    """Detail of NODE_SKIPPED: what the node counts as for those behind it, and for its DagRun.
+
+    ``result``: of a node that a rerun keeps, as JSON; b"" where it was too large to be kept, None where there is none.
+    """
+
+    counts_as: NodeEnd
+    result: bytes | None = None
+
+
 class Revised(NamedTuple):
     """Detail of REVISED: ``revision`` counts for fires after ``stamp_at`` that lie beyond ``edge_at`` (design §6).
 
@@ -188,7 +222,7 @@ class Answered(NamedTuple):
     first_command_id: str = ""
 
 
-Detail: TypeAlias = Pending | Skipped | Started | Ended | Revised | Answered | Retrying
+Detail: TypeAlias = Pending | Skipped | Started | Ended | Revised | Answered | Retrying | NodeSkipped
 
 
 class RunEvent(NamedTuple):
