@@ -27,6 +27,7 @@ from .events import NodeEnd
 
 _WAITING, _READY, _ACTIVE, _ENDED = range(4)
 _UNBOUNDED = 1 << 60
+_WAITED_FOR_MAX = 5
 _BAD = (NodeEnd.FAILED, NodeEnd.UPSTREAM_FAILED)
 _NOT_FOLLOWED = (SkipReason.NOT_FOLLOWED, NodeEnd.SKIPPED)
 _RULED_OUT: dict[Verdict, Never] = {
@@ -120,6 +121,32 @@ class DagRunState:
             if self._stage[place] == _ACTIVE:
                 self.active -= 1
             self._end(place, state.end, state.result)
+
+    def whole_nodes(self) -> dict[str, NodeState]:
+        """By name the nodes that have ended, mapped ones as a whole, with the results that somebody asks for."""
+        return {
+            node.name: NodeState(end, self.results.get(place))
+            for place, (node, end) in enumerate(zip(self.graph.nodes, self.ends, strict=True))
+            if end is not None
+        }
+
+    def why(self, name: str) -> str:
+        """What a node waits for, in words: for those who ask why it does not run. "" where it has ended."""
+        place = self.graph.place[name]
+        if self._stage[place] == _ENDED:
+            return ""
+        if self._stage[place] == _ACTIVE:
+            return "it is under way"
+        items = self._mapped.get(place)
+        if items is not None and items.active:
+            return f"{items.active} of its {len(items.items)} items are under way, {len(items.ends)} have ended"
+        if self._stage[place] == _READY:
+            return f"{self.active} nodes are under way, and {self._limit} may be"
+        node = self.graph.nodes[place]
+        asked = [*node.after, *(self.graph.nodes[each].name for each in self.graph.waits[place])]
+        open_ones = [each for each in dict.fromkeys(asked) if self.ends[self.graph.place[each]] is None]
+        shown = ", ".join(open_ones[:_WAITED_FOR_MAX]) + (", ..." if len(open_ones) > _WAITED_FOR_MAX else "")
+        return f"{node.trigger_rule} waits for {shown}"
 
     def _activate(self, place: int) -> None:
         if self._stage[place] != _ACTIVE:

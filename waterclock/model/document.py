@@ -68,8 +68,8 @@ def spec_from_document(document: object, *, job_id: str = "") -> JobSpec:
     ``zone``); ``tier``, ``pool``, ``at_most_once``; ``retry`` and ``timeouts`` (``policy_document.py``);
     ``active_from``, ``active_until``, ``jitter``, ``misfire`` and ``catch_up`` (``timing_document.py``); ``payload``
     (any JSON value, kept compact) or ``payload_base64`` (any bytes). Two more spellings: ``callback_url`` for an
-    ``http`` with that ``url`` alone, and ``priority``, in any case, for ``tier``. ``H`` in a cron text is replaced here by what it means for ``job_id``, so
-    that nobody later needs the id to know the fires; without a ``job_id`` it is refused.
+    ``http`` with that ``url`` alone, and ``priority``, in any case, for ``tier``. ``H`` in a cron text is replaced here
+    by what it means for ``job_id``, so that nobody later needs the id to know the fires; without one it is refused.
     """
     if not isinstance(document, Mapping):
         _refuse("", "A job is a JSON object", 'Such as {"handler": "demo.ping", "every": "5s"}')
@@ -98,10 +98,15 @@ def spec_from_document(document: object, *, job_id: str = "") -> JobSpec:
     )
 
 
+def dag_document(dag: DagSpec) -> dict[str, Any]:
+    """What a job's document has under ``dag``."""
+    return dag_to_document(dag, _payload_document)
+
+
 def check_dag(dag: DagSpec) -> None:
     """Refuse a Dag that no document could have made: RequestError. For commands, which may come by no document."""
     try:
-        same = dag_from_document(dag_to_document(dag, _payload_document), _node_parts) == dag
+        same = dag_from_document(dag_document(dag), _node_parts) == dag
     except RequestError:
         raise
     except (TypeError, ValueError, AttributeError, ArithmeticError, LookupError, RecursionError):
@@ -122,7 +127,7 @@ def spec_to_document(spec: JobSpec) -> dict[str, Any]:
     """
     document: dict[str, Any] = executor_to_document(spec.executor) if spec.executor else {"handler": spec.handler}
     if spec.dag is not None:
-        document = {"dag": dag_to_document(spec.dag, _payload_document)}
+        document = {"dag": dag_document(spec.dag)}
     match spec.schedule:
         case Cron() as cron:
             document |= {"cron": cron.text, "zone": cron.zone, "seconds": cron.seconds}

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import orjson
+
+from .document import dag_document
 from .executor import executor_to_stored
 from .failure_policy import Backoff, FailurePolicy
 from .ids import US_PER_S, Instant
@@ -52,6 +55,7 @@ class JobEvent(NamedTuple):
     misfire: str = "LATEST"
     catch_up: Part | None = None
     jitter: Part | None = None
+    dag: str = ""
 
 
 def event_of(command: Command) -> JobEvent:
@@ -77,6 +81,8 @@ def _spec_parts(spec: JobSpec) -> dict[str, Any]:
         **_schedule_parts(spec.schedule),
     }
     parts |= _policy_parts(spec.policy) | _timing_parts(spec.timing)
+    if spec.dag is not None:
+        parts["dag"] = orjson.dumps(dag_document(spec.dag)).decode()
     if spec.executor is not None:
         ((word, stored),) = executor_to_stored(spec.executor).items()
         parts[word] = _record(stored)

@@ -98,7 +98,7 @@ def follow(known: Known, event: RunEvent, state: RunState) -> None:
 
 def run_row(known: Known, state: RunState) -> RunRow:
     """The row of a run as it is now."""
-    status, attempt, outcome, worker, _, token, _, asked_to_stop = state
+    status, attempt, outcome, worker, _, token, _, asked_to_stop, _, _ = state
     pending = known.pending
     rank = _RANK[status]
     if status is RunStatus.RUNNING and outcome is not Outcome.NONE:

@@ -24,7 +24,7 @@ from waterclock.model.events import (
     SourceRecord,
     WorkRecord,
 )
-from waterclock.model.ids import event_id, format_instant
+from waterclock.model.ids import event_id, format_instant, work_key
 from waterclock.model.job import Command
 from waterclock.model.job_state import JobState
 from waterclock.model.run_log import RunLog
@@ -76,7 +76,7 @@ def _event_headers(prefix: str, event: RunEvent) -> Headers:
 
 
 def work_message(names: Names, work: WorkRecord) -> Outgoing:
-    """Work, for the tier's topic, keyed by job id."""
+    """Work, for the tier's topic, keyed by job id; a node's by job id and node."""
     run_id = work.run_id.encode()
     story = (
         ("ce_type", b"io.waterclock.run.work"),
@@ -89,7 +89,8 @@ def work_message(names: Names, work: WorkRecord) -> Outgoing:
         headers.tenant(work.job_id),
         *headers.TAIL,
     )
-    return Outgoing(names.runs(work.tier, work.pool), work.job_id.encode(), codec.encode_work(work), story)
+    key = work_key(work.run_id) if "/" in work.run_id else work.job_id
+    return Outgoing(names.runs(work.tier, work.pool), key.encode(), codec.encode_work(work), story)
 
 
 def command_message(names: Names, command: Command) -> Outgoing:

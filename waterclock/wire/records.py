@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
+from waterclock.model.dag import dag_from_json, dag_to_json
 from waterclock.model.events import (
     Answered,
     Control,
     ControlKind,
+    DagStart,
     DeadLetter,
     Detail,
     Ended,
@@ -21,6 +23,8 @@ from waterclock.model.events import (
     KeyState,
     Lease,
     LeaseKind,
+    NodeEnd,
+    NodeSkipped,
     OpenRunState,
     Origin,
     Pending,
@@ -61,14 +65,16 @@ _DETAILS = {
     "revised": Revised,
     "answered": Answered,
     "retrying": Retrying,
+    "node_skipped": NodeSkipped,
 }
+_FIELDS = {made: name for name, made in _DETAILS.items()}
 
 
 def _event_to_record(event: RunEvent) -> Dict:
     record = event._asdict() | dict.fromkeys(_DETAILS)
     detail: Detail | None = record.pop("detail")
     if detail is not None:
-        record[type(detail).__name__.lower()] = _detail_to_record(detail)
+        record[_FIELDS[type(detail)]] = _detail_to_record(detail)
     return record
 
 
@@ -86,6 +92,10 @@ def _detail_to_record(detail: Detail) -> Dict:
         record["tier"] = record["tier"].name
     if "gaps" in record:
         record["gaps"] = [{"from_at": from_at, "to_at": to_at} for from_at, to_at in record["gaps"]]
+    if isinstance(detail, Pending) and detail.dag is not None:
+        record["dag"] = {"payload": detail.dag.payload, "rerun_from": list(detail.dag.rerun_from)}
+    if isinstance(detail, NodeSkipped):
+        record["counts_as"] = detail.counts_as.name
     return record
 
 
@@ -96,6 +106,10 @@ def _detail_from_record(name: str, record: Dict) -> Detail:
         record["origin"] = Origin(record["origin"])
     if "gaps" in record:
         record["gaps"] = tuple((gap["from_at"], gap["to_at"]) for gap in record["gaps"])
+    if record.get("dag") is not None:
+        record["dag"] = DagStart(record["dag"]["payload"], tuple(record["dag"]["rerun_from"]))
+    if "counts_as" in record:
+        record["counts_as"] = NodeEnd[record["counts_as"]]
     detail: Detail = _DETAILS[name](**record)
     return detail
 
@@ -125,7 +139,7 @@ def _spec_to_record(spec: JobSpec) -> Dict:
     executor = executor_to_json(spec.executor) if spec.executor else ""
     policy = policy_to_json(spec.policy)
     record |= {"executor": executor, "at_most_once": spec.at_most_once, "policy": policy}
-    record["timing"] = timing_to_json(spec.timing)
+    record |= {"timing": timing_to_json(spec.timing), "dag": dag_to_json(spec.dag)}
     return record | dict.fromkeys(_KINDS) | _schedule_to_record(spec.schedule)
 
 
@@ -145,7 +159,7 @@ def _spec_from_record(record: Dict) -> JobSpec:
     executor = executor_from_json(record["executor"]) if record["executor"] else None
     parts = (record["handler"], schedule, Tier[record["tier"]], record["pool"], record["payload"])
     rules = policy_from_json(record["policy"]), timing_from_json(record["timing"])
-    return JobSpec(*parts, executor, record["at_most_once"], *rules)
+    return JobSpec(*parts, executor, record["at_most_once"], *rules, dag_from_json(record["dag"]))
 
 
 def _schedule_from_record(given: Dict) -> Schedule:
