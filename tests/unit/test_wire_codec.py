@@ -14,11 +14,13 @@ from fastavro import schemaless_writer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from waterclock.model.dag import DagSpec, MapOver, Node, TriggerRule
 from waterclock.model.errors import RequestError, UndecodableRecord
 from waterclock.model.events import (
     Answered,
     Control,
     ControlKind,
+    DagStart,
     DeadLetter,
     Ended,
     EventKind,
@@ -26,6 +28,8 @@ from waterclock.model.events import (
     KeyState,
     Lease,
     LeaseKind,
+    NodeEnd,
+    NodeSkipped,
     OpenRunState,
     Origin,
     Pending,
@@ -72,7 +76,9 @@ details = st.one_of(
         texts,
         longs,
         longs,
+        st.none() | st.builds(DagStart, st.none() | blobs, st.lists(texts, max_size=3).map(tuple)),
     ),
+    st.builds(NodeSkipped, st.sampled_from(NodeEnd), st.none() | blobs),
     st.builds(Skipped, longs, longs, longs, longs, tiers, longs, texts),
     st.builds(Started, texts, ints, longs),
     st.builds(Ended, longs, texts, texts, texts, st.none() | blobs, ints, longs),
@@ -130,7 +136,28 @@ policies = st.just(DEFAULT) | st.builds(
     waits,
     waits,
 )
-rules = (policies, timings)
+maps = st.builds(MapOver, texts, st.integers(0, 9), texts, st.integers(1, 9), st.integers(0, 9))
+name_lists = st.lists(texts, max_size=3).map(tuple)
+nodes = st.builds(
+    Node,
+    texts,
+    texts,
+    st.none() | executors,
+    name_lists,
+    st.sampled_from(TriggerRule),
+    st.none() | tiers,
+    texts,
+    st.none() | blobs,
+    st.none() | policies,
+    st.booleans(),
+    name_lists,
+    st.none() | maps,
+    st.booleans(),
+)
+dags = st.builds(
+    DagSpec, st.lists(nodes, max_size=3).map(tuple), st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)
+)
+rules = (policies, timings, st.none() | dags)
 specs = st.builds(JobSpec, texts, schedules, tiers, texts, blobs, st.none() | executors, st.booleans(), *rules)
 commands = st.builds(
     Command,

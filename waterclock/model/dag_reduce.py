@@ -14,6 +14,7 @@ from .run_state import DagView, Ignored, RunState, Verdict, refuse
 _NOW_PENDING = Verdict(RunState(RunStatus.PENDING), True)
 _NOW_SKIPPED = Verdict(RunState(RunStatus.SKIPPED), True)
 _ENDS = {EventKind.DAG_SUCCEEDED: RunStatus.SUCCEEDED, EventKind.DAG_FAILED: RunStatus.FAILED}
+_FATES = {EventKind.CANCEL_REQUESTED: RunStatus.CANCELLED, EventKind.RUN_EXPIRED: RunStatus.FAILED}
 _REFUSED = {
     EventKind.PENDING: Ignored.KNOWN_RUN,
     EventKind.HELD: Ignored.KNOWN_RUN,
@@ -84,10 +85,7 @@ def inherit(node: RunState, kind: EventKind) -> RunState:
     """A node after an accepted event of its DagRun: what waits ends at once, what runs is to end."""
     if node.final:
         return node
+    status = node.status if node.attempt_open else _FATES.get(kind, node.status)
     if kind is EventKind.CANCEL_REQUESTED:
-        return node._replace(
-            cancel_requested=True, status=node.status if node.attempt_open else RunStatus.CANCELLED, held=False
-        )
-    if kind is EventKind.RUN_EXPIRED:
-        return node._replace(expired=True) if node.attempt_open else node._replace(status=RunStatus.FAILED)
-    return node
+        return node._replace(status=status, cancel_requested=True)
+    return node._replace(status=status, expired=True) if kind is EventKind.RUN_EXPIRED else node

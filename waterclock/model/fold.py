@@ -163,21 +163,27 @@ class Fold(Generic[Note]):
             self._join(run_id, run)
 
     def keep(self, run_id: str) -> None:
-        """This open run is kept elsewhere as it is now: a successor need not re-read what happened to it so far.
-
-        But a DagRun that is to end: whether an event of its nodes came before or after that, only the log can say.
-        """
-        if not (self.open[run_id].state.is_dag and self.open[run_id].state.ending):
+        """This open run is kept elsewhere as it is now: a successor need not re-read what happened to it so far."""
+        if not self._must_be_read(run_id):
             self._pins.pop(run_id, None)
 
     def pinned_below(self, offset: int, limit: int) -> list[str]:
-        """The open runs, at most ``limit``, that make a successor re-read from below ``offset``; the oldest first."""
+        """The open runs, at most ``limit``, that make a successor re-read from below ``offset``; the oldest first.
+
+        None of the DagRuns that are to end, which cannot be kept.
+        """
         found: list[str] = []
         for run_id, pin in self._pins.items():
             if pin >= offset or len(found) >= limit:
                 break
-            found.append(run_id)
+            if not self._must_be_read(run_id):
+                found.append(run_id)
         return found
+
+    def _must_be_read(self, run_id: str) -> bool:
+        """Whether an event of its nodes came before or after it was to end, only the log can say."""
+        state = self.open[run_id].state
+        return state.is_dag and state.ending
 
     def _is_folded(self, run_id: str, offset: int) -> bool:
         """Whether a restored run's state holds this offset already."""
@@ -239,6 +245,7 @@ class Fold(Generic[Note]):
             return
         node.dag = dag_run.dag
         node.dag.begin(node_id, node, running=node.state.attempt_open)
+        dag_run.state = after_node(dag_run.state, node.dag.running)  # the node's own events may be folded already
 
     def _apply_to_closed_node(self, event: RunEvent, offset: int) -> Verdict:
         """A node that is not open: it becomes known, or has ended."""

@@ -133,8 +133,8 @@ def _ended(state: RunState | None, event: RunEvent, _token: int) -> Verdict:
 
 
 def _moved(state: RunState, status: RunStatus, outcome: Outcome) -> RunState:
-    _, attempt, _, worker, incarnation, token, held, cancel_requested, _, _ = state
-    return RunState(status, attempt, outcome, worker, incarnation, token, held, cancel_requested)
+    _, attempt, _, worker, incarnation, token, held, cancel_requested, is_dag, expired = state
+    return RunState(status, attempt, outcome, worker, incarnation, token, held, cancel_requested, is_dag, expired)
 
 
 def _retrying(state: RunState | None, event: RunEvent, _token: int) -> Verdict:
