@@ -36,6 +36,7 @@ DAG_RUN = f"{JOB}@20261121T090000Z"
 OTHER = f"{JOB}@20261122T090000Z"
 NODES = (f"{DAG_RUN}/load", f"{DAG_RUN}/map.3", f"{DAG_RUN}/join")
 IDS = (DAG_RUN, OTHER, *NODES, f"{OTHER}/load", f"{JOB}@20261123T090000Z/stray")
+BIRTHS = {EventKind.PENDING, EventKind.HELD, EventKind.SKIPPED, EventKind.NODE_SKIPPED}
 NOT_WRITTEN = {EventKind.UNKNOWN, EventKind.REVISED, EventKind.ANSWERED}
 
 
@@ -133,14 +134,21 @@ def test_both_reducers_come_to_the_same_of_every_run_of_a_dag_after_every_event(
 @given(DRAFTS, st.data())
 @settings(max_examples=250, deadline=None)
 def test_a_successor_knows_what_its_predecessor_knew_of_a_dag_run(drafts: list[Draft], data: st.DataObject) -> None:
-    """From what was kept of any open run, and from any offset that the pins of the others allow."""
+    """From what was kept of any open run, and from where the pins of the others allow.
+
+    But for the limit that the fold states, of any run: a second birth that is read again without the first.
+    """
     fold: Fold[object] = Fold(window=1)
     stream: list[RunEvent] = []
     start = Draft(DAG_RUN, EventKind.PENDING, 0, honest=True)
     kept: dict[str, tuple[RunState, int]] = {}
-    for offset, draft in enumerate([start, *drafts]):
-        stream.append(written(draft, fold.state(draft.run_id), offset))
-        fold.apply(stream[-1], offset)
+    for draft in [start, *drafts]:
+        state, offset = fold.state(draft.run_id), len(stream)
+        event = written(draft, state, offset)
+        if event.kind in BIRTHS and state is not None and not state.held:
+            continue
+        stream.append(event)
+        fold.apply(event, offset)
         if data.draw(st.integers(0, 5)) == 0:
             for run_id in fold.pinned_below(fold.position, 10):
                 if data.draw(st.booleans()):
@@ -152,14 +160,13 @@ def test_a_successor_knows_what_its_predecessor_knew_of_a_dag_run(drafts: list[D
             successor.restore(run_id, state, 0, None, position)
     for offset in range(fold.fold_from(), len(stream)):
         successor.apply(stream[offset], offset)
-    assert {run_id: run.state for run_id, run in successor.open.items()} == {
-        run_id: run.state for run_id, run in fold.open.items()
-    }
+    mine = {run_id: run.state for run_id, run in successor.open.items()}
+    assert mine == {run_id: run.state for run_id, run in fold.open.items()}, (stream, fold.fold_from())
     for run_id, run in successor.open.items():
         if run.dag is not None and run.dag.run is run:
-            mine, theirs = run.dag, fold.open[run_id].dag
+            theirs = fold.open[run_id].dag
             assert theirs is not None
-            assert (set(mine.open), mine.running) == (set(theirs.open), theirs.running)
+            assert (set(run.dag.open), run.dag.running) == (set(theirs.open), theirs.running)
 
 
 def test_the_drafts_tell_long_stories() -> None:

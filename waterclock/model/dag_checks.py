@@ -149,18 +149,18 @@ def _check_startable(dag: DagSpec, by_name: dict[str, Node]) -> None:
     Every node that runs may succeed or fail, so of all rules only ``all_skipped`` can be impossible: a parent that is
     never skipped rules it out. Rules that contradict each other across several nodes are not found.
     """
-    skippable = _skippable(dag, by_name)
+    may_be_skipped = skippable(dag, by_name)
     for place, node in enumerate(dag.nodes):
         where = f"/dag/nodes/{place}/trigger_rule"
         if not node.after and node.trigger_rule not in (TriggerRule.ALL_SUCCESS, TriggerRule.ALWAYS):
             _refuse(where, f"{node.name} has no parents: {node.trigger_rule} says nothing", "Leave the rule out")
         if node.trigger_rule is TriggerRule.ALL_SKIPPED:
-            never = next((name for name in node.after if name not in skippable), None)
+            never = next((name for name in node.after if name not in may_be_skipped), None)
             if never is not None:
                 _refuse(where, f"{node.name} can never start: {never} is never skipped", "Choose another rule")
 
 
-def _skippable(dag: DagSpec, by_name: dict[str, Node]) -> set[str]:
+def skippable(dag: DagSpec, by_name: dict[str, Node]) -> set[str]:
     """The nodes that may end as skipped."""
     found: set[str] = set()
     for name in TopologicalSorter({node.name: node.after for node in dag.nodes}).static_order():

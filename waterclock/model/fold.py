@@ -10,9 +10,10 @@ only what happens to it afterwards does.
 One event may change more runs than its own: those of a DagRun and its nodes (``dag_nodes.py``); :attr:`Fold.touched`
 names them.
 
-Limits. A duplicate that comes more than ``window`` offsets after its run's end is taken for a new run. Open runs are
-bounded: at ``open_max`` :class:`FoldFull` is raised, before anything is forgotten; the log keeps everything until the
-backlog shrinks or the bound is raised.
+Limits. A duplicate that comes more than ``window`` offsets after its run's end is taken for a new run; of a node only
+where its DagRun has been kept elsewhere meanwhile, for an open DagRun remembers its nodes. Open runs are bounded: at
+``open_max`` :class:`FoldFull` is raised, before anything is forgotten; the log keeps everything until the backlog
+shrinks or the bound is raised.
 """
 
 from __future__ import annotations
