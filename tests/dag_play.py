@@ -69,7 +69,7 @@ class DagPlay:
         self.work: list[WorkRecord] = []
         self.troubles: Counter[str] = Counter()
         spec = JobSpec("", Once(1), payload=PAYLOAD, dag=dag)
-        self.run = DagRun(make_run_id(JOB, 1_000_000), 7, spec, 1_000_000)
+        self.run = DagRun(make_run_id(JOB, 1_000_000), 7, spec, 1_000_000, 0)
         self._by_name = {node.name: node for node in dag.nodes}
         self._committed = Committed(0, 0, {})
         self._world: Fold[None] = Fold()  # what workers and router know

@@ -2,12 +2,14 @@
 
 Up to 60 nodes, every trigger rule, branches, mapped nodes, results handed down, retries, cancels; rounds that are lost,
 take-overs, repeated events (``tests/dag_play.py``). Judged from the log alone by ``tests/oracle/dags.py``, a fixpoint
-over the truth tables. Short: 150 Dags.
+over the truth tables. Whole, also: an end of a node costs as much in a large Dag as in a small one. Short: 150 Dags.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections import Counter
 from random import Random
 from typing import Any
@@ -16,8 +18,11 @@ from tests.acceptance.evidence import Evidence
 from tests.dag_play import PAYLOAD, DagPlay
 from tests.oracle import dags, runs
 from tests.random_dags import RULES, random_dag
-from waterclock.model.dag import DagSpec
+from waterclock.model.dag import DagSpec, MapOver, Node
+from waterclock.model.dag_graph import Graph
+from waterclock.model.dag_release import DagRunState
 from waterclock.model.document import dag_document
+from waterclock.model.events import NodeEnd
 
 DAGS, DAGS_SHORT = 5_000, 150
 NODES_MAX = 60
@@ -39,9 +44,37 @@ def main(short: bool = False) -> None:
     evidence.none_of(complaints, "complaints")
     for what in (*(f"trouble {each}" for each in TROUBLES), *(f"rule {rule}" for rule in RULES), "mapped", "branches"):
         evidence.demand(seen[what] > 0, f"{what} did not come up")
+    if not short:
+        _demand_flat_cost(evidence)
     evidence.close()
 
 
+def _demand_flat_cost(evidence: Evidence) -> None:
+    for what, small, large in (("nodes", 50, 1_000), ("items", 500, 10_000)):
+        cost = {size: min(_cost_of_an_end(what, size) for _ in range(5)) for size in (small, large)}
+        exponent = math.log(cost[large] / cost[small]) / math.log(large / small)
+        evidence.figure(f"exponent of an end's cost by {what}", round(exponent, 3),
+                        **{f"us_{size}": round(each * 1e6, 2) for size, each in cost.items()})  # fmt: skip
+        evidence.demand(exponent <= EXPONENT_MAX, f"an end costs more in a Dag with more {what}")
+
+
+def _cost_of_an_end(what: str, size: int) -> float:
+    """Processor seconds of one end of a node, in the mean over a whole DagRun with eight under way."""
+    if what == "items":
+        nodes = [Node("each", "h", map_over=MapOver(count=size, concurrency=8)), Node("last", "h", after=("each",))]
+    else:  # a ladder: every node has up to three parents near it
+        nodes = [Node(f"n{place}", "h", after=tuple(f"n{at}" for at in range(max(0, place - 3), place)))
+                 for place in range(size)]  # fmt: skip
+    run = DagRunState(Graph(DagSpec(tuple(nodes), max_active_nodes=8)))
+    under_way = [release.key for release in run.decide().releases]
+    ends, began_s = 0, time.process_time()
+    while under_way:
+        under_way += [release.key for release in run.ended(under_way.pop(0), NodeEnd.SUCCEEDED).releases]
+        ends += 1
+    return (time.process_time() - began_s) / ends
+
+
+EXPONENT_MAX = 0.2
 TROUBLES = ("round lost", "take-over", "said twice", "event repeated", "end claimed too early", "node cancelled")
 
 

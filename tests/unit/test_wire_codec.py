@@ -107,6 +107,7 @@ works = st.builds(
     longs,
     texts,
     ints,
+    longs,
 )
 crons = st.builds(Cron, texts, texts, st.booleans(), st.sampled_from(Gap), st.sampled_from(Fold))
 schedules = crons | st.builds(Every, longs, st.none() | longs) | st.builds(Once, longs)

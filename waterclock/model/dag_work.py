@@ -27,12 +27,16 @@ _ENDS = {
 
 
 class DagRun(NamedTuple):
-    """A DagRun, as far as its nodes' records depend on it: its id, the revision and spec of its job, its fire time."""
+    """A DagRun, as far as its nodes' records depend on it: its id, the revision and spec of its job, its fire time.
+
+    ``first_offset``: of its PENDING on run-events.
+    """
 
     run_id: str
     revision: int
     spec: JobSpec
     fire_at: Instant
+    first_offset: int
 
 
 def node_run_id(dag_run_id: str, key: str) -> str:
@@ -98,6 +102,7 @@ def work_record(dag_run: DagRun, node: Node, release: Release, due_at: Instant) 
         executor=executor_to_json(node.executor) if node.executor else "",
         at_most_once=node.at_most_once,
         policy=policy_to_json(policy_of(dag_run.spec, node)),
+        dag_from=dag_run.first_offset,
     )
 
 

@@ -251,7 +251,8 @@ class WorkRecord(NamedTuple):
     ``executor``: its stored form (``executor_from_json`` reads it), "" where ``handler`` names a Python function.
     ``policy``: the stored form of the job's failure policy. ``verify_from``: -1, or the run-events offset up to which
     its maker knew the run's state, ``verify_state``: whoever claims it folds from there to its own STARTED before it
-    runs it (design §7). ``redrives``: how often this work was redriven.
+    runs it (design §7). ``redrives``: how often this work was redriven. ``dag_from``: of a node the run-events offset
+    at which its DagRun begins, -1 of any other run: a node's state can be told only from there on.
     """
 
     run_id: str
@@ -270,6 +271,7 @@ class WorkRecord(NamedTuple):
     verify_from: int = -1
     verify_state: str = ""
     redrives: int = 0
+    dag_from: int = -1
 
 
 class LeaseKind(StrEnum):

@@ -11,9 +11,10 @@ One event may change more runs than its own: those of a DagRun and its nodes (``
 names them.
 
 Limits. A duplicate that comes more than ``window`` offsets after its run's end is taken for a new run; of a node only
-where its DagRun has been kept elsewhere meanwhile, for an open DagRun remembers its nodes. Open runs are bounded: at
-``open_max`` :class:`FoldFull` is raised, before anything is forgotten; the log keeps everything until the backlog
-shrinks or the bound is raised.
+where its DagRun has been kept elsewhere meanwhile, for an open DagRun remembers its nodes. Who begins from a kept
+DagRun believes an end of it that was claimed while a node was open which has ended since: no engine claims one.
+Open runs are bounded: at ``open_max`` :class:`FoldFull` is raised, before anything is forgotten; the log keeps
+everything until the backlog shrinks or the bound is raised.
 """
 
 from __future__ import annotations
@@ -135,9 +136,12 @@ class Fold(Generic[Note]):
         return verdict
 
     def state(self, run_id: str) -> RunState | None:
-        """What is known of a run: open, or finished within the memory."""
+        """What is known of a run: open, or finished within the memory, or while its DagRun is open."""
         run = self.open.get(run_id)
-        return run.state if run is not None else self._finished(run_id)
+        if run is not None:
+            return run.state
+        found = self._finished(run_id)
+        return self._ended_node(run_id) if found is None and "/" in run_id else found
 
     def fold_from(self) -> int:
         """From where a successor re-reads: what the oldest pinned run needs, and the window at least."""
@@ -248,13 +252,17 @@ class Fold(Generic[Note]):
         node.dag.begin(node_id, node, running=node.state.attempt_open)
         dag_run.state = after_node(dag_run.state, node.dag.running)  # the node's own events may be folded already
 
+    def _ended_node(self, node_id: str) -> RunState | None:
+        dag_run = self.open.get(node_id.partition("/")[0])
+        return None if dag_run is None or dag_run.dag is None else dag_run.dag.ended.get(node_id)
+
     def _apply_to_closed_node(self, event: RunEvent, offset: int) -> Verdict:
         """A node that is not open: it becomes known, or has ended."""
         node_id = event.run_id
         dag_run_id = node_id.partition("/")[0]
         dag_run = self.open.get(dag_run_id)
         dag = None if dag_run is None else dag_run.dag
-        known = self._finished(node_id) or (dag.ended.get(node_id) if dag is not None else None)
+        known = self._finished(node_id) or self._ended_node(node_id)
         view = DagView(dag_run.state if dag_run is not None else self._finished(dag_run_id))
         verdict = reduce(known, event, self._high_bits | offset, view)
         if not verdict.accepted or verdict.state is None:
@@ -312,9 +320,11 @@ class Fold(Generic[Note]):
 
     def _move(self, run_id: str, run: OpenRun[Note], state: RunState | None, offset: int) -> None:
         assert state is not None  # the reducer never makes a known run unknown
-        if run.state.held and not state.held:
+        was_held, run.state = run.state.held, state
+        if was_held and not state.held:
             self._release(run_id)
-        run.state = state
+            if state.is_dag:
+                self._gather(run_id, run)
         if state.status in FINAL:
             del self.open[run_id]
             self._pins.pop(run_id, None)
