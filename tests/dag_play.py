@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from tests.random_dags import random_end
 from waterclock.model.dag import DagSpec, Node, split_node_key
+from waterclock.model.dag_events import DagStart, NodeEnd, NodeSkipped
 from waterclock.model.dag_graph import Graph
 from waterclock.model.dag_release import rebuild
 from waterclock.model.dag_steps import NodeState, Steps
@@ -26,18 +27,7 @@ from waterclock.model.dag_work import (
     split_node_run_id,
     work_record,
 )
-from waterclock.model.events import (
-    DagStart,
-    Ended,
-    EventKind,
-    NodeEnd,
-    NodeSkipped,
-    Origin,
-    Pending,
-    RunEvent,
-    Started,
-    WorkRecord,
-)
+from waterclock.model.events import Ended, EventKind, Origin, Pending, RunEvent, Started, WorkRecord
 from waterclock.model.fold import Fold
 from waterclock.model.ids import make_run_id
 from waterclock.model.job import JobSpec, Once, Tier

@@ -14,8 +14,8 @@ import orjson
 
 from waterclock.model.dag import DagSpec, MapOver, Node, TriggerRule
 from waterclock.model.dag_checks import check_graph
+from waterclock.model.dag_events import NodeEnd
 from waterclock.model.errors import RequestError
-from waterclock.model.events import NodeEnd
 
 RULES = [*TriggerRule]
 RAN = (NodeEnd.SUCCEEDED, NodeEnd.FAILED)

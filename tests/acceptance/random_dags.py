@@ -19,10 +19,10 @@ from tests.dag_play import PAYLOAD, DagPlay
 from tests.oracle import dags, runs
 from tests.random_dags import RULES, random_dag
 from waterclock.model.dag import DagSpec, MapOver, Node
+from waterclock.model.dag_events import NodeEnd
 from waterclock.model.dag_graph import Graph
 from waterclock.model.dag_release import DagRunState
 from waterclock.model.document import dag_document
-from waterclock.model.events import NodeEnd
 
 DAGS, DAGS_SHORT = 5_000, 150
 NODES_MAX = 60

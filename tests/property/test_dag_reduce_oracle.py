@@ -14,19 +14,8 @@ from hypothesis import strategies as st
 
 from tests.oracle import reducer as judge
 from tests.oracle.records import decode
-from waterclock.model.events import (
-    DagStart,
-    Ended,
-    EventKind,
-    NodeEnd,
-    NodeSkipped,
-    Origin,
-    Outcome,
-    Pending,
-    RunEvent,
-    RunStatus,
-    Skipped,
-)
+from waterclock.model.dag_events import DagStart, NodeEnd, NodeSkipped
+from waterclock.model.events import Ended, EventKind, Origin, Outcome, Pending, RunEvent, RunStatus, Skipped
 from waterclock.model.fold import Fold
 from waterclock.model.job import Tier
 from waterclock.model.reduce import Ignored, RunState

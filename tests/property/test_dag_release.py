@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tests.random_dags import RULES, random_dag, random_end
 from waterclock.model.dag import WHOLE, DagSpec
 from waterclock.model.dag_decide import decide
+from waterclock.model.dag_events import NodeEnd
 from waterclock.model.dag_graph import Graph
 from waterclock.model.dag_release import DagRunState, rebuild
 from waterclock.model.dag_rules import Ends, Verdict, judge
 from waterclock.model.dag_steps import DagEnd, NodeState, Release, Steps
-from waterclock.model.events import NodeEnd
 
 PAYLOAD = b'{"of":"the run"}'
 

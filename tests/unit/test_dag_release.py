@@ -8,11 +8,11 @@ import orjson
 import pytest
 
 from waterclock.model.dag import DagSpec, MapOver, Node, TriggerRule
+from waterclock.model.dag_events import NodeEnd
 from waterclock.model.dag_graph import Graph
 from waterclock.model.dag_release import DagRunState, rebuild
 from waterclock.model.dag_steps import DagEnd, NodeState, Skip, SkipReason, Steps
 from waterclock.model.dag_work import kept_nodes
-from waterclock.model.events import NodeEnd
 
 OK, FAILED = NodeEnd.SUCCEEDED, NodeEnd.FAILED
 SKIPPED, UPSTREAM_FAILED = NodeEnd.SKIPPED, NodeEnd.UPSTREAM_FAILED

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.model.dag import DagSpec, MapOver, Node, TriggerRule
+from waterclock.model.dag_events import DagStart, NodeEnd, NodeSkipped
 from waterclock.model.errors import RequestError, UndecodableRecord
 from waterclock.model.events import (
     Answered,
     Control,
     ControlKind,
-    DagStart,
     DeadLetter,
     Ended,
     EventKind,
@@ -28,8 +28,6 @@ from waterclock.model.events import (
     KeyState,
     Lease,
     LeaseKind,
-    NodeEnd,
-    NodeSkipped,
     OpenRunState,
     Origin,
     Pending,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.worker_world import START, World
-from waterclock.model.events import DagStart, EventKind, Origin, Pending, RunEvent, RunStatus, WorkRecord
+from waterclock.model.dag_events import DagStart
+from waterclock.model.events import EventKind, Origin, Pending, RunEvent, RunStatus, WorkRecord
 from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import Tier
 from waterclock.model.known_state import state_to_text

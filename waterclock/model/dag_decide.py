@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import cast
 
 from .dag import DagSpec, Node, node_key
+from .dag_events import NodeEnd
 from .dag_items import TOO_LARGE, Never, is_never, items_of_result, static_items
 from .dag_payload import GIVEN_MAX, closed_given, fits, followed_in, gathered, gathered_size, open_given
 from .dag_rules import Ends, Verdict, judge
 from .dag_steps import FAILED_NAMED_MAX, DagEnd, NodeState, Release, Skip, SkipReason, Steps
-from .events import NodeEnd
 
 _BAD = (NodeEnd.FAILED, NodeEnd.UPSTREAM_FAILED)
 

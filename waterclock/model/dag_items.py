@@ -7,8 +7,8 @@ from typing import TypeAlias
 import orjson
 
 from .dag import MapOver
+from .dag_events import NodeEnd
 from .dag_steps import SkipReason
-from .events import NodeEnd
 
 Never: TypeAlias = tuple[SkipReason, NodeEnd]
 """Why a node never runs, and what it counts as."""

@@ -18,12 +18,12 @@ from heapq import heappop, heappush
 from typing import cast
 
 from .dag import WHOLE, split_node_key
+from .dag_events import NodeEnd
 from .dag_graph import Graph
 from .dag_items import TOO_LARGE, Never, is_never, items_of_result
 from .dag_payload import GIVEN_MAX, closed_given, fits, followed_in, gathered, gathered_size, open_given
 from .dag_rules import Ends, Verdict, judge
 from .dag_steps import FAILED_NAMED_MAX, DagEnd, NodeState, Release, Skip, SkipReason, Steps
-from .events import NodeEnd
 
 _WAITING, _READY, _ACTIVE, _ENDED = range(4)
 _UNBOUNDED = 1 << 60

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from .dag import WHOLE, node_key
-from .events import NodeEnd
+from .dag_events import NodeEnd
 
 FAILED_NAMED_MAX = 10
 """Leaves that the end of a DagRun names."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .dag import Node
+from .dag_events import NodeEnd, NodeSkipped
 from .dag_graph import Graph
 from .dag_steps import DagEnd, NodeState, Release, Skip, SkipReason
-from .events import EventKind, NodeEnd, NodeSkipped, Origin, Pending, RunEvent, RunStatus, WorkRecord
+from .events import EventKind, Origin, Pending, RunEvent, RunStatus, WorkRecord
 from .executor import executor_to_json
 from .failure_policy import FailurePolicy, policy_to_json
 from .ids import Instant, job_of_run

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from waterclock.model.dag import dag_from_json, dag_to_json
+from waterclock.model.dag_events import DagStart, NodeEnd, NodeSkipped
 from waterclock.model.events import (
     Answered,
     Control,
     ControlKind,
-    DagStart,
     DeadLetter,
     Detail,
     Ended,
@@ -23,8 +23,6 @@ from waterclock.model.events import (
     KeyState,
     Lease,
     LeaseKind,
-    NodeEnd,
-    NodeSkipped,
     OpenRunState,
     Origin,
     Pending,

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from waterclock.model.dag_events import DagStart, NodeEnd, NodeSkipped
 from waterclock.model.events import (
     Answered,
-    DagStart,
     Detail,
     Ended,
     EventKind,
-    NodeEnd,
-    NodeSkipped,
     Origin,
     Pending,
     Retrying,
