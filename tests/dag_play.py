@@ -36,6 +36,7 @@ from waterclock.wire.codec import decode_event, encode_event
 JOB = "acme:nightly"
 PAYLOAD = b'{"of":"the run"}'
 ROUNDS_MAX = 20_000
+_CLAIMED = (EventKind.DAG_SUCCEEDED, EventKind.DAG_FAILED)
 _OK, _FAILED = EventKind.ATTEMPT_SUCCEEDED, EventKind.ATTEMPT_FAILED
 
 
@@ -60,6 +61,7 @@ class DagPlay:
         self.troubles: Counter[str] = Counter()
         spec = JobSpec("", Once(1), payload=PAYLOAD, dag=dag)
         self.run = DagRun(make_run_id(JOB, 1_000_000), 7, spec, 1_000_000, 0)
+        self._well = dice.choice([0.7, 0.9, 0.98])  # how often an attempt succeeds
         self._by_name = {node.name: node for node in dag.nodes}
         self._committed = Committed(0, 0, {})
         self._world: Fold[None] = Fold()  # what workers and router know
@@ -172,7 +174,7 @@ class DagPlay:
             kind = EventKind.RETRYING if again else EventKind.RUN_FAILED
             event = RunEvent(kind, JOB, run_id, 1, state.attempt + again)
         elif state.attempt_open:
-            end, result = random_end(self.dice, self.dag, self._node_of(run_id))
+            end, result = random_end(self.dice, self.dag, self._node_of(run_id), self._well)
             detail = Ended(1, result=result if end is NodeEnd.SUCCEEDED else None)
             kind = _OK if end is NodeEnd.SUCCEEDED else self.dice.choice([_FAILED, EventKind.ATTEMPT_LOST])
             event = RunEvent(kind, JOB, run_id, 1, state.attempt, "w-1", 3, state.token, detail=detail)
@@ -185,8 +187,10 @@ class DagPlay:
     def _trouble(self) -> None:
         dice = self.dice.random()
         if dice < 0.05:
-            self.troubles["event repeated"] += 1
-            self._append(self.dice.choice(self._events))
+            event = self.dice.choice(self._events)
+            if event.kind not in _CLAIMED:  # one that was claimed too early may be true by now
+                self.troubles["event repeated"] += 1
+                self._append(event)
         elif dice < 0.07:
             open_nodes = [run_id for run_id, run in self._world.open.items() if not run.state.is_dag]
             if open_nodes and dice < 0.06:

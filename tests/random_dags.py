@@ -32,9 +32,9 @@ def random_dag(dice: Random, nodes_max: int) -> DagSpec:
         return dag
 
 
-def random_end(dice: Random, dag: DagSpec, node: Node) -> tuple[NodeEnd, bytes | None]:
-    """How a run of this node ends, and with which result."""
-    end = NodeEnd.SUCCEEDED if dice.random() < 0.75 else NodeEnd.FAILED
+def random_end(dice: Random, dag: DagSpec, node: Node, well: float = 0.75) -> tuple[NodeEnd, bytes | None]:
+    """How a run of this node ends, and with which result. ``well``: how often it succeeds."""
+    end = NodeEnd.SUCCEEDED if dice.random() < well else NodeEnd.FAILED
     if end is NodeEnd.FAILED:
         return end, None
     if node.branch:
@@ -58,7 +58,7 @@ def random_result(dice: Random) -> bytes | None:
     kind = dice.random()
     if kind < 0.1:
         return dice.choice([None, b"3", b'{"a":1}', b"[]", b'"text"'])
-    if kind < 0.13:
+    if kind < 0.2:
         return orjson.dumps("x" * 8_000)
     return orjson.dumps([dice.choice(["eu", 7, None, {"k": [1]}]) for _ in range(dice.randint(0, 6))])
 
@@ -81,6 +81,10 @@ def _drawn(dice: Random, count: int) -> DagSpec:
             parts["inputs"] = tuple(dice.sample(upstream, dice.randint(1, min(3, len(upstream)))))
         nodes.append(Node(name, "demo.node", after=tuple(after), trigger_rule=rule, **parts))
     _branch_and_map(dice, nodes, above)
+    takers = [place for place, node in enumerate(nodes) if node.inputs]
+    if takers and dice.random() < 0.3:  # with results of 8 KB it is over the limit
+        place = dice.choice(takers)
+        nodes[place] = replace(nodes[place], payload=orjson.dumps("x" * 60_000))
     dice.shuffle(nodes)
     return DagSpec(tuple(nodes), max_active_nodes=dice.choice([0, 0, 1, 3]))
 
@@ -90,7 +94,7 @@ def _branch_and_map(dice: Random, nodes: list[Node], above: dict[str, set[str]])
     for place, node in enumerate(nodes):
         kind = dice.random()
         if kind < 0.12 and node.name in parents:
-            nodes[place] = _changed(node, branch=True)
+            nodes[place] = replace(node, branch=True)
         elif kind < 0.3:
             over: dict[str, Any] = {"concurrency": dice.choice([0, 0, 1, 2])}
             what = dice.random()
@@ -100,8 +104,4 @@ def _branch_and_map(dice: Random, nodes: list[Node], above: dict[str, set[str]])
                 over["items"] = '["a",{"b":2},null]'
             else:
                 over["count"] = dice.randint(1, 4)
-            nodes[place] = _changed(node, map_over=MapOver(**over))
-
-
-def _changed(node: Node, **parts: Any) -> Node:
-    return replace(node, **parts)
+            nodes[place] = replace(node, map_over=MapOver(**over))

@@ -22,6 +22,7 @@ from waterclock.model.dag import DagSpec, MapOver, Node
 from waterclock.model.dag_events import NodeEnd
 from waterclock.model.dag_graph import Graph
 from waterclock.model.dag_release import DagRunState
+from waterclock.model.dag_steps import SkipReason
 from waterclock.model.document import dag_document
 
 DAGS, DAGS_SHORT = 5_000, 150
@@ -42,7 +43,13 @@ def main(short: bool = False) -> None:
                     **{what: seen[f"trouble {what}"] for what in TROUBLES})  # fmt: skip
     evidence.figure("skips", seen["skips"], **{key[5:]: seen[key] for key in sorted(seen) if key.startswith("skip ")})
     evidence.none_of(complaints, "complaints")
-    for what in (*(f"trouble {each}" for each in TROUBLES), *(f"rule {rule}" for rule in RULES), "mapped", "branches"):
+    for what in (
+        *(f"trouble {each}" for each in TROUBLES),
+        *(f"rule {rule}" for rule in RULES),
+        "mapped",
+        "branches",
+        *(f"skip {reason.value}" for reason in SkipReason if reason is not SkipReason.KEPT),
+    ):
         evidence.demand(seen[what] > 0, f"{what} did not come up")
     if not short:
         _demand_flat_cost(evidence)
