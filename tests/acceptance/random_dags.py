@@ -111,10 +111,10 @@ def _count(seen: Counter[str], dag: DagSpec, play: DagPlay) -> None:
 
 def judged(play: DagPlay, seen: Counter[str]) -> list[str]:
     """What the oracle has to say about the log of a DagRun that has come to rest."""
-    told = runs.tell(play.dump())
+    told = runs.tell_all(play.dump())
     stood: dict[str, Any] = {}
-    for each in told:
-        stood |= {each.event["run_id"]: each.after, **each.others} if each.after else {}
+    for each, others in told:
+        stood |= {each.event["run_id"]: each.after, **others} if each.after else {}
     dag_run = stood.pop(play.run.run_id)
     complaints = [f"{run_id} is {run['status']} at rest" for run_id, run in stood.items() if run["status"] not in WAYS]
     if dag_run["status"] not in ("SUCCEEDED", "FAILED"):
@@ -151,7 +151,7 @@ def _story(told: list[Any], dag_run_id: str) -> tuple[Counter[str], dict[str, An
     begun: Counter[str] = Counter()
     ran: dict[str, Any] = {}
     skipped: dict[str, Any] = {}
-    for each in told:
+    for each, _ in told:
         key = each.event["run_id"].removeprefix(dag_run_id).removeprefix("/")
         if each.after is None or not key:
             continue

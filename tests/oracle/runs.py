@@ -9,26 +9,27 @@ import typing
 from .records import decode
 from .reducer import DAG_ENDS, FINAL, MASK, OUTCOMES, changes, is_open
 
-__all__ = ["FINAL", "MASK", "OUTCOMES", "Told", "follow", "is_open", "tell"]
+__all__ = ["FINAL", "MASK", "OUTCOMES", "Told", "follow", "is_open", "tell", "tell_all"]
 
 ONCE = ("STARTED", *OUTCOMES, "RETRYING", "RUN_FAILED", "RUN_EXPIRED", *DAG_ENDS, "NODE_SKIPPED")
 
 
 class Told(typing.NamedTuple):
-    """One event in its place: its record, what it says, and its run before and after it (after is None: ignored).
-
-    ``others``: by run id what it made of other runs, a DagRun's nodes or a node's DagRun.
-    """
+    """One event in its place: its record, what it says, and its run before and after it (after is None: ignored)."""
 
     record: dict
     event: dict
     before: dict | None
     after: dict | None
-    others: dict
 
 
 def tell(events):
     """Every event that speaks of a run, partition by partition and in the order of the log."""
+    return [told for told, _ in tell_all(events)]
+
+
+def tell_all(events):
+    """The same, each with what it made of other runs, by run id: of a DagRun's nodes, or of a node's DagRun."""
     runs, told = {}, []
     for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
         _, event = decode(record["value"])
@@ -40,7 +41,7 @@ def tell(events):
         }
         runs |= found
         after = found.pop(event["run_id"], None)
-        told.append(Told(record, event, before, after, found))
+        told.append((Told(record, event, before, after), found))
     return told
 
 
@@ -48,7 +49,7 @@ def follow(events):
     """(runs, complaints, counts). A run: status, attempt, outcome, worker, incarnation, token (an offset), reason."""
     runs, complaints, counts = {}, [], collections.Counter()
     ended, said = collections.Counter(), collections.Counter()
-    for _, event, before, after, others in tell(events):
+    for (_, event, before, after), others in tell_all(events):
         kind, run_id = event["kind"], event["run_id"]
         counts["accepted" if after else "ignored"] += 1
         if kind in ONCE:
