@@ -290,8 +290,8 @@ class TimeIndex(Protocol):
         """All rows of these buckets, unordered across slots, ordered by key within one. Never without a minute."""
         ...
 
-    def write_due(self, rows: Sequence[DueRow]) -> None:
-        """Write rows ahead; acknowledged when it returns. Rows whose expiry has passed are left out."""
+    def write_due(self, rows: Sequence[DueRow], *, kept_from: Instant = 0) -> None:
+        """Write rows ahead, acknowledged. They expire three days after due, or after ``kept_from``; or are left out."""
         ...
 
     def dispose_due(self, slots: Sequence[int], minute: int) -> None:
