@@ -18,7 +18,7 @@ from waterclock.log.port import Committed, Log, Polled, TopicPartition
 from waterclock.model.errors import BackendDown, LostResource, RoundAborted, RoundInDoubt
 from waterclock.model.events import ShardState
 from waterclock.model.ids import US_PER_S, Instant
-from waterclock.store.port import TimeIndex
+from waterclock.store.shelves import JobIndex
 from waterclock.transact import Round, Rounds
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
@@ -27,9 +27,12 @@ from . import applying, deciding, window
 from .emit import Emitter, Templates
 from .position import Position, encode_cursor
 from .ready import make_ready
+from .rebuild import Rebuilds
 from .resuming import ask_for_resumes
 from .shard import Shard
+from .sweep import Sweep
 from .takeover import take_over
+from .tzdata import ZoneData
 
 _POLL_MAX = 500
 _INBOX_MAX = 2_000
@@ -43,7 +46,10 @@ log_ = structlog.get_logger("dispatcher")
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How a dispatcher paces itself. Seconds, records."""
+    """How a dispatcher paces itself. Seconds, records.
+
+    ``sweep_every_s``: between two slices of the sweep for missing rows; ``sweep_lap_s``: a lap takes at least so long.
+    """
 
     look_ahead_s: float = 90.0
     grace_s: float = 60.0
@@ -52,6 +58,8 @@ class Pace:
     idle_commit_s: float = 5.0
     store_retry_s: float = 1.0
     store_retry_max_s: float = 30.0
+    sweep_every_s: float = 0.25
+    sweep_lap_s: float = 60.0
 
 
 class Dispatcher:
@@ -61,7 +69,7 @@ class Dispatcher:
         self,
         clock: Clock,
         log: Log,
-        index: TimeIndex,
+        index: JobIndex,
         names: Names,
         *,
         instance: str,
@@ -77,9 +85,14 @@ class Dispatcher:
         self._generation = generation
         self._pace = pace or Pace()
         self._grace_us = round(self._pace.grace_s * US_PER_S)
+        self._zone_data = ZoneData(index, clock)  # before it joins: one that is too old must own nothing
         self._partitions = log.partitions(names.commands)
         self._rounds = Rounds(log, names.transactional_id("dispatcher", instance))
         self._inputs = log.consumer(names.group("dispatcher"), [names.commands], instance=instance)
+        self._rebuilds = Rebuilds(index)
+        self._sweep = Sweep(
+            index, clock, self._zone_data, every_s=self._pace.sweep_every_s, lap_s=self._pace.sweep_lap_s
+        )
         self._shards: dict[int, Shard] = {}
         self._waiting: set[TopicPartition] = set()
         # What the client told right after a start: for a moment that is still where it stood before (librdkafka).
@@ -109,7 +122,7 @@ class Dispatcher:
             self._drop_all()  # part of the shards has moved on: what is committed decides
             raise
         self._note_landed(draft)
-        return self._look_ahead(now) or busy or self._make_ready()
+        return self._look_ahead(now) or busy or self._make_ready() or self._look_for_missing(now)
 
     def drain(self) -> bool:
         """Nothing is held between rounds: one last commit of positions is all."""
@@ -206,7 +219,7 @@ class Dispatcher:
         busy = False
         self._apply(shards, out, now)
         for shard in shards:
-            if shard.caught_up:
+            if shard.caught_up and not self._rebuilds.holds(shard, now):
                 busy |= ask_for_resumes(shard, out, now)
                 busy |= self._fire(shard, out, now, limit) >= limit
         return busy
@@ -292,15 +305,19 @@ class Dispatcher:
         return self._encodes_more
 
     def _look_ahead(self, now: Instant) -> bool:
-        """One slice for each shard that needs it. True while a window ends too soon."""
+        """One slice for each shard that needs it. True while a window ends too soon. Raises OlderZoneData."""
         if self._store_is_down():
             return False
         hungry = False
         look_ahead_us = round(self._pace.look_ahead_s * US_PER_S)
         asked_at_s = self._clock.monotonic_s()
         try:
+            self._zone_data.check()
             for shard in self._shards.values():
-                if window.wants_more(shard, now, look_ahead_us):
+                if self._rebuilds.holds(shard, now):
+                    self._rebuilds.go_on(shard, now)
+                    hungry = True
+                elif window.wants_more(shard, now, look_ahead_us):
                     window.load_slice(shard, self._index, self._names)
                     hungry |= window.wants_more(shard, now, look_ahead_us)
                 else:
@@ -308,6 +325,17 @@ class Dispatcher:
         except BackendDown as down:
             self._note_store_down(down, asked_at_s)
         return hungry
+
+    def _look_for_missing(self, now: Instant) -> bool:
+        """A little of the sweep for rows that should stand, while there is nothing else to do. Always False."""
+        if self._store_is_down():
+            return False
+        asked_at_s = self._clock.monotonic_s()
+        try:
+            self._sweep.look(list(self._shards.values()), now)
+        except BackendDown as down:
+            self._note_store_down(down, asked_at_s)
+        return False
 
     def _store_is_down(self) -> bool:
         return self._clock.monotonic_s() < self._store_down_until_s
