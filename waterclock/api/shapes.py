@@ -59,6 +59,9 @@ class JobChange(BaseModel):
         None, description="What becomes of missed fires; else latest"
     )
     catch_up: CatchUp | None = None
+    expect_within: str | None = Field(
+        None, pattern=_DURATION, description="A finding when no run has succeeded for so long", examples=["26h"]
+    )
     tier: Literal["high", "medium", "low"] | None = None
     priority: str | None = Field(None, description="Another word for tier, in any case", examples=["HIGH"])
     pool: str | None = Field(None, pattern=_POOL)
@@ -120,6 +123,14 @@ class Pause(BaseModel):
     resume_at: Instant | None = Field(description="It resumes by itself then")
 
 
+class Expectation(BaseModel):
+    """Of a job that says `expect_within`: when it succeeded last, and until when the next success is waited for."""
+
+    succeeded_at: Instant | None = Field(description="When its newest success ended; null: there is none")
+    by: Instant
+    overdue: bool
+
+
 class Job(BaseModel):
     """A job as it stands: its definition in full, and what became of it."""
 
@@ -135,6 +146,9 @@ class Job(BaseModel):
     revision: int = Field(description="Also its ETag")
     created_at: Instant
     updated_at: Instant
+    expectation: Expectation | None = Field(
+        default=None, description="null where nobody waits; only where one job is asked for"
+    )
     warnings: list[str] | None = Field(
         default=None, description="No worker for its pool, or none that knows its handler; not in lists"
     )

@@ -112,6 +112,7 @@ class JobDefinition(TypedDict, total=False):
     jitter: JitterDefinition | str
     misfire: Literal["latest", "skip", "all"]
     catch_up: CatchUpDefinition
+    expect_within: str
     tier: Literal["high", "medium", "low"]
     priority: str
     pool: str

@@ -20,6 +20,7 @@ from waterclock.model.time_text import format_rfc3339, parse_duration, parse_rfc
 from waterclock.model.upcoming import due_times, upcoming
 from waterclock.serving import warning_for, who_serves
 from waterclock.settings import Settings, load_settings
+from waterclock.store.expecting import expectation_of
 from waterclock.store.port import JobRow, Reading
 
 from . import bulk, importing, versions, watching
@@ -57,6 +58,7 @@ def create(
     catch_up_max: Annotated[int | None, typer.Option(help="Missed fires that run at most, with all [100]")] = None,
     catch_up_window: Annotated[str | None, typer.Option(help="Skip what is missed for longer [24h]")] = None,
     catch_up_order: Annotated[str | None, typer.Option(help="Which run first: oldest or newest [oldest]")] = None,
+    expect_within: Annotated[str | None, typer.Option(help="A finding when none succeeded for so long: 26h")] = None,
     tier: Annotated[str | None, typer.Option(help="high, medium or low [medium]")] = None,
     pool: Annotated[str | None, typer.Option(help="Which workers [default]")] = None,
     payload: Annotated[str | None, typer.Option(help="JSON; what is not JSON is taken as a JSON string")] = None,
@@ -84,6 +86,7 @@ def create(
         "jitter": jitter,
         "misfire": misfire,
         "catch_up": _given(max=catch_up_max, window=catch_up_window, order=catch_up_order),
+        "expect_within": expect_within,
         "tier": tier,
         "pool": pool,
         "seconds": True if seconds else None,
@@ -141,9 +144,10 @@ def show(job: JobArgument, output: OutputOption = None) -> None:
         runs = [
             f"{run.status.name:<10} {make_run_id(job_id, run.fire_at, run.series)}" for run in store.runs(job_id, 5)
         ]
+        waited_for = _waited_for(store, row)
     with open_log(settings) as log:
         note = _warning(settings, log, row.spec)
-    show_one({**_card(row), "newest_runs": runs, "note": note or None}, output)
+    show_one({**_card(row), "newest_runs": runs, **waited_for, "note": note or None}, output)
 
 
 @app.command()
@@ -298,6 +302,16 @@ def _card(row: JobRow) -> dict[str, Any]:
         "updated_at": format_rfc3339(row.updated_at),
         **_plan(row.job_id, row.spec, row.anchor_at, _next_fires(row, _NEXT_FIRES)),
     }
+
+
+def _waited_for(store: Reading, row: JobRow) -> dict[str, Any]:
+    """Of a job that says ``expect_within``: until when its next success is waited for."""
+    found = expectation_of(store, row, SystemClock().now())
+    if found is None:
+        return {}
+    succeeded = format_rfc3339(found.succeeded_at) if found.succeeded_at else "never"
+    by = format_rfc3339(found.by)
+    return {"last_success": succeeded, "expected_by": f"{by} (overdue)" if found.is_overdue else by}
 
 
 def _plan(job_id: str, spec: JobSpec, anchor_at: Instant, fires: list[Instant]) -> dict[str, Any]:
