@@ -29,6 +29,7 @@ from waterclock.transact import Round, Rounds
 from .planted_control import PLANTED_CONTROL
 from .planted_failures import PLANTED_FAILURES, Planted
 from .planted_fires import PLANTED_FIRES
+from .planted_upkeep import PLANTED_UPKEEP
 
 
 @contextmanager
@@ -221,4 +222,5 @@ PLANTED: dict[str, Planted] = {
     **PLANTED_FAILURES,
     **PLANTED_FIRES,
     **PLANTED_CONTROL,
+    **PLANTED_UPKEEP,
 }
