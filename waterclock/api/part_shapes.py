@@ -79,6 +79,10 @@ class Jitter(BaseModel):
         pattern=DURATION, examples=["30s"], description="At most 30m, and half of what lies between fires"
     )
     per_fire: bool = Field(False, description="Each fire is moved on its own, instead of all of a job's alike")
+    placement: Literal["hash", "balanced"] = Field(
+        "hash", description="balanced: the least loaded second of the window, picked once, when the job is saved"
+    )
+    offset: str | None = Field(None, description="The second that was picked; given, it is not picked", examples=["7s"])
 
 
 class CatchUp(BaseModel):

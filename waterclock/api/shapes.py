@@ -59,6 +59,15 @@ class JobChange(BaseModel):
         None, description="What becomes of missed fires; else latest"
     )
     catch_up: CatchUp | None = None
+    calendars: list[str] | None = Field(
+        None,
+        max_length=8,
+        description="Names of calendars: a fire that any of them blocks makes no run",
+        examples=[["holidays"]],
+    )
+    on_calendar: Literal["skip", "next_allowed"] | None = Field(
+        None, description="What becomes of a blocked fire: skipped, or moved to the next day that allows it; else skip"
+    )
     tier: Literal["high", "medium", "low"] | None = None
     priority: str | None = Field(None, description="Another word for tier, in any case", examples=["HIGH"])
     pool: str | None = Field(None, pattern=_POOL)
@@ -120,6 +129,18 @@ class Pause(BaseModel):
     resume_at: Instant | None = Field(description="It resumes by itself then")
 
 
+class Placement(BaseModel):
+    """The second that a balanced placement picked, and why: a hint about the load, of a moment ago."""
+
+    offset: str
+    fire_time: Instant = Field(description="The fire whose window was looked at")
+    due_at_fire_time: int = Field(description="Other jobs' fires that are due in that very second")
+    due_at_offset: int = Field(description="And in the second that was picked")
+    jobs_counted: int
+    is_whole: bool = Field(description="No bound left jobs out")
+    words: str
+
+
 class Job(BaseModel):
     """A job as it stands: its definition in full, and what became of it."""
 
@@ -135,6 +156,10 @@ class Job(BaseModel):
     revision: int = Field(description="Also its ETag")
     created_at: Instant
     updated_at: Instant
+    calendar_versions: dict[str, int] | None = Field(
+        default=None, description="Of each of its calendars the version that holds for its fires"
+    )
+    placement: Placement | None = Field(default=None, description="Where a second was picked just now")
     warnings: list[str] | None = Field(
         default=None, description="No worker for its pool, or none that knows its handler; not in lists"
     )

@@ -12,7 +12,7 @@ import typer
 
 from waterclock.clock import SystemClock
 from waterclock.log.port import Log
-from waterclock.model.document import schedule_text, spec_from_document, spec_to_document
+from waterclock.model.document import schedule_text, spec_to_document
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.ids import US_PER_S, Instant, make_run_id
 from waterclock.model.job import CommandKind, JobSpec, JobStatus, Once
@@ -26,6 +26,7 @@ from . import bulk, importing, versions, watching
 from .connect import here, job_id_of, names_of, open_log, open_store
 from .ordering import Obeyed, check_pool, command_for, order
 from .output import Format, OutputOption, say, show_one, show_rows
+from .saving import follow_calendars, spec_here
 
 app = typer.Typer(add_completion=False, help="Define, look at and change jobs.", no_args_is_help=True)
 app.add_typer(importing.app, name="import")
@@ -57,6 +58,9 @@ def create(
     catch_up_max: Annotated[int | None, typer.Option(help="Missed fires that run at most, with all [100]")] = None,
     catch_up_window: Annotated[str | None, typer.Option(help="Skip what is missed for longer [24h]")] = None,
     catch_up_order: Annotated[str | None, typer.Option(help="Which run first: oldest or newest [oldest]")] = None,
+    placement: Annotated[str | None, typer.Option(help="Within --jitter: hash or balanced [hash]")] = None,
+    calendar: Annotated[list[str] | None, typer.Option("--calendar", help="No run when it blocks; repeatable")] = None,
+    on_calendar: Annotated[str | None, typer.Option(help="Blocked fires: skip or next_allowed [skip]")] = None,
     tier: Annotated[str | None, typer.Option(help="high, medium or low [medium]")] = None,
     pool: Annotated[str | None, typer.Option(help="Which workers [default]")] = None,
     payload: Annotated[str | None, typer.Option(help="JSON; what is not JSON is taken as a JSON string")] = None,
@@ -81,7 +85,9 @@ def create(
         "dates": date or None,
         "active_from": active_from,
         "active_until": active_until,
-        "jitter": jitter,
+        "jitter": {"window": jitter, "placement": placement} if jitter and placement else jitter,
+        "calendars": calendar or None,
+        "on_calendar": on_calendar,
         "misfire": misfire,
         "catch_up": _given(max=catch_up_max, window=catch_up_window, order=catch_up_order),
         "tier": tier,
@@ -90,7 +96,13 @@ def create(
         "payload": None if payload is None else _json_or_text(payload),
     }
     document = written | {key: value for key, value in options.items() if value is not None}
-    spec = spec_from_document(document, job_id=job_id)
+    _check_and_define(settings, job_id, document, output, dry_run=dry_run)
+
+
+def _check_and_define(
+    settings: Settings, job_id: str, document: dict[str, Any], output: Format | None, *, dry_run: bool
+) -> None:
+    spec = spec_here(settings, document, job_id, dry_run=dry_run)
     if dry_run:
         _show_only(job_id, spec, document.get("cron"), output)
     else:
@@ -102,6 +114,7 @@ def _define(settings: Settings, job_id: str, spec: JobSpec, output: Format | Non
     with open_log(settings) as log, open_store(settings) as store:
         check_pool(settings, log, spec)
         obeyed = order(settings, log, store, command_for(CommandKind.CREATE, job_id, spec=spec))
+        follow_calendars(settings, log, store, job_id, spec)
         show_one(_card(obeyed.row), output)
         warning = _warning(settings, log, spec)
     _say_of(obeyed, spec, warning)
@@ -243,6 +256,7 @@ def rollback(
             CommandKind.ROLLBACK, job_id, expected_revision=expect or row.revision, note=note, to_revision=revision
         )
         obeyed = order(settings, log, store, command)
+        follow_calendars(settings, log, store, job_id, obeyed.row.spec)
         show_one(_card(obeyed.row), output)
     if obeyed.row.revision != obeyed.revision:
         say("it was so already: nothing has changed")
