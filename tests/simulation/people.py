@@ -16,7 +16,7 @@ from waterclock.model.errors import RequestError
 from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.model.job import JOB_VERBS, CommandKind, Cron, Dates, Every, JobSpec, Once, Schedule, Tier
-from waterclock.model.timing import PLAIN, CatchUpOrder, Misfire, Timing
+from waterclock.model.timing import PLAIN, CalendarUse, CatchUpOrder, Misfire, Timing
 
 from .handlers import HANDLERS
 
@@ -37,6 +37,7 @@ class Order(NamedTuple):
     ``api``, or ``avro`` and ``json`` for job-events, there with ``has_id`` a ``ce_id`` and with a ``fate`` in the
     sender's own transaction (``commits``, ``aborts``, ``hangs``). ``caller``: the tenant that asks, where it is not the
     job's own. ``resume_at``: of a pause, when it ends by itself. Of a rollback ``pick`` chooses the version.
+    ``calendars``: what a new version of a calendar brings.
     """
 
     at: int
@@ -52,6 +53,7 @@ class Order(NamedTuple):
     fate: str = ""
     caller: str = ""
     resume_at: Instant = 0
+    calendars: tuple[CalendarUse, ...] = ()
 
 
 def job_orders(rng: random.Random, start_at: Instant, horizon: int, *, in_autumn: bool) -> list[Order]:

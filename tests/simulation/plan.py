@@ -15,6 +15,7 @@ from waterclock.dispatcher.loop import Pace
 from waterclock.model.ids import US_PER_S, Instant
 
 from .buggify import SITES, SMALL, draw_some
+from .calendar_people import calendar_orders
 from .dice import dice
 from .people import (
     STEADY,
@@ -124,6 +125,7 @@ def draw(seed: int) -> Plan:
     jobs = sorted({order.job_id for order in named} - STEADY.keys())
     controls = control_orders(dice(seed, "control"), jobs, start_at, horizon)
     orders += with_timing(dice(seed, "control timing"), controls, start_at)
+    orders += calendar_orders(dice(seed, "calendars"), start_at, horizon)
     return Plan(
         seed=seed,
         start_at=start_at,

@@ -26,6 +26,7 @@ from waterclock.model.events import WorkRecord
 from waterclock.model.job import JobVersion, Once
 from waterclock.transact import Round, Rounds
 
+from .planted_calendars import PLANTED_CALENDARS
 from .planted_control import PLANTED_CONTROL
 from .planted_failures import PLANTED_FAILURES, Planted
 from .planted_fires import PLANTED_FIRES
@@ -221,4 +222,5 @@ PLANTED: dict[str, Planted] = {
     **PLANTED_FAILURES,
     **PLANTED_FIRES,
     **PLANTED_CONTROL,
+    **PLANTED_CALENDARS,
 }
