@@ -13,14 +13,16 @@ from waterclock.model.errors import KeyReused, RequestError
 from waterclock.model.events import Answered, CommandVerdict, KeyState
 from waterclock.model.job import Command
 
+from .admission import Admission, Fate
 from .commands import Applied
 
 _TEXT_MAX = 500
 """Characters of a message, a pointer or a hint: some quote what the sender wrote."""
 
 
-def of_applied(command: Command, record: Record, applied: Applied) -> Answered:
-    """The command was carried out, or asked for what stood already."""
+def of_applied(command: Command, record: Record, applied: Applied, admission: Admission | None = None) -> Answered:
+    """The command was carried out, or asked for what stood already. ``admission``: of a trigger's run, where there
+    was something to decide."""
     changed = applied.version is not None or applied.run_at is not None
     return Answered(
         command_id=command.command_id[:KEY_MAX],
@@ -28,10 +30,11 @@ def of_applied(command: Command, record: Record, applied: Applied) -> Answered:
         verdict=CommandVerdict.APPLIED if changed else CommandVerdict.UNCHANGED,
         revision=applied.row.revision,
         run_id=applied.triggered,
+        **_came_to(admission),
     )
 
 
-def of_order(command: Command, record: Record, run_id: str) -> Answered:
+def of_order(command: Command, record: Record, run_id: str, admission: Admission | None = None) -> Answered:
     """A command about a run was passed on; ``run_id``: of the run that it made. What it came to, the log decides."""
     return Answered(
         command_id=command.command_id[:KEY_MAX],
@@ -39,6 +42,7 @@ def of_order(command: Command, record: Record, run_id: str) -> Answered:
         verdict=CommandVerdict.APPLIED,
         revision=0,
         run_id=run_id,
+        **_came_to(admission),
     )
 
 
@@ -67,3 +71,10 @@ def of_refusal(command: Command, record: Record, error: RequestError, revision: 
         hint=error.hint[:_TEXT_MAX],
         first_command_id=error.first_command_id[:KEY_MAX] if isinstance(error, KeyReused) else "",
     )
+
+
+def _came_to(admission: Admission | None) -> dict[str, str]:
+    """Why the run waits, or was dropped."""
+    if admission is None or admission.fate is Fate.RUN:
+        return {}
+    return {"held" if admission.fate is Fate.HOLD else "skipped": admission.reason}

@@ -14,30 +14,44 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from waterclock.log.port import Record
 from waterclock.model.document import is_pool_name
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.events import KeyState
-from waterclock.model.ids import Instant, minute_of, ordinal
-from waterclock.model.job import Command, JobSpec, JobStatus, JobVersion
-from waterclock.model.schedule import next_fire
+from waterclock.model.ids import Instant, ordinal
+from waterclock.model.job import Command, CommandKind, JobSpec, JobStatus, JobVersion
+from waterclock.model.timetable import next_of
 from waterclock.store.port import DueDelete, DueRow, JobChange, TimeIndex
 from waterclock.wire.messages import key_of_state
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
 from . import answers, commands
+from .admission import Admission
 from .emit import Emitter
 from .inbox import one_at_a_time, read_all
 from .keys import Intention, intention_of
 from .known import Known
-from .rows import Ahead, rows_ahead, void_row, void_rows
+from .putting_out import put_out, run_at_once
+from .releasing import follow_version
+from .rows import Ahead, passed_rows, rows_ahead, void_row, void_rows
 from .run_orders import Order, order_of, speaks_of_a_run
 from .shard import Decided, Shard
 
 BATCH = 500
+
+
+class Terms(NamedTuple):
+    """What commands are applied by beside the log: settings, and how far the window may reach.
+
+    ``window_end``: no owner has written rows ahead beyond the first fire due after it. ``grace_us``: how late a fire
+    may be and is no misfire.
+    """
+
+    window_end: Instant
+    grace_us: int
 
 
 @dataclass(slots=True)
@@ -110,13 +124,13 @@ class _Batch:
 
 
 def apply_commands(
-    shards: Iterable[Shard], index: TimeIndex, pools: Pools, out: Emitter, now: Instant, window_end: Instant
+    shards: Iterable[Shard], index: TimeIndex, pools: Pools, out: Emitter, now: Instant, terms: Terms
 ) -> int:
     """Apply what waits in the inboxes, at most ``BATCH`` of each; returns how many records were taken from them.
 
     All shards read together and write together: a stage is then waited for once, not once for each shard, and fuller
-    batches cost the store less. ``window_end``: no owner has written rows ahead beyond the first fire after it. Raises
-    BackendDown, WriteUnknown: nothing has changed in memory then, and what was half written is written again, alike.
+    batches cost the store less. Raises BackendDown, WriteUnknown: nothing has changed in memory then, and what was half
+    written is written again, alike.
     """
     batches = [_take(shard) for shard in shards if shard.inbox]
     if not batches:
@@ -125,7 +139,7 @@ def apply_commands(
     found = iter(index.versions_below([item for each in limits for item in each.items()]))
     for batch, mine in zip(batches, limits, strict=True):
         known = Known(batch.shard, index, mine, islice(found, len(mine)))
-        _decide_all(batch, known, pools, out.names, window_end)
+        _decide_all(batch, known, pools, out.names, terms)
     index.write_due([row for batch in batches for row in batch.rows()])
     index.apply([_change(plan) for batch in batches for plan in batch.decisions if isinstance(plan, _Plan)])
     for batch in batches:
@@ -140,7 +154,7 @@ def _take(shard: Shard) -> _Batch:
     return _Batch(shard, records, read, [_Refusal(record, error) for record, error in refused])
 
 
-def _decide_all(batch: _Batch, known: Known, pools: Pools, names: Names, window_end: Instant) -> None:
+def _decide_all(batch: _Batch, known: Known, pools: Pools, names: Names, terms: Terms) -> None:
     for record, command in batch.read:
         decision: _Decision
         try:
@@ -148,7 +162,7 @@ def _decide_all(batch: _Batch, known: Known, pools: Pools, names: Names, window_
                 if speaks_of_a_run(command):
                     decision = _pass_on(batch.shard, known, pools, names, record, command)
                 else:
-                    decision = _decide(batch.shard, known, pools, record, command, window_end)
+                    decision = _decide(batch.shard, known, pools, record, command, terms)
         except RequestError as error:
             stands = 0 if speaks_of_a_run(command) else known.revision_of(command.job_id)
             batch.decisions.append(_Refusal(record, error, command, stands))
@@ -168,7 +182,7 @@ def _carry_out_all(batch: _Batch, out: Emitter, now: Instant) -> None:
 
 
 def _decide(
-    shard: Shard, known: Known, pools: Pools, record: Record, command: Command, window_end: Instant
+    shard: Shard, known: Known, pools: Pools, record: Record, command: Command, terms: Terms
 ) -> _Plan | _Repeat:
     """What becomes of one command. Raises RequestError (refused), BackendDown."""
     place = commands.Place(shard.generation, record.partition, record.offset, record.timestamp_us)
@@ -176,9 +190,11 @@ def _decide(
     first = None if intention is None else known.first_of(intention, place)
     if first is not None:
         return _Repeat(record, command, first)
-    if command.spec is not None:
-        _check_pool(pools, command.spec)
-    plan = _plan(shard, known, record, command, place, window_end)
+    target = known.version(command.job_id, command.to_revision) if command.kind is CommandKind.ROLLBACK else None
+    spec = target.spec if target else command.spec
+    if spec is not None:
+        _check_pool(pools, spec)
+    plan = _plan(shard, known, record, command, place, terms, target)
     if intention is not None:
         plan.served = _served(command, record, intention, plan.applied.row.revision, plan.applied.triggered)
         known.serve(intention, plan.served)
@@ -236,7 +252,13 @@ def _forget_keys(shard: Shard, out: Emitter) -> None:
 
 
 def _plan(
-    shard: Shard, known: Known, record: Record, command: Command, place: commands.Place, window_end: Instant
+    shard: Shard,
+    known: Known,
+    record: Record,
+    command: Command,
+    place: commands.Place,
+    terms: Terms,
+    target: JobVersion | None,
 ) -> _Plan:
     job_id = command.job_id
     decided = known.decided.get(job_id)
@@ -245,7 +267,17 @@ def _plan(
     edge_at = max(edge_at, decided.at) if decided else edge_at
     versions = known.versions(job_id, edge_at)
     paused_from = decided.at if decided and decided.paused else 0
-    applied = commands.apply(command, place, versions, edge_at, paused_from, known.fresh_from(job_id))
+    applied = commands.apply(
+        command,
+        place,
+        versions,
+        edge_at,
+        paused_from,
+        known.fresh_from(job_id),
+        terms.grace_us,
+        decided.fires_to_at if decided else 0,
+        target,
+    )
     if applied.version is not None and applied.decided_at is None and cursor.job_id and edge_at == cursor.due_at:
         # Taken over inside a due time: under a new tier the fire that is decided there would look undecided.
         applied = applied._replace(decided_at=edge_at)
@@ -254,23 +286,31 @@ def _plan(
     if version is None:
         return plan
     if versions and versions[0].status is JobStatus.ACTIVE:
-        plan.deletes = void_rows(versions[0], version.stamp_at, window_end)
+        plan.deletes = void_rows(versions[0], version.stamp_at, terms.window_end)
     for chain in shard.timeline.chains_of(job_id):
         row = chain.row
         if row.fire_at > version.stamp_at:
-            plan.deletes.append(void_row(job_id, row.revision, row.fire_at, version.stamp_at))
+            plan.deletes.append(void_row(job_id, row.revision, row.due_at, version.stamp_at))
     if version.status is JobStatus.ACTIVE:
-        plan.ahead = _rows_of(shard, version, max(edge_at, applied.decided_at or 0))
+        plan.ahead = _rows_of(shard, version, applied.floor_at)
+        if applied.floor_at > version.stamp_at and version.spec.timing.jitter_us:
+            plan.deletes += passed_rows(version, applied.floor_at)
     # Last, when nothing can go wrong any more: the batch's next commands are decided by it.
     if applied.decided_at is not None:
-        known.decided[job_id] = Decided(applied.decided_at, paused=version.status is JobStatus.PAUSED)
+        known.decided[job_id] = _decided(applied, version, decided.fires_to_at if decided else 0)
     known.add(version)
     return plan
 
 
-def _rows_of(shard: Shard, version: JobVersion, edge_at: Instant) -> Ahead:
-    """The rows of a new version: from its first fire after its stamp that lies beyond the edge."""
-    first_at = next_fire(version.spec.schedule, version.anchor_at, max(edge_at, version.stamp_at))
+def _decided(applied: commands.Applied, version: JobVersion, fires_to_at: Instant) -> Decided:
+    """What a command says of the job's fires; nobody takes back what was said before of fire times."""
+    assert applied.decided_at is not None
+    return Decided.of(version, applied.decided_at, max(applied.fires_to_at, fires_to_at))
+
+
+def _rows_of(shard: Shard, version: JobVersion, floor_at: Instant) -> Ahead:
+    """The rows of a new version: from its first fire after ``floor_at``."""
+    first_at = next_of(version, floor_at)
     if first_at is None:
         return Ahead([], [])
     return rows_ahead(version, first_at, version.stamp_at, lambda minute: shard.is_loaded(version.job_id, minute))
@@ -284,16 +324,16 @@ def _carry_out(shard: Shard, out: Emitter, decision: _Decision, now: Instant) ->
     """Make memory and the round say what was decided, and what the store says already."""
     match decision:
         case _Plan():
-            _change_course(shard, out, decision, now)
+            admission = _change_course(shard, out, decision, now)
             _keep_served(shard, out, decision.served)
             if decision.command.answer:
-                answer = answers.of_applied(decision.command, decision.record, decision.applied)
+                answer = answers.of_applied(decision.command, decision.record, decision.applied, admission)
                 out.answered(decision.command.job_id, answer, now)
         case _Passed(record, command, order):
-            _put_out(shard, out, order)
+            admission = put_out(shard, out, command, order, now)
             _keep_served(shard, out, decision.served)
             if command.answer:
-                out.answered(command.job_id, answers.of_order(command, record, order.run_id), now)
+                out.answered(command.job_id, answers.of_order(command, record, order.run_id, admission), now)
         case _Repeat(record, command, first):
             out.answered(command.job_id, answers.of_repeat(command, record, first), now)
         case _Refusal(record, error, command, revision):
@@ -308,16 +348,8 @@ def _keep_served(shard: Shard, out: Emitter, served: KeyState | None) -> None:
         shard.keys.keep(state_key, out.key_served(shard.partition, served))
 
 
-def _put_out(shard: Shard, out: Emitter, order: Order) -> None:
-    """Into the round; a deferred attempt into the window where its minute is loaded, for nobody reads that again."""
-    out.ahead += order.ahead
-    out.hand_out(*order.messages)
-    deferred = order.deferred
-    if deferred is not None and shard.is_loaded(deferred.job_id, minute_of(deferred.due_at)):
-        shard.timeline.add_deferred(deferred)
-
-
-def _change_course(shard: Shard, out: Emitter, plan: _Plan, now: Instant) -> None:
+def _change_course(shard: Shard, out: Emitter, plan: _Plan, now: Instant) -> Admission | None:
+    """What the command decided; answers what became of the run of a trigger, where there was something to decide."""
     applied, version = plan.applied, plan.applied.version
     for skipped, reason in applied.skipped:
         out.skip(skipped, reason, now=now)
@@ -327,21 +359,18 @@ def _change_course(shard: Shard, out: Emitter, plan: _Plan, now: Instant) -> Non
         shard.lately.setdefault(version.job_id, list(plan.before))
         shard.remember(version)
         if applied.decided_at is not None:
-            decided = Decided(applied.decided_at, paused=version.status is JobStatus.PAUSED)
-            shard.decide_ahead(version.job_id, decided)
+            decided = shard.decide_ahead(version.job_id, _decided(applied, version, 0))
             out.job_decided(shard.partition, version.job_id, decided)
         for chain in plan.ahead.chains:
             shard.timeline.add(chain)
-    if applied.run_at is not None:
-        fired = version or _standing(applied)
-        if applied.series:
-            out.trigger(fired, applied.run_at, applied.series, plan.command.payload, now)
-        else:
-            out.run(fired, fire_at=applied.run_at, due_at=None, now=now)
+        follow_version(shard, out, version, now)
+    if applied.run_at is None:
+        return None
+    return run_at_once(shard, out, version or _standing(applied), applied, plan.command.payload, now)
 
 
 def _cut_older(shard: Shard, version: JobVersion) -> None:
-    """Older chains keep their fires up to the stamp; a pause or delete has decided those too (shard.decided)."""
+    """Older chains keep their fires up to the stamp; a pause or delete has decided those too (``shard.decided``)."""
     for chain in shard.timeline.chains_of(version.job_id):
         chain.until_at = min(chain.until_at, version.stamp_at)
 

@@ -7,19 +7,29 @@ A decision uses only the command, the versions below it and what was decided up 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
+from waterclock.model.concurrency_document import check_concurrency
 from waterclock.model.document import HANDLER_MAX, PAYLOAD_MAX, is_pool_name
 from waterclock.model.errors import Conflict, NotFound, RequestError
 from waterclock.model.executor_document import check_executor
-from waterclock.model.ids import Instant, make_run_id, ordinal
+from waterclock.model.ids import US_PER_S, Instant, make_run_id, ordinal
 from waterclock.model.job import MUST_BE_NEW, Command, CommandKind, Every, JobSpec, JobStatus, JobVersion, Once
 from waterclock.model.policy_document import check_policy
 from waterclock.model.schedule import check_schedule
+from waterclock.model.timetable import due_of, fire_edge, last_of, next_of
+from waterclock.model.timing_document import check_timing
 from waterclock.store.port import JobRow
 
-from .misfire import DELETED, PAUSED, SkipRange, skip_all
+from .misfire import DELETED, PAUSED, SkipRange, decide_one, skip_all
 from .owed import Stretch, in_force, stretches
+from .pauses import is_same_pause, pause_of, stamp_of
+
+NOTE_MAX = 500
+"""Characters of a note that a version keeps."""
+
+GRACE_US = 60 * US_PER_S
+"""How late a fire may be and is no misfire, unless a setting says otherwise."""
 
 
 class Place(NamedTuple):
@@ -41,6 +51,8 @@ class Applied(NamedTuple):
 
     ``skipped`` are fires that end here without a run, ``decided_at`` up to where the job's fires are thereby decided.
     ``run_at`` is a fire to make at once (a trigger, or a one-off that lies behind); ``series`` goes into its run id.
+    ``floor_at``: of an ACTIVE version, the fire time after which its own fires begin. ``fires_to_at``: whenever they
+    are due, all fires up to this fire time are decided; 0: nothing is said of that.
     """
 
     row: JobRow
@@ -50,6 +62,8 @@ class Applied(NamedTuple):
     decided_at: Instant | None = None
     run_at: Instant | None = None
     series: int = 0
+    floor_at: Instant = 0
+    fires_to_at: Instant = 0
 
     @property
     def triggered(self) -> str:
@@ -66,15 +80,20 @@ def apply(
     edge_at: Instant,
     paused_from: Instant = 0,
     fresh_from: int | None = None,
+    grace_us: int = GRACE_US,
+    fires_after: Instant = 0,
+    target: JobVersion | None = None,
 ) -> Applied:
     """Apply ``command``. ``versions``: the job's, newest first, all below the command, as far back as ``edge_at``.
 
-    ``edge_at``: every fire of the job at or before it is decided. ``paused_from``: for a paused job, up to where its
-    fires were decided when it was paused. ``fresh_from``: versions from this revision on came under this same edge, so
-    they have decided nothing at or before it (default: none did). Raises RequestError (refused: nothing changes).
+    ``edge_at``: every fire of the job due at or before it is decided. ``paused_from``: for a paused job, the edge when
+    it was paused. ``fresh_from``: versions from this revision on came under this same edge, so they have decided
+    nothing at or before it (default: none did). ``grace_us``: how late a one-off that lies behind may be and is no
+    misfire. ``fires_after``: up to this fire time everything is decided, whenever it is due. ``target``: of a rollback,
+    the version that it names. Raises RequestError (refused: nothing changes).
     """
     before = versions[0] if versions else None
-    stamp_at = max(place.appended_at, before.stamp_at + 1) if before else place.appended_at
+    stamp_at = stamp_of(command, place.appended_at, before)
     standing = before if before and before.status is not JobStatus.DELETED else None
     _expect(command, before, standing)
     if standing is None and command.kind is not CommandKind.CREATE:
@@ -82,14 +101,26 @@ def apply(
     if command.kind is CommandKind.TRIGGER:
         assert standing is not None
         _check_payload(command.payload or b"")
-        return Applied(_row(standing, place), stamp_at, run_at=stamp_at, series=place.revision)
+        # Not the stamp, which the end of a pause may have pushed ahead: a run must not be made before its fire time.
+        return Applied(_row(standing, place), stamp_at, run_at=place.appended_at, series=place.revision)
+    if command.kind is CommandKind.ROLLBACK:
+        command = _brought_back(command, place, target)
     after = _changed(command, place, stamp_at, before, standing)
     if after is None:
         assert standing is not None
         return Applied(_row(standing, place), stamp_at)
     deciders = [known for known in versions if fresh_from is None or known.revision < fresh_from]
-    run_at = _behind(after, before, edge_at, deciders)
-    return _close(after, versions, edge_at, paused_from, place)._replace(run_at=run_at)
+    closed = _close(after, versions, edge_at, paused_from, place, fires_after)
+    # While a job was paused its older versions decided nothing.
+    was_paused = before is not None and before.status is JobStatus.PAUSED and paused_from > 0
+    floor_at = _floor(after, max(edge_at, closed.decided_at or 0), deciders, paused_from if was_paused else edge_at)
+    behind_at = _behind(after, before, edge_at, deciders)
+    # As of the edge or the stamp, which a replay repeats, and not of somebody's clock.
+    missed = decide_one(after, behind_at, max(edge_at, stamp_at), grace_us) if behind_at is not None else ""
+    if behind_at is not None and missed:
+        ended = (SkipRange(after, behind_at, behind_at, 1), missed)
+        return closed._replace(floor_at=floor_at, skipped=(*closed.skipped, ended))
+    return closed._replace(floor_at=floor_at, run_at=behind_at)
 
 
 def _expect(command: Command, before: JobVersion | None, standing: JobVersion | None) -> None:
@@ -115,7 +146,7 @@ def _changed(
     command: Command, place: Place, stamp_at: Instant, before: JobVersion | None, standing: JobVersion | None
 ) -> JobVersion | None:
     """The new version; None where the command changes nothing."""
-    if command.kind in (CommandKind.CREATE, CommandKind.UPDATE):
+    if command.kind in (CommandKind.CREATE, CommandKind.UPDATE, CommandKind.ROLLBACK):
         return _redefined(command, place, stamp_at, before, standing)
     assert standing is not None
     wanted = {
@@ -127,9 +158,45 @@ def _changed(
         raise RequestError(
             f"a command {command.kind} is not known here", pointer="/kind", hint="Upgrade the dispatcher"
         )
-    if wanted is standing.status:
+    pause = pause_of(command, stamp_at, NOTE_MAX) if wanted is JobStatus.PAUSED else None
+    if wanted is standing.status and is_same_pause(pause, standing.pause):
         return None
-    return standing._replace(revision=place.revision, status=wanted, actor=command.actor, stamp_at=stamp_at)
+    return standing._replace(
+        revision=place.revision,
+        status=wanted,
+        stamp_at=stamp_at,
+        pause=pause,
+        **_told(command),
+    )
+
+
+class _Told(TypedDict):
+    """What a version keeps of who made it."""
+
+    actor: str
+    action: str
+    note: str
+    from_revision: int
+
+
+def _told(command: Command) -> _Told:
+    return _Told(
+        actor=command.actor,
+        action=command.kind.value.lower(),
+        note=command.note[:NOTE_MAX],
+        from_revision=command.to_revision if command.kind is CommandKind.ROLLBACK else 0,
+    )
+
+
+def _brought_back(command: Command, place: Place, target: JobVersion | None) -> Command:
+    """A rollback as a change to the spec that it names. Versions are immutable: a replay brings back the same."""
+    if target is None or target.revision >= place.revision:
+        raise RequestError(
+            f"{command.job_id} has no version {command.to_revision}",
+            pointer="/to_revision",
+            hint="`waterclock job history` lists those there are",
+        )
+    return command._replace(spec=target.spec)
 
 
 def _redefined(
@@ -147,17 +214,20 @@ def _redefined(
         revision=place.revision,
         spec=spec,
         status=standing.status if standing else JobStatus.ACTIVE,
-        actor=command.actor,
         stamp_at=stamp_at,
         anchor_at=_anchor(spec, stamp_at),
         spec_revision=place.revision,
         created_at=standing.created_at if standing else stamp_at,
+        pause=standing.pause if standing else None,
+        **_told(command),
     )
 
 
 def _check(spec: JobSpec) -> None:
     """The door has checked all this; but anybody may write to ``commands``, and a bad spec would stop the shard."""
     check_schedule(spec.schedule)
+    check_timing(spec.timing, spec.schedule)
+    check_concurrency(spec.concurrency, spec.timing)
     _check_payload(spec.payload)
     if len(spec.handler) > HANDLER_MAX:
         raise RequestError(f"the handler's name has {len(spec.handler)} characters", pointer="/spec/handler",
@@ -204,7 +274,12 @@ def _refuse_past(spec: JobSpec, stamp_at: Instant, before: JobVersion | None) ->
 
 
 def _close(
-    after: JobVersion, versions: Sequence[JobVersion], edge_at: Instant, paused_from: Instant, place: Place
+    after: JobVersion,
+    versions: Sequence[JobVersion],
+    edge_at: Instant,
+    paused_from: Instant,
+    place: Place,
+    fires_after: Instant,
 ) -> Applied:
     """End what older versions still owed where the new one says so, and find what the new one owes at once."""
     stamp_at, before = after.stamp_at, versions[0] if versions else None
@@ -212,21 +287,44 @@ def _close(
     decided_at: Instant | None = None
     if before is not None and before.status is JobStatus.PAUSED:
         # A paused job's fires count as paused up to the command that ends the pause, or changes the paused job.
-        rest = skip_all(Stretch(before, max(before.stamp_at, paused_from), stamp_at))
+        rest = skip_all(Stretch(before, max(before.stamp_at, fire_edge(before, paused_from)), stamp_at))
         skipped += [(rest, PAUSED)] if rest else []
         decided_at = max(edge_at, stamp_at)
     elif after.status is not JobStatus.ACTIVE:
         reason = PAUSED if after.status is JobStatus.PAUSED else DELETED
-        owed = (skip_all(stretch) for stretch in stretches(versions, edge_at, stamp_at))
-        skipped += [(rest, reason) for rest in owed if rest]
+        owed = stretches(versions, edge_at, fires_after=fires_after, fires_until=stamp_at)
+        skipped += [(rest, reason) for stretch in owed if (rest := skip_all(stretch))]
         decided_at = max(edge_at, stamp_at)
+    has_jitter = any(version.spec.timing.jitter_us for version in versions)
     return Applied(
         row=_row(after, place),
         stamp_at=stamp_at,
         version=after,
         skipped=tuple(skipped),
         decided_at=decided_at,
+        # What was to fire later than by its fire time is decided as well: no edge says that of it.
+        fires_to_at=stamp_at if decided_at is not None and has_jitter else 0,
     )
+
+
+def _floor(after: JobVersion, edge_at: Instant, deciders: Sequence[JobVersion], decided_to: Instant) -> Instant:
+    """The fire time after which the version's own fires begin: those stamped before, due beyond the edge, undecided.
+
+    Between stamp and edge lies a fire only where the command came late, and at most one of those is due beyond the
+    edge because of its jitter. With another jitter an older version may have decided it already (design §6), if it was
+    due by ``decided_to``.
+    """
+    floor_at = max(after.stamp_at, fire_edge(after, edge_at))
+    first_at = next_of(after, floor_at) if floor_at < edge_at else None
+    if first_at is None or first_at > edge_at:
+        return floor_at
+    return first_at if any(_has_decided(known, first_at, decided_to) for known in deciders) else floor_at
+
+
+def _has_decided(version: JobVersion, fire_at: Instant, edge_at: Instant) -> bool:
+    """Whether this version may have decided the fire by the edge. Rather once too often than a run made twice."""
+    is_its_own = version.status is JobStatus.ACTIVE and version.stamp_at < fire_at
+    return is_its_own and last_of(version, fire_at - 1, fire_at) is not None and due_of(version, fire_at) <= edge_at
 
 
 def _behind(
@@ -236,16 +334,23 @@ def _behind(
     schedule = after.spec.schedule
     if after.status is not JobStatus.ACTIVE or not isinstance(schedule, Once) or after.spec_revision != after.revision:
         return None
+    at, is_over = schedule.at, schedule.at <= after.stamp_at
+    if last_of(after, at - 1, at) is None:
+        return None  # it lies outside the job's own ends
     if before is None:
-        return schedule.at if schedule.at <= max(edge_at, after.stamp_at) else None
-    return schedule.at if after.stamp_at < schedule.at <= edge_at and not _decided_by(deciders, schedule.at) else None
+        return at if is_over or due_of(after, at) <= edge_at else None
+    is_behind = not is_over and due_of(after, at) <= edge_at
+    return at if is_behind and not _decided_by(deciders, at, edge_at) else None
 
 
-def _decided_by(deciders: Sequence[JobVersion], fire_at: Instant) -> bool:
+def due_apart(version: JobVersion, fire_at: Instant) -> Instant:
+    """When a one-off that its command decides is due: one that was over by then has no jitter, it is due at once."""
+    return fire_at if fire_at <= version.stamp_at else due_of(version, fire_at)
+
+
+def _decided_by(deciders: Sequence[JobVersion], fire_at: Instant, edge_at: Instant) -> bool:
     owner = in_force(deciders, fire_at)
-    if owner is None or owner.status is not JobStatus.ACTIVE:
-        return False
-    return skip_all(Stretch(owner, fire_at - 1, fire_at)) is not None
+    return owner is not None and _has_decided(owner, fire_at, edge_at)
 
 
 def _row(version: JobVersion, place: Place) -> JobRow:
@@ -267,4 +372,5 @@ def _row(version: JobVersion, place: Place) -> JobRow:
         src_partition=place.partition,
         src_offset=place.offset,
         wts=version.stamp_at,
+        pause=version.pause,
     )

@@ -7,19 +7,22 @@ fires up to now are decided at once (``misfire.py``), and the row of its next fi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from waterclock.model.ids import Instant, minute_of
+from waterclock.model.ids import Instant, make_run_id, minute_of
 from waterclock.model.job import JobStatus, JobVersion, Once
-from waterclock.model.schedule import next_fire
+from waterclock.model.timetable import due_of, fire_edge, next_of
+from waterclock.model.timing import JITTER_US_MAX
 from waterclock.store.port import DueRow, TimeIndex
 
+from .admitting import admit_fire
 from .emit import Emitter
-from .misfire import COALESCED, latest
+from .misfire import COALESCED, decide
 from .owed import stretches
 from .position import Position
 from .rows import advance_wts, rows_ahead
 from .shard import Decided, Shard
-from .timeline import Chain, Deferred
+from .timeline import Deferred
 
 
 def decide_fires(
@@ -27,14 +30,15 @@ def decide_fires(
 ) -> int:
     """Decide the fires due at or before ``until_at`` (at most ``now``), at most ``limit``. Returns how many were taken.
 
-    Raises BackendDown or WriteUnknown (catch-up alone): the shard must be dropped then, part of it has moved on.
+    The runs of a catch-up count, too: the last one of a round may bring as many more as its policy allows. Raises
+    BackendDown or WriteUnknown (catch-up alone): the shard must be dropped then, part of it has moved on.
     """
     until_at = min(until_at, now)
     rows: list[DueRow] = []
     taken = 0
     decided = shard.decided
     late_before = now - grace_us
-    for due_at, chain in shard.timeline.take(min(until_at, shard.horizon_at - 1), limit):
+    for due_at, fire_at, chain in shard.timeline.take(min(until_at, shard.horizon_at - 1), limit):
         taken += 1
         if isinstance(chain, Deferred):
             # Late or not, and whatever became of its job: a retry belongs to its run (design §6).
@@ -42,63 +46,89 @@ def decide_fires(
             shard.cursor = max(shard.cursor, chain.position)
             continue
         version = chain.version
-        if version.job_id in decided and due_at <= decided[version.job_id].at:
+        if version.job_id in decided and decided[version.job_id].covers(due_at, fire_at):
             continue
         if due_at < late_before:
-            rows += _catch_up(shard, out, chain, due_at, now, until_at)
-        elif chain.ready is not None and chain.ready.fire_at == due_at:
+            caught_up = _catch_up(shard, out, version, due_at, now, until_at, grace_us)
+            rows += caught_up.rows
+            taken += max(0, caught_up.run_count - 1)
+        elif chain.ready is not None and chain.ready.fire_at == fire_at:
             out.hand_out(chain.ready.pending, chain.ready.work)
+        elif not version.spec.concurrency.is_free:
+            admit_fire(shard, out, version, fire_at=fire_at, due_at=due_at, now=now)
         else:
-            out.run(version, fire_at=due_at, due_at=due_at, now=now)
+            out.run(version, fire_at=fire_at, due_at=due_at, now=now)
         chain.ready = None
         # Never back: a job whose tier was raised at a take-over inside a due time may stand before the cursor.
         shard.cursor = max(shard.cursor, Position(due_at, version.spec.tier, version.job_id))
+        if taken >= limit:
+            break
     if rows:
         index.write_due(rows)
     _forget_passed(shard, out)
     return taken
 
 
+class _CaughtUp(NamedTuple):
+    """What a catch-up came to: how many runs, and the rows of what comes after."""
+
+    run_count: int
+    rows: list[DueRow]
+
+
 def _catch_up(
-    shard: Shard, out: Emitter, chain: Chain, due_at: Instant, now: Instant, until_at: Instant
-) -> list[DueRow]:
-    """Decide all that the job owes up to ``until_at``; returns the rows of what comes after."""
-    job_id = chain.version.job_id
-    versions = shard.lately.get(job_id) or [chain.version]
-    decision = latest(stretches(versions, due_at - 1, until_at))
-    instead = ""
-    if decision.run is not None:
-        version, fire_at = decision.run
-        instead = out.run(version, fire_at=fire_at, due_at=due_at if fire_at == due_at else None, now=now)
-    for skipped in decision.skipped:
-        out.skip(skipped, COALESCED, now=now, due_at=due_at, instead=instead)
-    shard.decide_ahead(job_id, Decided(until_at, paused=False))
-    out.job_decided(shard.partition, job_id, shard.decided[job_id])
-    return _rows_after(shard, versions, until_at)
+    shard: Shard, out: Emitter, late: JobVersion, due_at: Instant, now: Instant, until_at: Instant, grace_us: int
+) -> _CaughtUp:
+    """Decide all that the job of the version ``late`` owes up to ``until_at``; its first misfire is due at ``due_at``.
+
+    The first record that goes out carries that due position, and the skips do, for they are none of the timeline's own.
+    """
+    job_id = late.job_id
+    versions = shard.lately.get(job_id) or [late]
+    owed = stretches(versions, due_at - 1, until_at, fires_after=shard.fires_decided_to(job_id))
+    decision = decide(owed, now, grace_us)
+    for version, fire_at in decision.runs:
+        # Only the misfire that began it stands where the cursor is; naming later ones would move a rebuilt cursor.
+        was_due_at = due_of(version, fire_at)
+        in_order = was_due_at == due_at
+        if version.spec.concurrency.is_free:
+            out.run(version, fire_at=fire_at, due_at=was_due_at, now=now, in_order=in_order)
+        else:
+            admit_fire(shard, out, version, fire_at=fire_at, due_at=was_due_at, now=now, in_order=in_order)
+    newest = decision.newest
+    instead = make_run_id(job_id, newest.fire_at) if newest else ""
+    for skipped, reason in decision.skipped:
+        out.skip(skipped, reason, now=now, due_at=due_at, instead=instead if reason == COALESCED else "")
+    kept = shard.decide_ahead(job_id, Decided(until_at, paused=False))
+    out.job_decided(shard.partition, job_id, kept)
+    return _CaughtUp(len(decision.runs), _rows_after(shard, versions, until_at))
 
 
 def _rows_after(shard: Shard, versions: Sequence[JobVersion], decided_at: Instant) -> list[DueRow]:
-    """The rows of what comes after: of the newest version, and of older ones that are in force beyond ``decided_at``.
+    """The rows of what is due after ``decided_at``: of the newest version, and of older ones that still owe something.
 
-    There is one where the broker's clock, which stamps commands, is ahead of ours.
+    There are such where the broker's clock, which stamps commands, is ahead of ours, and where a fire of an older
+    version is still due because of its jitter.
     """
     rows: list[DueRow] = []
     ends_at: Instant | None = None
     for version in versions:
-        rows += _rows_between(shard, version, max(decided_at, version.stamp_at), ends_at)
+        after = max(fire_edge(version, decided_at), version.stamp_at, shard.fires_decided_to(version.job_id))
+        rows += _rows_between(shard, version, after, ends_at)
         ends_at = version.stamp_at
-        if ends_at <= decided_at:
+        if ends_at <= decided_at - JITTER_US_MAX:
             break
     return rows
 
 
 def _rows_between(shard: Shard, version: JobVersion, after: Instant, ends_at: Instant | None) -> list[DueRow]:
+    """The rows of the version's fires in (``after``, ``ends_at``], as far as they are written ahead."""
     if version.status is not JobStatus.ACTIVE or isinstance(version.spec.schedule, Once):
         return []
-    first_at = next_fire(version.spec.schedule, version.anchor_at, after)
+    first_at = next_of(version, after)
     if first_at is None or (ends_at is not None and first_at > ends_at):
         return []
-    if shard.timeline.has(version.job_id, minute_of(first_at), version.revision):
+    if shard.timeline.has(version.job_id, minute_of(due_of(version, first_at)), version.revision):
         return []
     ahead = rows_ahead(
         version, first_at, advance_wts(after, version), lambda minute: shard.is_loaded(version.job_id, minute)

@@ -7,7 +7,6 @@ from waterclock.model.errors import RequestError
 from waterclock.model.events import (
     Answered,
     EventKind,
-    JobState,
     KeyState,
     Origin,
     Pending,
@@ -17,11 +16,14 @@ from waterclock.model.events import (
     ShardState,
     Skipped,
     SourceRecord,
+    WorkRecord,
 )
 from waterclock.model.executor import executor_to_json
 from waterclock.model.failure_policy import policy_to_json
+from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.ids import Instant, make_run_id
-from waterclock.model.job import Cron, JobVersion
+from waterclock.model.job import Command, Cron, JobVersion
+from waterclock.model.job_state import JobState
 from waterclock.model.zones import TZDATA_VERSION
 from waterclock.wire import messages
 from waterclock.wire.names import Names
@@ -29,6 +31,7 @@ from waterclock.wire.template import PendingTemplate, WorkTemplate
 
 from .envelope import size_of
 from .misfire import SkipRange
+from .run_orders import pending_of_redrive
 from .shard import Decided
 from .timeline import Ready
 
@@ -61,30 +64,17 @@ class Templates:
             made = self._made[key] = _templates(self.names, version, Origin.SCHEDULE, version.spec.payload)
         return made
 
-    def ready(self, version: JobVersion, fire_at: Instant) -> Ready:
-        """The records of a fire that is still to come, as they would be made at its very instant."""
+    def ready(self, version: JobVersion, fire_at: Instant, due_at: Instant) -> Ready:
+        """The records of a fire that is still to come, as they would be made at the very instant it is due."""
         run_id = make_run_id(version.job_id, fire_at)
         pending, work = self.of(version)
-        return Ready(fire_at, pending.pending(run_id, fire_at, fire_at, fire_at), work.work(run_id, fire_at, fire_at))
+        return Ready(fire_at, pending.pending(run_id, due_at, fire_at, due_at), work.work(run_id, fire_at, due_at))
 
 
 def _templates(
     names: Names, version: JobVersion, origin: Origin, payload: bytes
 ) -> tuple[PendingTemplate, WorkTemplate]:
     spec = version.spec
-    pattern = Pending(
-        revision=version.revision,
-        fire_at=0,
-        due_at=None,
-        tier=spec.tier,
-        origin=origin,
-        pool=spec.pool,
-        handler=spec.label,
-        zone=spec.schedule.zone if isinstance(spec.schedule, Cron) else "",
-        tzdata=TZDATA_VERSION,
-        queue_timeout_us=spec.policy.queue_timeout_us,
-        run_timeout_us=spec.policy.run_timeout_us,
-    )
     work = WorkTemplate(
         names,
         job_id=version.job_id,
@@ -97,7 +87,25 @@ def _templates(
         at_most_once=spec.at_most_once,
         policy=policy_to_json(spec.policy),
     )
-    return PendingTemplate(names, version.job_id, pattern), work
+    return PendingTemplate(names, version.job_id, pending_of_version(version, origin)), work
+
+
+def pending_of_version(version: JobVersion, origin: Origin) -> Pending:
+    """What PENDING and HELD say of a version's runs; the instants of one run are still to be put in."""
+    spec = version.spec
+    return Pending(
+        revision=version.revision,
+        fire_at=0,
+        due_at=None,
+        tier=spec.tier,
+        origin=origin,
+        pool=spec.pool,
+        handler=spec.label,
+        zone=spec.schedule.zone if isinstance(spec.schedule, Cron) else "",
+        tzdata=TZDATA_VERSION,
+        queue_timeout_us=spec.policy.queue_timeout_us,
+        run_timeout_us=spec.policy.run_timeout_us,
+    )
 
 
 class Emitter:
@@ -118,13 +126,18 @@ class Emitter:
         """Records that were made before: of a command about a run, or of a deferred attempt."""
         self.messages += ready
 
-    def run(self, version: JobVersion, *, fire_at: Instant, due_at: Instant | None, now: Instant) -> str:
-        """Make a scheduled run: PENDING and its work record. ``due_at`` None: not in the timeline's order."""
+    def run(
+        self, version: JobVersion, *, fire_at: Instant, due_at: Instant, now: Instant, in_order: bool = True
+    ) -> str:
+        """Make a scheduled run: PENDING and its work record. Not ``in_order``: its PENDING names no due position.
+
+        Never make one long before ``due_at``: a worker that reads a run back begins there (``Attempt.begun_at``).
+        """
         run_id = make_run_id(version.job_id, fire_at)
         pending, work = self._templates.of(version)
         # Stamped max(now, due): it may be decided just before its instant, and never shows an earlier one.
-        self.messages.append(pending.pending(run_id, max(now, fire_at), fire_at, due_at))
-        self.messages.append(work.work(run_id, fire_at, fire_at))
+        self.messages.append(pending.pending(run_id, max(now, due_at), fire_at, due_at if in_order else None))
+        self.messages.append(work.work(run_id, fire_at, due_at))
         return run_id
 
     def trigger(self, version: JobVersion, fire_at: Instant, series: int, payload: bytes | None, now: Instant) -> str:
@@ -135,6 +148,24 @@ class Emitter:
         self.messages.append(pending.pending(run_id, max(now, fire_at), fire_at, None))
         self.messages.append(work.work(run_id, fire_at, fire_at))
         return run_id
+
+    def release(self, version: JobVersion, run: RunFlow, now: Instant) -> None:
+        """Make a run that was HELD: due now, and its times count from now."""
+        at = max(now, run.fire_at)
+        if run.payload is None and run.origin is Origin.SCHEDULE:
+            pending, work = self._templates.of(version)
+        else:
+            payload = version.spec.payload if run.payload is None else run.payload
+            pending, work = _templates(self._names, version, run.origin, payload)
+        self.messages.append(pending.pending(run.run_id, at, run.fire_at, None))
+        self.messages.append(work.work(run.run_id, run.fire_at, at))
+
+    def release_redrive(self, work: WorkRecord, linked_run: str, now: Instant) -> None:
+        """Hand out the work of a redrive that was HELD."""
+        detail = pending_of_redrive(work, linked_run)
+        event = RunEvent(EventKind.PENDING, work.job_id, work.run_id, now, detail=detail)
+        self.messages.append(messages.event_message(self._names, event))
+        self.messages.append(messages.work_message(self._names, work._replace(due_at=now)))
 
     def skip(self, skipped: SkipRange, reason: str, *, now: Instant, due_at: Instant = 0, instead: str = "") -> None:
         """Record fires that make no run. ``due_at`` 0: the timeline's order did not decide them."""
@@ -163,6 +194,10 @@ class Emitter:
         event = RunEvent(EventKind.ANSWERED, job_id, "", now, detail=answer)
         self.messages.append(messages.event_message(self._names, event))
 
+    def order(self, command: Command) -> None:
+        """A command of the owner's own, which comes back to it in the order of its shard."""
+        self.messages.append(messages.command_message(self._names, command))
+
     def key_served(self, partition: int, state: KeyState) -> bytes:
         """Keep an intention that was served; returns what the state topic holds of it."""
         message = messages.key_state_message(self._names, _ROLE, partition, state)
@@ -182,8 +217,16 @@ class Emitter:
         if decided is None:
             self.state_forgotten(partition, job_id)
             return
-        state = JobState(job_id, decided.at, decided.paused)
+        state = JobState(job_id, *decided)
         self.messages.append(messages.job_state_message(self._names, _ROLE, partition, state))
+
+    def job_flow(self, partition: int, flow: JobFlow) -> None:
+        """Keep the limits of a job."""
+        self.messages.append(messages.flow_job_message(self._names, _ROLE, partition, flow))
+
+    def run_flow(self, partition: int, flow: RunFlow) -> None:
+        """Keep a run that is HELD or open."""
+        self.messages.append(messages.flow_run_message(self._names, _ROLE, partition, flow))
 
     def cursor_copy(self, partition: int, state: ShardState) -> None:
         """Keep a copy of what rides in the offset metadata."""

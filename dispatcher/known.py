@@ -12,12 +12,16 @@ from collections.abc import Iterable
 from waterclock.model.events import KeyState
 from waterclock.model.ids import Instant, split_job_id
 from waterclock.model.job import Command, JobVersion, Tier
+from waterclock.model.timetable import last_of
+from waterclock.model.timing import JITTER_US_MAX
 from waterclock.store.port import TimeIndex
 
 from . import commands
 from .keys import Intention, check_body, is_repeat
-from .owed import in_force
+from .owed import in_force, stretches
 from .shard import Shard
+
+_REVISION_MAX = 2**63 - 1
 
 
 class Known:
@@ -37,20 +41,37 @@ class Known:
         self._new_keys: Counter[str] = Counter()
 
     def versions(self, job_id: str, edge_at: Instant) -> list[JobVersion]:
-        """Newest first, as far back as the edge; more are read only where the cursor lags behind an older revision."""
+        """Newest first, as far back as fires that are due after the edge: to the widest jitter before it.
+
+        More than the newest are read only where the job was revised since then.
+        """
         known = self._versions[job_id]
-        if known and known[-1].stamp_at > edge_at and known[-1].stamp_at > known[-1].created_at:
+        if known and known[-1].stamp_at > edge_at - JITTER_US_MAX and known[-1].stamp_at > known[-1].created_at:
             older = self._index.versions([job_id]).get(job_id, [])
             known += [version for version in older if version.revision < known[-1].revision]
         return known
 
     def tier_of(self, job_id: str, command: Command, at: Instant) -> Tier:
-        """The tier that places the job's fire at ``at`` on the timeline: that of the version in force then."""
+        """The tier that places the job's fire due at ``at`` on the timeline: that of the version in force then."""
         versions = self.versions(job_id, at - 1)
+        if any(version.spec.timing.jitter_us for version in versions):
+            for stretch in stretches(versions, at - 1, at):
+                if last_of(*stretch) is not None:
+                    return stretch.version.spec.tier
         owner = in_force(versions, at) or (versions[0] if versions else None)
         if owner:
             return owner.spec.tier
         return command.spec.tier if command.spec else Tier.HIGH
+
+    def version(self, job_id: str, revision: int) -> JobVersion | None:
+        """The version that a rollback names, by itself: it may be older than all that is known here."""
+        for known in self._versions[job_id]:
+            if known.revision == revision:
+                return known
+        if not 0 < revision < _REVISION_MAX:
+            return None
+        (found,) = self._index.versions_below([(job_id, revision + 1)])
+        return found if found is not None and found.revision == revision else None
 
     def fresh_from(self, job_id: str) -> int:
         """The revision from which on the job's versions are this batch's own."""

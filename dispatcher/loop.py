@@ -23,16 +23,19 @@ from waterclock.transact import Round, Rounds
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
-from . import applying, deciding, window
+from . import applying, deciding, releasing, window
 from .emit import Emitter, Templates
+from .event_tail import EventTail
 from .position import Position, encode_cursor
 from .ready import make_ready
+from .resuming import ask_for_resumes
 from .shard import Shard
 from .takeover import take_over
 
 _POLL_MAX = 500
 _INBOX_MAX = 2_000
 _IDLE_S = 0.05
+_FOLLOW_S = 0.01
 _IDLE_BEHIND_US = 1 * US_PER_S
 _OLD_NEWS_S = 5.0
 """So long after a start a position is believed even where it equals the one from before."""
@@ -75,6 +78,7 @@ class Dispatcher:
         self._pools = Pools(log, names, clock)
         self._generation = generation
         self._pace = pace or Pace()
+        self._grace_us = round(self._pace.grace_s * US_PER_S)
         self._partitions = log.partitions(names.commands)
         self._rounds = Rounds(log, names.transactional_id("dispatcher", instance))
         self._inputs = log.consumer(names.group("dispatcher"), [names.commands], instance=instance)
@@ -87,16 +91,18 @@ class Dispatcher:
         self._encodes_more = False
         self._idle_at_s = clock.monotonic_s()
         self._store_down_until_s = 0.0
+        self._tail = EventTail(log, names.run_events, clock)
         self._rounds.open()
 
     def step(self) -> bool:
         """One cycle: own, apply, decide, commit, look ahead. True when there is more to do at once."""
         self._follow(self._rounds.poll(self._inputs, self._room(), self._patience_s()))
         self._take_over_waiting()
+        has_news = self._read_events()
         now = self._clock.now()
         out = Emitter(self._templates)
         try:
-            busy = self._decide(out, now)
+            busy = self._decide(out, now) or has_news
             draft = self._draft(out, now)
             self._rounds.commit(draft)
         except (RoundAborted, RoundInDoubt) as trouble:
@@ -119,13 +125,14 @@ class Dispatcher:
 
     def close(self) -> None:
         self._inputs.close()
+        self._tail.close()
         self._rounds.close()
 
     @property
     def ready(self) -> bool:
         """A member of the group, and every shard that is ours has applied the commands that stood at take-over."""
         joined = self._inputs.metadata().generation >= 0
-        return joined and not self._waiting and all(shard.caught_up for shard in self._shards.values())
+        return joined and not self._waiting and all(shard.may_decide for shard in self._shards.values())
 
     # ---- own
 
@@ -194,6 +201,15 @@ class Dispatcher:
         self._shards.clear()
         self._waiting = set(self._inputs.owned())
 
+    def _read_events(self) -> bool:
+        """What became of runs that others wait for. True where there is more to read at once."""
+        try:
+            return self._tail.look(self._shards.values())
+        except LostResource as lost:
+            log_.error("run events were deleted before they were read: raise the topic's retention", cause=str(lost))
+            self._drop_all()
+            return True
+
     # ---- decide
 
     def _decide(self, out: Emitter, now: Instant) -> bool:
@@ -202,26 +218,44 @@ class Dispatcher:
             return False
         limit = max(1, self._pace.round_records // len(shards))
         busy = False
+        self._settle(shards, out, now)
         self._apply(shards, out, now)
+        busy |= self._settle(shards, out, now)
         for shard in shards:
-            if shard.caught_up:
+            if shard.may_decide:
+                busy |= ask_for_resumes(shard, out, now)
                 busy |= self._fire(shard, out, now, limit) >= limit
         return busy
+
+    def _settle(self, shards: Sequence[Shard], out: Emitter, now: Instant) -> bool:
+        """Runs that waited for others go out before anything new is decided. True where there are more of them."""
+        busy = False
+        for shard in shards:
+            if not shard.may_decide or not (shard.flow.ended or shard.flow.changed):
+                continue
+            asked_at_s = self._clock.monotonic_s()
+            try:
+                busy |= releasing.settle(shard, None if self._store_is_down() else self._index, out, now)
+            except BackendDown as down:
+                self._note_store_down(down, asked_at_s)
+        return busy and not self._store_is_down()
 
     def _apply(self, shards: Sequence[Shard], out: Emitter, now: Instant) -> None:
         """Commands go between two due times, never inside one; without Cassandra they wait, and fires go on."""
         if self._store_is_down():
             return
-        ready = [shard for shard in shards if shard.inbox and not (shard.caught_up and shard.inside_due_time)]
+        ready = [shard for shard in shards if shard.flow.ready]
+        ready = [shard for shard in ready if shard.inbox and not (shard.caught_up and shard.inside_due_time)]
         for shard in ready:
             if shard.caught_up:
                 # So every job's edge is this due time. Its place inside it would change with a command that changes
                 # the tier, and a fire decided there would look undecided.
                 shard.cursor = shard.cursor.after_due_time()
         window_end = now + round((self._pace.look_ahead_s + 60) * US_PER_S)
+        terms = applying.Terms(window_end, self._grace_us)
         asked_at_s = self._clock.monotonic_s()
         try:
-            applying.apply_commands(ready, self._index, self._pools, out, now, window_end)
+            applying.apply_commands(ready, self._index, self._pools, out, now, terms)
         except BackendDown as down:
             self._note_store_down(down, asked_at_s)
 
@@ -230,8 +264,7 @@ class Dispatcher:
         if shard.inbox and not self._store_is_down():
             # No fire is decided while a polled command with an earlier stamp waits.
             until_at = min(now, max(shard.inbox[0].timestamp_us, shard.cursor.due_at))
-        grace_us = round(self._pace.grace_s * US_PER_S)
-        return deciding.decide_fires(shard, self._index, out, now, until_at, limit, grace_us)
+        return deciding.decide_fires(shard, self._index, out, now, until_at, limit, self._grace_us)
 
     # ---- commit
 
@@ -265,7 +298,7 @@ class Dispatcher:
         """Let the cursor follow the clock where nothing is due, and copy it to the state topic."""
         behind = now - _IDLE_BEHIND_US
         next_due = shard.timeline.next_due_at()
-        quiet = shard.caught_up and not shard.inbox and behind < shard.horizon_at
+        quiet = shard.may_decide and not shard.inbox and behind < shard.horizon_at
         if quiet and behind > shard.cursor.due_at and (next_due is None or next_due > behind):
             shard.cursor = Position(behind)
         if shard.cursor != shard.copied_cursor:
@@ -274,6 +307,9 @@ class Dispatcher:
             state = ShardState(encode_cursor(shard.cursor), shard.next_offset, events_end, now)
             out.cursor_copy(shard.partition, state)
             shard.copied_cursor = shard.cursor
+            if not self._tail.follows(shard):
+                shard.flow.position = max(shard.flow.position, events_end)
+        releasing.keep_up(shard, out)
 
     def _note_landed(self, draft: Round) -> None:
         for partition, committed in draft.offsets.get(self._inputs, {}).items():
@@ -339,6 +375,9 @@ class Dispatcher:
         nearest_s = 0.0 if self._encodes_more else _IDLE_S
         for shard in self._shards.values():
             due_at = shard.timeline.next_due_at()
+            if not shard.flow.ready:
+                nearest_s = min(nearest_s, _FOLLOW_S)  # neither commands nor fires go on before
+                continue
             if can_store and (shard.inbox or window.wants_more(shard, now, look_ahead_us)):
                 nearest_s = 0.0
             elif due_at is not None and due_at < shard.horizon_at:
@@ -348,7 +387,7 @@ class Dispatcher:
     def _behind(self, now: Instant) -> bool:
         late_us = round(self._pace.round_interval_s * US_PER_S) * 5
         for shard in self._shards.values():
-            due_at = shard.timeline.next_due_at()
+            due_at = shard.timeline.next_due_at() if shard.flow.ready else None
             if due_at is not None and due_at < min(now - late_us, shard.horizon_at):
                 return True
         return False

@@ -1,8 +1,12 @@
-"""Fires whose time has passed (time.md §10). Pure.
+"""Fires whose time has passed: what a job owes is decided together, by its policy (time.md §10). Pure.
 
-The policy so far is ``latest``: once a fire of a job is later than the grace, the job's owed fires up to now are
-decided together: only the newest runs, also when it is within grace, and all the others are SKIPPED(coalesced),
-naming that run. Without a misfire every fire runs.
+Once a fire of a job is due longer ago than the grace, all that the job owes by now is one decision. The timing of the
+version that owes the newest of these fires says how: a revision changes what becomes of missed work, too. First what is
+older than the catch-up window is SKIPPED(expired); then the policy chooses among the rest. Without a misfire every
+fire runs, and nobody asks here.
+
+What must hold: each owed fire is in the decision once. What does not run is told in ranges and counted by arithmetic;
+what runs is at most ``RUNS_MAX``.
 """
 
 from __future__ import annotations
@@ -12,13 +16,20 @@ from typing import NamedTuple
 
 from waterclock.model.ids import Instant
 from waterclock.model.job import JobVersion
-from waterclock.model.schedule import count_fires, last_fire, next_fire
+from waterclock.model.timetable import count_of, due_of, fire_edge, last_of, next_of
+from waterclock.model.timing import CatchUpOrder, Misfire, Timing
 
 from .owed import Stretch
 
 COALESCED = "coalesced"
+MISFIRE = "misfire"
+CAP = "cap"
+EXPIRED = "expired"
 PAUSED = "paused"
 DELETED = "deleted"
+
+RUNS_MAX = 1_000
+"""Runs of one decision: they go out in one round."""
 
 
 class SkipRange(NamedTuple):
@@ -30,37 +41,100 @@ class SkipRange(NamedTuple):
     fire_count: int
 
 
-class Latest(NamedTuple):
-    """The decision: the one fire that runs, and what is skipped in its favour. ``run`` None: nothing was owed."""
+class Fire(NamedTuple):
+    """One fire that runs."""
 
-    run: tuple[JobVersion, Instant] | None
-    skipped: tuple[SkipRange, ...]
+    version: JobVersion
+    fire_at: Instant
 
 
-def latest(owed: Sequence[Stretch]) -> Latest:
-    """Keep the newest owed fire; skip all before it."""
-    run: tuple[JobVersion, Instant] | None = None
-    skipped: list[SkipRange] = []
-    for stretch in reversed(owed):
-        until = stretch.until
-        if run is None:
-            newest = last_fire(stretch.version.spec.schedule, stretch.version.anchor_at, stretch.after, until)
-            if newest is None:
-                continue
-            run = (stretch.version, newest)
-            until = newest - 1
-        rest = skip_all(Stretch(stretch.version, stretch.after, until))
-        if rest is not None:
-            skipped.append(rest)
-    return Latest(run, tuple(reversed(skipped)))
+class Decision(NamedTuple):
+    """``runs``, in the order in which they are handed out, and what is skipped, with the reason.
+
+    ``newest``: the newest fire that runs; it stands for those that are coalesced.
+    """
+
+    runs: tuple[Fire, ...]
+    skipped: tuple[tuple[SkipRange, str], ...]
+
+    @property
+    def newest(self) -> Fire | None:
+        return max(self.runs, key=lambda fire: fire.fire_at, default=None)
+
+
+def decide(owed: Sequence[Stretch], now: Instant, grace_us: int) -> Decision:
+    """Decide what a job owes. ``owed``: its stretches up to now, oldest first, of which one fire is a misfire."""
+    timing = _timing_of(owed)
+    if timing is None:
+        return Decision((), ())
+    expired, rest = _split(owed, now - timing.catch_up_window_us)
+    missed: Sequence[Stretch] = ()
+    if timing.misfire is Misfire.SKIP:
+        missed, rest = _split(rest, now - grace_us)
+    most, reason = _MOST.get(timing.misfire, (min(timing.catch_up_max, RUNS_MAX), CAP))
+    runs, over = _newest(rest, most)
+    if timing.catch_up_order is CatchUpOrder.OLDEST:
+        runs.reverse()
+    skipped = (*_skipped(expired, EXPIRED), *_skipped(missed, MISFIRE), *_skipped(over, reason))
+    return Decision(tuple(runs), skipped)
+
+
+_MOST = {Misfire.LATEST: (1, COALESCED), Misfire.SKIP: (RUNS_MAX, CAP)}
+
+
+def decide_one(version: JobVersion, fire_at: Instant, at: Instant, grace_us: int) -> str:
+    """Why one fire, decided apart from the timeline as of ``at``, makes no run: a reason; "" where it runs."""
+    if due_of(version, fire_at) >= at - grace_us:
+        return ""
+    decision = decide([Stretch(version, fire_at - 1, fire_at)], at, grace_us)
+    return decision.skipped[0][1] if decision.skipped else ""
 
 
 def skip_all(stretch: Stretch) -> SkipRange | None:
     """All fires of a stretch as one range; None where it has none. Counts by arithmetic, never fire by fire."""
-    schedule, anchor_at = stretch.version.spec.schedule, stretch.version.anchor_at
-    first = next_fire(schedule, anchor_at, stretch.after)
+    version = stretch.version
+    first = next_of(version, stretch.after)
     if first is None or first > stretch.until:
         return None
-    newest = last_fire(schedule, anchor_at, stretch.after, stretch.until)
+    newest = last_of(version, stretch.after, stretch.until)
     assert newest is not None  # `first` lies in the stretch
-    return SkipRange(stretch.version, first, newest, count_fires(schedule, anchor_at, stretch.after, stretch.until))
+    return SkipRange(version, first, newest, count_of(version, stretch.after, stretch.until))
+
+
+def _timing_of(owed: Sequence[Stretch]) -> Timing | None:
+    """That of the newest owed fire; None where nothing is owed."""
+    for stretch in reversed(owed):
+        if last_of(*stretch) is not None:
+            return stretch.version.spec.timing
+    return None
+
+
+def _split(owed: Sequence[Stretch], at: Instant) -> tuple[list[Stretch], list[Stretch]]:
+    """What is due before ``at``, and the rest."""
+    before: list[Stretch] = []
+    rest: list[Stretch] = []
+    for version, after, until in owed:
+        border = min(max(fire_edge(version, at - 1), after), until)
+        before += [Stretch(version, after, border)] if after < border else []
+        rest += [Stretch(version, border, until)] if border < until else []
+    return before, rest
+
+
+def _newest(owed: Sequence[Stretch], most: int) -> tuple[list[Fire], list[Stretch]]:
+    """The newest fires, newest first, at most so many; and the stretches of those that are older."""
+    runs: list[Fire] = []
+    older: list[Stretch] = []
+    for version, after, until in reversed(owed):
+        while len(runs) < most:
+            newest = last_of(version, after, until)
+            if newest is None:
+                break
+            runs.append(Fire(version, newest))
+            until = newest - 1  # noqa: PLW2901 - what is left of the stretch
+        older += [Stretch(version, after, until)] if after < until else []
+    return runs, older[::-1]
+
+
+def _skipped(owed: Sequence[Stretch], reason: str) -> list[tuple[SkipRange, str]]:
+    ranges = (skip_all(stretch) for stretch in owed)
+    return [(skipped, reason) for skipped in ranges if skipped is not None]

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from waterclock.model.ids import Instant
 from waterclock.model.job import JobStatus, JobVersion
+from waterclock.model.timetable import fire_edge
+from waterclock.model.timing import JITTER_US_MAX
 
 
 class Stretch(NamedTuple):
@@ -22,21 +24,31 @@ class Stretch(NamedTuple):
     until: Instant
 
 
-def stretches(versions: Sequence[JobVersion], edge_at: Instant, until: Instant) -> list[Stretch]:
-    """The stretches in (``edge_at``, ``until``], oldest first, of the versions that were ACTIVE in them.
+def stretches(
+    versions: Sequence[JobVersion],
+    edge_at: Instant,
+    due_until: Instant | None = None,
+    *,
+    fires_after: Instant = 0,
+    fires_until: Instant | None = None,
+) -> list[Stretch]:
+    """What is due after ``edge_at``, oldest first, of the versions that were ACTIVE at its fire times.
 
-    ``versions``: newest first, as far back as the edge reaches (further ones change nothing).
+    The other bounds, where they are given: due at ``due_until`` at the latest, with fire times in (``fires_after``,
+    ``fires_until``]. ``versions``: newest first, as far back as fires due after the edge reach.
     """
     found: list[Stretch] = []
-    end = until
+    ends_at = fires_until
     for version in versions:
-        after = max(version.stamp_at, edge_at)
-        if after < end:
-            if version.status is JobStatus.ACTIVE:
-                found.append(Stretch(version, after, end))
-            end = after
-        if version.stamp_at <= edge_at:
-            break
+        until = ends_at if due_until is None else fire_edge(version, due_until)
+        if until is not None and ends_at is not None:
+            until = min(until, ends_at)
+        after = max(version.stamp_at, fire_edge(version, edge_at), fires_after)
+        if version.status is JobStatus.ACTIVE and until is not None and after < until:
+            found.append(Stretch(version, after, until))
+        ends_at = version.stamp_at if ends_at is None else min(ends_at, version.stamp_at)
+        if version.stamp_at <= edge_at - JITTER_US_MAX:
+            break  # whatever an older one owed was due by the edge
     found.reverse()
     return found
 

@@ -31,11 +31,16 @@ def make_ready(shard: Shard, templates: Templates, now: Instant) -> bool:
     for _ in range(min(SLICE, len(shard.to_encode))):
         chain = shard.to_encode.pop()
         if _wants(chain, now):
-            chain.ready = templates.ready(chain.version, chain.next_at)
+            chain.ready = templates.ready(chain.version, chain.next_at, chain.due_at)
     return bool(shard.to_encode)
 
 
 def _wants(chain: Chain, now: Instant) -> bool:
-    """Its next fire is still to come, and not encoded yet. What is due already is encoded as it is decided."""
+    """Its next fire is still to come, and not encoded yet. What is due already is encoded as it is decided.
+
+    Nobody knows of a fire that has to be admitted whether it will go out.
+    """
+    if not chain.version.spec.concurrency.is_free:
+        return False
     is_ready = chain.ready is not None and chain.ready.fire_at == chain.next_at
-    return not is_ready and now < chain.next_at <= chain.until_at
+    return not is_ready and now < chain.due_at and not chain.is_cut

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from waterclock.model.ids import US_PER_MINUTE, US_PER_S, Instant, minute_of, slot_of
 from waterclock.model.job import JobVersion
-from waterclock.model.schedule import next_fire
+from waterclock.model.timetable import due_of, next_due, next_of
 from waterclock.store.port import DueDelete, DueRow
 
 from .envelope import seal
@@ -26,11 +26,12 @@ class Ahead(NamedTuple):
 
 
 def due_row(version: JobVersion, fire_at: Instant, wts: int) -> DueRow:
-    """The row that stands for the version's fires in the minute of ``fire_at``, from that fire on."""
+    """The row that stands for the version's fires that are due in the minute of this one, from it on."""
+    due_at = due_of(version, fire_at)
     return DueRow(
         slot=slot_of(version.job_id),
-        minute=minute_of(fire_at),
-        due_at=fire_at,
+        minute=minute_of(due_at),
+        due_at=due_at,
         job_id=version.job_id,
         revision=version.revision,
         entry="",
@@ -49,8 +50,8 @@ def advance_wts(fire_at: Instant, version: JobVersion) -> int:
 
 
 def following(version: JobVersion, minute: int) -> Instant | None:
-    """The version's first fire after ``minute``."""
-    return next_fire(version.spec.schedule, version.anchor_at, (minute + 1) * US_PER_MINUTE - 1)
+    """The version's first fire that is due after ``minute``."""
+    return next_due(version, (minute + 1) * US_PER_MINUTE - 1)
 
 
 def rows_ahead(version: JobVersion, first_at: Instant, wts: int, loaded: Callable[[int], bool]) -> Ahead:
@@ -74,19 +75,35 @@ def rows_ahead(version: JobVersion, first_at: Instant, wts: int, loaded: Callabl
 def void_rows(before: JobVersion, stamp_at: Instant, window_end: Instant) -> list[DueDelete]:
     """The rows of the superseded version that may exist for fires after ``stamp_at``.
 
-    One per minute in which it fires, up to the first one beyond ``window_end``: further ones are never written ahead.
-    Their stamp is an hour above the command's: rows written ahead, and those of zombies, must lose.
+    One per minute in which one is due, up to the first one due beyond ``window_end``: further ones are never written
+    ahead. Their stamp is an hour above the command's: rows written ahead, and those of zombies, must lose.
     """
     found: list[DueDelete] = []
-    fire_at = next_fire(before.spec.schedule, before.anchor_at, stamp_at)
+    fire_at = next_of(before, stamp_at)
     while fire_at is not None and len(found) < _VOID_ROWS_MAX:
-        found.append(void_row(before.job_id, before.revision, fire_at, stamp_at))
-        if fire_at > window_end:
+        due_at = due_of(before, fire_at)
+        found.append(void_row(before.job_id, before.revision, due_at, stamp_at))
+        if due_at > window_end:
             break
-        fire_at = following(before, minute_of(fire_at))
+        fire_at = following(before, minute_of(due_at))
     return found
 
 
-def void_row(job_id: str, revision: int, fire_at: Instant, stamp_at: Instant) -> DueDelete:
+def passed_rows(version: JobVersion, floor_at: Instant) -> list[DueDelete]:
+    """The rows of a new version for fires up to ``floor_at``, which an older one has decided, that are still due.
+
+    An earlier attempt at its command, under an older edge, may have written one: from any fire that is due within the
+    same minute as the one at ``floor_at``.
+    """
+    minute = minute_of(due_of(version, floor_at))
+    fire_at = next_due(version, minute * US_PER_MINUTE - 1)
+    found: list[DueDelete] = []
+    while fire_at is not None and fire_at <= floor_at and len(found) < _VOID_ROWS_MAX:
+        found.append(void_row(version.job_id, version.revision, due_of(version, fire_at), version.stamp_at))
+        fire_at = next_of(version, fire_at)
+    return found
+
+
+def void_row(job_id: str, revision: int, due_at: Instant, stamp_at: Instant) -> DueDelete:
     """The deletion of one row by the command with this stamp."""
-    return DueDelete(slot_of(job_id), minute_of(fire_at), fire_at, job_id, revision, "", stamp_at + _HOUR_US)
+    return DueDelete(slot_of(job_id), minute_of(due_at), due_at, job_id, revision, "", stamp_at + _HOUR_US)

@@ -35,6 +35,7 @@ class Order(NamedTuple):
     """What one command about a run puts out. ``run_id``: of the run that it makes, else "".
 
     ``ahead`` must stand in the log before ``messages`` (design §7). ``deferred``: an attempt that waits, as ``row``.
+    ``redriven``: the work that ``messages`` hand out, of a redrive; its job's limits may have it wait.
     """
 
     ahead: tuple[Outgoing, ...] = ()
@@ -42,6 +43,7 @@ class Order(NamedTuple):
     deferred: Deferred | None = None
     row: DueRow | None = None
     run_id: str = ""
+    redriven: WorkRecord | None = None
 
 
 def order_of(names: Names, pools: Pools, command: Command, place: Place) -> Order:
@@ -80,8 +82,19 @@ def _redrive(names: Names, pools: Pools, command: Command, place: Place) -> Orde
         raise RequestError("a node's run cannot be redriven", pointer="/run_id", hint="Redrive the run of its Dag")
     work = _work_of(command, pools)
     made = RunId(command.job_id, work.fire_at, place.revision)
-    run_id, at, policy = str(made), place.appended_at, policy_from_json(work.policy)
-    pending = Pending(
+    run_id, at = str(made), place.appended_at
+    again = work._replace(
+        run_id=run_id, due_at=at, attempt=1, verify_from=-1, verify_state="", redrives=work.redrives + 1
+    )
+    pending = pending_of_redrive(again, str(given_up))
+    event = RunEvent(EventKind.PENDING, command.job_id, run_id, at, detail=pending)
+    return Order(messages=(event_message(names, event), work_message(names, again)), run_id=run_id, redriven=again)
+
+
+def pending_of_redrive(work: WorkRecord, linked_run: str) -> Pending:
+    """What PENDING and HELD say of a redrive. ``linked_run``: the run that was given up."""
+    policy = policy_from_json(work.policy)
+    return Pending(
         revision=work.revision,
         fire_at=work.fire_at,
         due_at=None,
@@ -89,15 +102,10 @@ def _redrive(names: Names, pools: Pools, command: Command, place: Place) -> Orde
         origin=Origin.REDRIVE,
         pool=work.pool,
         handler=executor_label(executor_from_json(work.executor)) if work.executor else work.handler,
-        linked_run=str(given_up),
+        linked_run=linked_run,
         queue_timeout_us=policy.queue_timeout_us,
         run_timeout_us=policy.run_timeout_us,
     )
-    again = work._replace(
-        run_id=run_id, due_at=at, attempt=1, verify_from=-1, verify_state="", redrives=work.redrives + 1
-    )
-    event = RunEvent(EventKind.PENDING, command.job_id, run_id, at, detail=pending)
-    return Order(messages=(event_message(names, event), work_message(names, again)), run_id=run_id)
 
 
 def _defer(names: Names, pools: Pools, command: Command, place: Place) -> Order:

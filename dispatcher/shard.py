@@ -13,18 +13,43 @@ from typing import NamedTuple
 from waterclock.log.port import Record
 from waterclock.model.ids import US_PER_MINUTE, Instant, minute_of, ordinal, slot_of, slots_of_partition
 from waterclock.model.job import JobStatus, JobVersion
+from waterclock.model.timing import JITTER_US_MAX
 
+from .flow import Flow
 from .keys import Keys
 from .owed import in_force
+from .pauses import LEAD_US
 from .position import Position
 from .timeline import Chain, Timeline
 
 
 class Decided(NamedTuple):
-    """Every fire of a job at or before ``at`` is decided. ``paused``: kept until a command ends the pause."""
+    """Every fire of a job due at or before ``at`` is decided. ``paused``: kept until a command ends the pause.
+
+    So is every fire with a fire time at or before ``fires_to_at``, whenever it would be due. ``resume_at``: when the
+    pause of ``revision`` ends by itself; both 0: it does not. Fields in the order of ``JobState``.
+    """
 
     at: Instant
     paused: bool
+    fires_to_at: Instant = 0
+    resume_at: Instant = 0
+    revision: int = 0
+
+    @classmethod
+    def of(cls, version: JobVersion, at: Instant, fires_to_at: Instant) -> Decided:
+        """That ``version`` has decided all that is due by ``at``, and all fire times up to ``fires_to_at``."""
+        resume_at = version.pause.resume_at if version.pause else 0
+        is_paused = version.status is JobStatus.PAUSED
+        return cls(at, is_paused, fires_to_at, resume_at, version.revision if resume_at else 0)
+
+    @property
+    def passed_at(self) -> Instant:
+        """Behind this instant nothing that it speaks of is due any more."""
+        return max(self.at, self.fires_to_at + JITTER_US_MAX if self.fires_to_at else 0)
+
+    def covers(self, due_at: Instant, fire_at: Instant) -> bool:
+        return due_at <= self.at or fire_at <= self.fires_to_at
 
 
 class Shard:
@@ -39,11 +64,15 @@ class Shard:
         self.caught_up_at = next_offset
         self.inbox: deque[Record] = deque()
         self.decided: dict[str, Decided] = {}
-        self._ahead: list[tuple[Instant, str]] = []
+        self._ahead: list[tuple[Instant, str, Decided]] = []
         """A heap, earliest first: a catch-up of many jobs must not be walked through in every round."""
+        self.resumes: list[tuple[Instant, str, int]] = []
+        """A heap of (when to ask, job, revision): pauses that end by themselves, and some that have ended since."""
         self.lately: dict[str, list[JobVersion]] = {}
         """Versions, newest first, of the jobs revised within the last hour: what ghosts are told by."""
         self.keys = Keys()
+        self.flow = Flow(generation)
+        """Runs that wait for one another (``flow.py``)."""
         self.timeline = Timeline()
         self.loaded_minute = minute_of(cursor.due_at)
         """The first minute that is not wholly loaded."""
@@ -63,6 +92,12 @@ class Shard:
     def caught_up(self) -> bool:
         """Whether the commands that stood at take-over are applied: before that no fire is decided."""
         return self.next_offset >= self.caught_up_at
+
+    @property
+    def may_decide(self) -> bool:
+        """Whether all that stood at take-over is known: commands are applied, and open runs that others wait for are
+        followed to where run-events ended."""
+        return self.caught_up and self.flow.ready
 
     @property
     def revision_limit(self) -> int:
@@ -87,23 +122,42 @@ class Shard:
         return minute < self.loaded_minute
 
     def edge_of(self, job_id: str, tier: int) -> Instant:
-        """The on-time edge of one job: its fires at or before it are decided (by the cursor, or ahead of it)."""
+        """The on-time edge of one job: its fires due by then are decided (by the cursor, or ahead of it)."""
         decided = self.decided.get(job_id)
         edge_at = self.cursor.edge_for(tier, job_id)
         return max(edge_at, decided.at) if decided else edge_at
 
-    def decide_ahead(self, job_id: str, decided: Decided) -> None:
-        """Note that all fires of a job up to an instant are decided, whatever the cursor says."""
+    def decide_ahead(self, job_id: str, decided: Decided) -> Decided:
+        """Note that all fires of a job up to an instant are decided, whatever the cursor says. Returns what is kept.
+
+        What was known of fire times holds on: nobody takes a decision back.
+        """
+        before = self.decided.get(job_id)
+        if before is not None and before.fires_to_at > decided.fires_to_at:
+            decided = decided._replace(fires_to_at=before.fires_to_at)
         self.decided[job_id] = decided
         if not decided.paused:
-            heapq.heappush(self._ahead, (decided.at, job_id))
+            heapq.heappush(self._ahead, (decided.passed_at, job_id, decided))
+        elif decided.resume_at:
+            heapq.heappush(self.resumes, (decided.resume_at - LEAD_US, job_id, decided.revision))
+        return decided
+
+    def is_paused(self, job_id: str) -> bool:
+        """Whether the job is paused, as far as its commands are applied."""
+        decided = self.decided.get(job_id)
+        return decided is not None and decided.paused
+
+    def fires_decided_to(self, job_id: str) -> Instant:
+        """The fire time up to which a job's fires are decided, whenever they are due; 0: none beside the edge's."""
+        decided = self.decided.get(job_id)
+        return decided.fires_to_at if decided else 0
 
     def passed_ahead(self) -> list[str]:
         """Forget, and name, the jobs whose decisions the cursor has passed; those of paused jobs are kept."""
         passed: list[str] = []
         while self._ahead and self._ahead[0][0] < self.cursor.due_at:
-            at, job_id = heapq.heappop(self._ahead)
-            if self.decided.get(job_id) == Decided(at, paused=False):  # else another decision has replaced this one
+            _, job_id, decided = heapq.heappop(self._ahead)
+            if self.decided.get(job_id) == decided:  # else another decision has replaced this one
                 del self.decided[job_id]
                 passed.append(job_id)
         return passed

@@ -23,7 +23,6 @@ from waterclock.model.events import (
     Answered,
     CommandVerdict,
     EventKind,
-    JobState,
     Pending,
     Revised,
     RunEvent,
@@ -31,9 +30,10 @@ from waterclock.model.events import (
     Skipped,
 )
 from waterclock.model.ids import US_PER_S, Instant, offset_of, parse_run_id
+from waterclock.model.job_state import JobState
 from waterclock.store.port import TimeIndex
 from waterclock.wire import codec
-from waterclock.wire.messages import CURSOR_KEY
+from waterclock.wire.messages import CURSOR_KEY, FLOW_PREFIX
 from waterclock.wire.names import Names
 
 from .keys import Keys, is_key_of_state
@@ -43,6 +43,7 @@ from .shard import Decided, Shard
 log_ = structlog.get_logger("dispatcher")
 
 _LATELY_US = 3_600 * US_PER_S
+_MADE = frozenset({EventKind.PENDING, EventKind.HELD, EventKind.SKIPPED})
 
 
 class Kept(NamedTuple):
@@ -51,6 +52,8 @@ class Kept(NamedTuple):
     copy: ShardState | None
     jobs: dict[str, JobState]
     keys: Keys
+    flow: dict[str, bytes]
+    """Runs that wait for one another, and their jobs, not decoded yet; oldest first."""
 
 
 class Start(NamedTuple):
@@ -80,8 +83,9 @@ def take_over(
     start = _within(log, commands, start)
     shard = Shard(partition, partitions, generation, start.cursor, start.next_offset)
     for job_id, state in kept.jobs.items():
-        shard.decide_ahead(job_id, Decided(state.decided_at, state.paused))
+        shard.decide_ahead(job_id, Decided(*state[1:]))
     shard.keys = kept.keys
+    _restore_flow(log, shard, TopicPartition(names.run_events, partition), kept.flow)
     _learn_versions(log, index, shard, commands, min(now, start.cursor.due_at) - _LATELY_US)
     shard.caught_up_at = log.high_watermark(commands)
     return shard
@@ -105,7 +109,7 @@ def _within(log: Log, commands: TopicPartition, start: Start) -> Start:
 def _read_state(log: Log, partition: TopicPartition) -> Kept:
     copy: ShardState | None = None
     jobs: dict[str, JobState] = {}
-    keys = Keys()
+    keys, flow = Keys(), dict[str, bytes]()
     for record in _whole(log, partition, log.low_watermark(partition)):
         key = (record.key or b"").decode()
         if is_key_of_state(key):
@@ -114,13 +118,34 @@ def _read_state(log: Log, partition: TopicPartition) -> Kept:
                 keys.drop(key)
             else:
                 keys.keep(key, record.value)
+        elif key.startswith(FLOW_PREFIX):
+            flow.pop(key, None)  # what is written anew stands behind what is not
+            if record.value is not None:
+                flow[key] = record.value
         elif record.value is None:
             jobs.pop(key, None)
         elif key == CURSOR_KEY:
             copy = codec.decode_shard_state(record.value)
         else:
             jobs[key] = codec.decode_job_state(record.value)
-    return Kept(copy, jobs, keys)
+    return Kept(copy, jobs, keys, flow)
+
+
+def _restore_flow(log: Log, shard: Shard, events: TopicPartition, kept: dict[str, bytes]) -> None:
+    """Runs that wait for one another. The end of run-events is asked for after the state was read: what stands in the
+    one stands below the end of the other. It is read later (``event_tail.py``): so a round of a dead worker that is
+    still open holds up this shard alone."""
+    end, low = log.high_watermark(events), log.low_watermark(events)
+    strange = shard.flow.restore(kept.items(), end, low)
+    for key in strange:
+        log_.error("a record of a waiting run cannot be read: upgrade the dispatcher", key=key)
+    if any(run.kept.folded_to < low for job in shard.flow.followed.values() for run in job.open.values()):
+        log_.error(
+            "run events were deleted before they were read: a run that others wait for may have ended; if it stays "
+            "open, cancel it: waterclock run cancel", partition=shard.partition, from_offset=low,
+        )  # fmt: skip
+    if shard.flow.followed and shard.flow.position < end:
+        log_.info("open runs are followed", partition=shard.partition, from_offset=shard.flow.position, to_offset=end)
 
 
 def _whole(log: Log, partition: TopicPartition, start: int) -> Iterable[Record]:
@@ -171,7 +196,7 @@ def _command_offset(event: RunEvent) -> int:
         return offset_of(event.detail.revision)
     if isinstance(event.detail, Answered) and event.detail.verdict != CommandVerdict.REFUSED:
         return event.detail.offset  # a refusal may speak of a command that lies in a partition where it does not belong
-    if event.kind is EventKind.PENDING:
+    if event.kind in _MADE:
         series = parse_run_id(event.run_id).series
         return offset_of(series) if series else -1
     return -1

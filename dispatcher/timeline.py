@@ -1,8 +1,8 @@
 """The loaded part of a shard's future: chains of fires in one order (design §6).
 
-A *chain* is one ``due`` row come to life: the fires of one version of one job within one minute. The timeline holds
-the next fire of every chain, and every deferred attempt, in a heap ordered like positions. Nothing here decides; it
-only knows what comes next.
+A *chain* is one ``due`` row come to life: the fires of one version of one job that are due within one minute. The
+timeline holds the next fire of every chain, and every deferred attempt, in a heap ordered like positions: by due time.
+Nothing here decides; it only knows what comes next.
 A chain that a later command has cut short, or a catch-up has passed, drops out silently when its turn comes: it never
 moves the cursor.
 """
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from waterclock.log.port import Outgoing
 from waterclock.model.ids import US_PER_MINUTE, Instant, minute_of
 from waterclock.model.job import Every, JobVersion, Tier
-from waterclock.model.schedule import next_fire
+from waterclock.model.timetable import due_of, next_of
 from waterclock.store.port import DueRow
 
 from .position import Position
@@ -31,35 +31,49 @@ class Ready(NamedTuple):
 
 
 class Chain:
-    """The remaining fires of one version within one minute. ``until_at``: fires after it are another version's."""
+    """The remaining fires of one version that are due within one minute.
 
-    __slots__ = ("every_us", "minute_end", "next_at", "ready", "row", "until_at", "version")
+    ``next_at`` is the fire time of the next one, ``due_at`` when it is due. ``until_at``: fires with a later fire time
+    are another version's.
+    """
+
+    __slots__ = ("due_at", "every_us", "minute_end", "next_at", "ready", "row", "until_at", "version")
 
     def __init__(self, version: JobVersion, row: DueRow, first_at: Instant) -> None:
         self.version = version
         self.row = row
         self.next_at = first_at
-        self.minute_end = (minute_of(first_at) + 1) * US_PER_MINUTE
+        self.due_at = due_of(version, first_at)
+        self.minute_end = (minute_of(self.due_at) + 1) * US_PER_MINUTE
         self.until_at: Instant = self.minute_end
         self.ready: Ready | None = None
-        schedule = version.spec.schedule
-        self.every_us = schedule.every_us if isinstance(schedule, Every) else 0
+        # The quick way is for whoever has neither ends nor jitter: that is nearly everybody.
+        schedule, timing = version.spec.schedule, version.spec.timing
+        is_plain = not (timing.jitter_us or timing.until_at or timing.from_at)
+        self.every_us = schedule.every_us if isinstance(schedule, Every) and is_plain else 0
 
     @property
     def key(self) -> tuple[int, int]:
         """(minute, revision): one chain of a job for each."""
-        return minute_of(self.next_at), self.version.revision
+        return minute_of(self.due_at), self.version.revision
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether its next fire is no longer its own."""
+        return self.next_at > self.until_at
 
     def advance(self) -> bool:
         """Go to the next fire; False when none is left in this minute."""
-        after = self.next_at
         if self.every_us:
-            following: Instant | None = after + self.every_us
+            due_at = following = self.next_at + self.every_us
         else:
-            following = next_fire(self.version.spec.schedule, self.version.anchor_at, after)
-        if following is None or following >= self.minute_end or following > self.until_at:
+            found = next_of(self.version, self.next_at)
+            if found is None:
+                return False
+            due_at, following = due_of(self.version, found), found
+        if due_at >= self.minute_end or following > self.until_at:
             return False
-        self.next_at = following
+        self.next_at, self.due_at = following, due_at
         return True
 
 
@@ -67,11 +81,11 @@ class Deferred:
     """One attempt that waits for its due time: its work record as it will go out. It belongs to its run, not to a
     version, so no command of its job ends it."""
 
-    __slots__ = ("due_at", "entry", "job_id", "message", "revision", "tier", "until_at")
+    __slots__ = ("due_at", "entry", "job_id", "message", "revision", "tier")
+    is_cut = False
 
     def __init__(self, due_at: Instant, tier: Tier, job_id: str, entry: str, revision: int, message: Outgoing) -> None:
         self.due_at = due_at
-        self.until_at = due_at
         self.tier = tier
         self.job_id = job_id
         self.entry = entry
@@ -132,7 +146,7 @@ class Timeline:
         return self._heap[0][0] if self._heap else None
 
     def soon(self, until_at: Instant, limit: int) -> Iterator[Chain]:
-        """Chains with a fire at or before ``until_at``, in no order; looks at ``limit`` places of the heap at most.
+        """Chains with a fire due at or before ``until_at``, in no order; looks at ``limit`` places of the heap at most.
 
         Nothing may be added or taken meanwhile. A place of the heap is never due before the one above it.
         """
@@ -145,40 +159,41 @@ class Timeline:
                 continue
             below += (2 * place + 1, 2 * place + 2)
             item = heap[place][5]
-            if isinstance(item, Chain) and item.next_at <= item.until_at:
+            if isinstance(item, Chain) and not item.is_cut:
                 yield item
 
-    def take(self, until_at: Instant, limit: int) -> Iterator[tuple[Instant, Chain | Deferred]]:
-        """What is due at or before ``until_at``, in order, at most ``limit``; each is gone once it is yielded.
+    def take(self, until_at: Instant, limit: int) -> Iterator[tuple[Instant, Instant, Chain | Deferred]]:
+        """(due time, fire time, whose) of what is due at or before ``until_at``, in order, at most ``limit``.
 
-        Fires that a chain lost since (cut short) are passed over and not counted.
+        Each is gone once it is yielded. Fires that a chain lost since (cut short) are passed over and not counted.
         """
         heap = self._heap
         taken = 0
         while heap and taken < limit and heap[0][0] <= until_at:
             due_at, tier, job_id, entry, revision, item = heap[0]
-            if due_at > item.until_at:
+            if item.is_cut:
                 heapq.heappop(heap)
                 self._forget(item, due_at)
                 continue
+            fire_at = item.next_at if isinstance(item, Chain) else due_at
             if isinstance(item, Chain) and item.advance():
-                heapq.heapreplace(heap, (item.next_at, tier, job_id, entry, revision, item))
+                heapq.heapreplace(heap, (item.due_at, tier, job_id, entry, revision, item))
             else:
                 heapq.heappop(heap)
                 self._forget(item, due_at)
             taken += 1
-            yield due_at, item
+            yield due_at, fire_at, item
 
     def _push(self, chain: Chain) -> None:
         version = chain.version
-        heapq.heappush(self._heap, (chain.next_at, version.spec.tier, version.job_id, "", version.revision, chain))
+        heapq.heappush(self._heap, (chain.due_at, version.spec.tier, version.job_id, "", version.revision, chain))
 
-    def _forget(self, chain: Chain | Deferred, fire_at: Instant) -> None:
+    def _forget(self, chain: Chain | Deferred, due_at: Instant) -> None:
         if isinstance(chain, Deferred):
             self._deferred.discard((chain.due_at, chain.entry, chain.revision))
             return
         chains = self._of_job.get(chain.version.job_id)
         if chains is not None:
-            chains.pop((minute_of(fire_at), chain.version.revision), None)
+            chains.pop((minute_of(due_at), chain.version.revision), None)
             if not chains:
                 del self._of_job[chain.version.job_id]

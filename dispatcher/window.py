@@ -15,7 +15,7 @@ import structlog
 from waterclock.model.errors import RequestError, UndecodableRecord
 from waterclock.model.ids import US_PER_MINUTE, US_PER_S, Instant, minute_of
 from waterclock.model.job import JobStatus, JobVersion
-from waterclock.model.schedule import next_fire
+from waterclock.model.timetable import due_of, fire_edge, next_of
 from waterclock.store.port import DueRow, TimeIndex
 from waterclock.wire.names import Names
 
@@ -154,12 +154,13 @@ def _trusted(shard: Shard, row: DueRow, known: dict[str, list[JobVersion]]) -> b
 
 def _chain(shard: Shard, version: JobVersion, row: DueRow, ends_at: Instant | None) -> Chain | None:
     """The row's fires beyond the job's edge; a row behind the edge still anchors the later fires of its minute."""
-    edge_at = shard.edge_of(row.job_id, version.spec.tier)
+    edge_at = fire_edge(version, shard.edge_of(row.job_id, version.spec.tier))
+    edge_at = max(edge_at, shard.fires_decided_to(row.job_id))
     first_at: Instant | None = row.fire_at
     if row.fire_at <= edge_at:
-        first_at = next_fire(version.spec.schedule, version.anchor_at, edge_at)
+        first_at = next_of(version, edge_at)
     minute_end = (row.minute + 1) * US_PER_MINUTE
-    if first_at is None or first_at >= minute_end or (ends_at is not None and first_at > ends_at):
+    if first_at is None or due_of(version, first_at) >= minute_end or (ends_at is not None and first_at > ends_at):
         return None
     chain = Chain(version, row, first_at)
     if ends_at is not None:

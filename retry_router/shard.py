@@ -34,6 +34,8 @@ _GIVEN_UP = frozenset({EventKind.RUN_FAILED, EventKind.RUN_EXPIRED})
 _STARTED = EventKind.STARTED
 _SUCCEEDED = EventKind.ATTEMPT_SUCCEEDED
 _SKIPPED = EventKind.SKIPPED
+_HELD = EventKind.HELD
+_PENDING = EventKind.PENDING
 
 
 class Undecided(NamedTuple):
@@ -125,7 +127,11 @@ class Shard(Followed[Note]):
             return
         kind = event.kind
         if run is None:
-            self._born(event)
+            if kind is not _HELD:
+                self._born(event)
+            return
+        if kind is _PENDING:
+            self._released(run, event)
             return
         if kind is _STARTED:
             self.attempts.started(event.worker, event.incarnation, event.run_id)
@@ -180,6 +186,13 @@ class Shard(Followed[Note]):
             if run is not None:
                 run.note = follow(None, event)
                 self.deadlines.note(event.run_id, run)
+
+    def _released(self, run: OpenRun[Note], event: RunEvent) -> None:
+        """A run that was HELD goes out: all its times count from now. While it was held nobody could claim it."""
+        run.note = follow(None, event, was_held=True)
+        run.first_offset = self.fold.position - 1  # of its PENDING: where its work is looked for
+        if run.note is not None:
+            self.deadlines.note(event.run_id, run)
 
     def _follow(self, run: OpenRun[Note], event: RunEvent, wanted: Wanted) -> None:
         kind = event.kind

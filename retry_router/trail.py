@@ -49,11 +49,14 @@ def trail_of(note: Note | None) -> Trail:
     return note if isinstance(note, Trail) else Trail(note)
 
 
-def follow(before: Note | None, event: RunEvent) -> Note | None:
-    """The note after an accepted event. A run that goes well and has no limits costs nothing."""
+def follow(before: Note | None, event: RunEvent, *, was_held: bool = False) -> Note | None:
+    """The note after an accepted event. A run that goes well and has no limits costs nothing.
+
+    ``was_held``: this PENDING releases a run that waited; its age counts from here.
+    """
     detail = event.detail
     if event.kind is EventKind.PENDING:
-        return _made(detail, event) if isinstance(detail, Pending) else before
+        return _made(detail, event, was_held=was_held) if isinstance(detail, Pending) else before
     if event.kind is EventKind.STARTED:
         started = detail if isinstance(detail, Started) else None
         return before._replace(work=started) if isinstance(before, Trail) else started
@@ -78,12 +81,12 @@ def failed(before: Note | None, event: RunEvent) -> Trail:
     )
 
 
-def _made(pending: Pending, event: RunEvent) -> Trail | None:
+def _made(pending: Pending, event: RunEvent, *, was_held: bool) -> Trail | None:
     """A run that was made: only its limits are worth a note."""
     if not (pending.queue_timeout_us or pending.run_timeout_us):
         return None
-    # A redrive keeps its fire time and is not old because of it.
-    due_at = event.at if pending.origin is Origin.REDRIVE else pending.fire_at
+    # A redrive, and a run that waited for others, keep their fire time and are not old because of it.
+    due_at = event.at if was_held or pending.origin is Origin.REDRIVE else pending.fire_at
     return Trail(
         due_at=due_at,
         claimable_at=event.at,

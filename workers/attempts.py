@@ -176,7 +176,7 @@ class Attempts:
             else:
                 self._run([attempt])
         elif answer.cancel_requested and not attempt.has_ended:
-            self._stops.ask([attempt], Why.CANCELLED)
+            self._stops.ask([attempt], Why.CANCELLED, 0.0 if self._control.is_hard(attempt) else None)
 
     def _drop(self, attempt: Attempt, *, begun: bool) -> None:
         """Its claim does not count, and nothing is said of it: whoever's does speaks for the run."""

@@ -44,6 +44,7 @@ class ControlTail:
         self._reader = log.reader(Isolation.COMMITTED)
         self._reader.assign({partition: log.low_watermark(partition) for partition in self._partitions})
         self._known: dict[str, Instant] = {}
+        self._hard: set[str] = set()
         self._forgotten_to: Instant = -1
         self.passed_over_count = 0
 
@@ -72,6 +73,11 @@ class ControlTail:
             return True
         return attempt.begun_at - _SOME_HOURS_US <= self._forgotten_to
 
+    def is_hard(self, attempt: Attempt) -> bool:
+        """Whether its run is to be stopped by force, without a grace."""
+        run_id = attempt.work.run_id
+        return run_id in self._hard or run_id.partition("/")[0] in self._hard
+
     def partition_of(self, attempt: Attempt) -> TopicPartition:
         """Where a cancel of this attempt's run would stand."""
         return self._partitions[partition_of(attempt.work.job_id, len(self._partitions))]
@@ -98,9 +104,12 @@ class ControlTail:
             named.add(control.run_id)
             self._known.pop(control.run_id, None)
             self._known[control.run_id] = record.timestamp_us
+            if control.hard:
+                self._hard.add(control.run_id)
         while len(self._known) > KNOWN_MAX:
             oldest = next(iter(self._known))
             self._forgotten_to = max(self._forgotten_to, self._known.pop(oldest))
+            self._hard.discard(oldest)
         return named
 
 

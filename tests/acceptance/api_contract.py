@@ -104,11 +104,17 @@ class Server:
         self.send("POST", "/api/v1/jobs/paused/pause")
 
     def make_known(self) -> dict[str, list[str]]:
-        """Values of path parameters under which there is something."""
+        """Values of all path parameters under which there is something; the first ones belong together."""
         self.make_jobs()
         run_id = self.send("POST", "/api/v1/jobs/steady/trigger").json()["run_id"]
         later = self.send("POST", "/api/v1/jobs/steady/trigger", headers={"Prefer": "respond-async"})
-        return {"job_id": list(JOBS), "run_id": [run_id], "operation_id": [later.json()["operation_id"]]}
+        revision = self.send("GET", "/api/v1/jobs/steady").json()["revision"]
+        return {
+            "job_id": list(JOBS),
+            "run_id": [run_id],
+            "operation_id": [later.json()["operation_id"]],
+            "revision": [str(revision)],
+        }
 
     def send(self, method: str, path: str, **more: Any) -> requests.Response:
         headers = {**self.headers, **more.pop("headers", {})}
@@ -173,13 +179,22 @@ def _ask_one(
     positive, negative = schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE
     strategies = [operation.as_strategy(generation_mode=positive)]
     names = {parameter.name for parameter in operation.iter_parameters()}
-    for name in names & set(known):
+    for name in sorted(names & set(known)):
         there = [{name: value} for value in known[name]]
         strategies += [operation.as_strategy(generation_mode=positive, path_parameters=each) for each in there]
+    if len(names & set(known)) > 1:
+        there_is = {name: known[name][0] for name in sorted(names & set(known))}
+        strategies.append(operation.as_strategy(generation_mode=positive, path_parameters=there_is))
     if "expr" in names:
         strategies.append(operation.as_strategy(generation_mode=positive, query={"expr": "*/7 9-17 * * 1-5"}))
     if operation.label == "POST /api/v1/jobs":
         strategies.append(st.tuples(operation.as_strategy(generation_mode=positive), _documents()).map(_with_body))
+    if operation.label == "POST /api/v1/jobs/bulk":
+        strategies.append(st.tuples(operation.as_strategy(generation_mode=positive), _bulks()).map(_with_body))
+    if operation.label == "POST /api/v1/jobs/{job_id}/rollback":
+        steady = operation.as_strategy(generation_mode=positive, path_parameters={"job_id": known["job_id"][0]})
+        back = st.just({"to_revision": int(known["revision"][0])})
+        strategies.append(st.tuples(steady, back).map(_with_body))
     if names or operation.body:
         strategies.append(operation.as_strategy(generation_mode=negative))
     for number in range(20):  # bounded: a route without any input has one case
@@ -213,6 +228,22 @@ def _documents() -> Any:
         },
     )
     return st.tuples(schedules, works, rest).map(lambda parts: {**parts[0], **parts[1], **parts[2]})
+
+
+def _bulks() -> Any:
+    """Changes of many jobs that can be: an action, and at least one word of a filter."""
+    return st.fixed_dictionaries(
+        {
+            "action": st.sampled_from(["pause", "resume", "trigger", "delete"]),
+            "prefix": st.sampled_from(["steady", "once", "nobody-has-this-"]),
+        },
+        optional={
+            "tier": st.lists(st.sampled_from(["high", "medium", "low"]), min_size=1, max_size=2, unique=True),
+            "note": st.text(st.characters(codec="ascii", categories=["L"]), max_size=9),
+            "dry_run": st.booleans(),
+            "cap": st.integers(1, 10),
+        },
+    )
 
 
 def _with_body(pair: tuple[Any, dict[str, Any]]) -> Any:

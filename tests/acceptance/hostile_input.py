@@ -26,6 +26,9 @@ from tests.acceptance.hostile_cases import JSON_TYPE, Case, corpus
 from tests.acceptance.real_stack import RealStack, RoleProcess, free_port, wait_for
 from tests.oracle import runs as reducer
 from tests.oracle.records import decode
+from waterclock.clock import SystemClock
+from waterclock.model.ids import US_PER_S
+from waterclock.model.time_text import format_rfc3339
 
 MS_MAX = 250.0
 MIB_MAX = 64.0
@@ -43,6 +46,7 @@ _ROLES = {
 _BASELINES = 15
 _SHORT_EVERY = 4
 _TRIES = 3
+_OVER_US = 10 * US_PER_S
 
 
 class Met(NamedTuple):
@@ -153,7 +157,7 @@ class Door:
     def good(self, number: int) -> str:
         """A job that runs at once, in the partition of the case before it."""
         name = f"good-{number}"
-        self._send(json.dumps(_job(name)).encode(), b"sender", list(JSON_TYPE))
+        self._send(json.dumps(job_at_once(name)).encode(), b"sender", list(JSON_TYPE))
         return f"default:{name}"
 
     def close(self) -> None:
@@ -176,9 +180,9 @@ class Door:
         return message
 
 
-def _job(name: str) -> dict[str, Any]:
-    """A job that runs at once."""
-    return {"name": name, "handler": "demo.ping", "at": "2026-01-01T00:00:00Z"}
+def job_at_once(name: str) -> dict[str, Any]:
+    """A job that runs at once: its instant is over, but not for longer than missed fires are made up for."""
+    return {"name": name, "handler": "demo.ping", "at": format_rfc3339(SystemClock().now() - _OVER_US)}
 
 
 def _differences(case: Case, answer: Answer) -> list[str]:
@@ -220,7 +224,7 @@ def _through_api(stack: RealStack, evidence: Evidence, cases: list[Case], port: 
     wrong: list[str] = []
     met: list[Met] = []
     for number in range(3):  # the first of its kind opens connections and prepares statements
-        _post(port, json.dumps(_job(f"warm-{number}")).encode())
+        _post(port, json.dumps(job_at_once(f"warm-{number}")).encode())
     baseline_ms = statistics.median(_post(port, b"{}").ms for _ in range(_BASELINES))
     evidence.figure("ms of a small bad request, idle", round(baseline_ms, 1))
     for number, case in enumerate(cases):
@@ -229,7 +233,7 @@ def _through_api(stack: RealStack, evidence: Evidence, cases: list[Case], port: 
         if not 400 <= answer.status < 500 or not answer.document.get("title"):
             wrong.append(f"{case.name}: {answer.status} {str(answer.document)[:200]}")
         name = f"good-api-{number}"
-        behind = _post(port, json.dumps(_job(name)).encode())
+        behind = _post(port, json.dumps(job_at_once(name)).encode())
         if behind.status not in (201, 202):
             wrong.append(f"good one behind {case.name}: {behind.status} {str(behind.document)[:200]}")
         good.append(f"default:{name}")

@@ -3,16 +3,15 @@
 Input: ``commands`` and ``events`` as lists of dumped records ``{"partition", "offset", "timestamp_us", "key",
 "value"}`` of read_committed dumps. Output: a list of complaints; an empty one says that the books balance. A run pays
 no debt that asked for a skip, and a skip none that asked for a run: only a fire that came too late may be skipped in
-favour of a newer one, and whether it may, ``misfires.py`` judges.
+favour of others, and whether it may, ``misfires.py`` judges.
 """
 
 import collections
 
-from . import jobs
+from . import jobs, policies
 from . import owed as judge
 
 MASK = judge.MASK
-COALESCED = "coalesced"
 
 
 def balance(commands, events, until, rules=judge.Rules()):  # noqa: B008  # a value
@@ -85,7 +84,7 @@ def _fires(job, until, counts):
     skipped = collections.defaultdict(list)
     complaints = [*_skips(job, duties, skipped, counts)]
     for fire in sorted(duties.keys() | made.keys() | skipped.keys()):
-        if fire <= until:
+        if fire <= until and not (fire not in duties and _is_later(made.get(fire, ()), until)):
             wrong = _wrong_fire(duties.get(fire), made.get(fire, ()), skipped.get(fire, ()))
             complaints += [f"{judge.run_id(job.job_id, fire)}: {wrong}"] if wrong else []
     names = {fact.event["run_id"] for facts in made.values() for fact in facts}
@@ -96,6 +95,11 @@ def _fires(job, until, counts):
     return complaints
 
 
+def _is_later(runs, until):
+    """Whether it is due only after ``until``, although its fire time is not."""
+    return bool(runs) and (runs[0].event["pending"]["due_at"] or 0) > until
+
+
 def _wrong_fire(duty, runs, reasons):
     """What is wrong with what became of one fire; "" where nothing is."""
     times = len(runs) + len(reasons)
@@ -104,7 +108,9 @@ def _wrong_fire(duty, runs, reasons):
     if duty is None:
         return ""
     if reasons:
-        is_right = reasons[0] == (duty.reason or COALESCED)
+        is_missed = not duty.reason and not duty.apart and reasons[0] in policies.MISSED
+        is_dropped = not duty.reason and reasons[0] in policies.DROPPED and is_limited(duty.version.spec)
+        is_right = is_missed or is_dropped or reasons[0] == duty.reason
         return "" if is_right else f"skipped ({reasons[0]}), owed was {duty.reason or 'a run'}"
     if duty.reason:
         return f"a run was made, owed was a skip ({duty.reason})"
@@ -136,6 +142,16 @@ def _skips(job, duties, skipped, counts):
                 yield f"{job.job_id}: {fire} is skipped as of {detail['revision'] & MASK}, owed by {owner}"
 
 
+def is_limited(spec):
+    """Whether an overlap policy or a limit decides its runs."""
+    said = policies.beside(spec)
+    return said["overlap"] != "allow" or bool(said["max_concurrent"]) or bool(said["key"])
+
+
+def _revision_of(event):
+    return (event["pending"] or event["skipped"])["revision"] & MASK
+
+
 def _series(job, until, counts):
     """One run for each trigger, of the revision that stood, and one for each redrive."""
     for trigger in job.judged.triggers:
@@ -144,7 +160,7 @@ def _series(job, until, counts):
         hits = job.triggered(trigger)
         if len(hits) != 1 or len(job.series[hits[0]]) != 1:
             yield f"trigger at offset {trigger.offset} made {hits}"
-        elif job.series[hits[0]][0].event["pending"]["revision"] & MASK != trigger.stands.offset:
+        elif _revision_of(job.series[hits[0]][0].event) != trigger.stands.offset:
             yield f"trigger at offset {trigger.offset} made a run of another revision than {trigger.stands.offset}"
         counts["triggered"] += len(hits)
     for offset in job.judged.redrives:

@@ -49,6 +49,7 @@ class Chronicle:
         self.runs = {}
         self.due = {}
         self.pending = {}
+        self.held = {}
         self.claims = {}
         self.ends = {}
         self.retries = {}
@@ -91,6 +92,8 @@ class Chronicle:
         if kind == "PENDING":
             self.pending[run_id] = stamp
             self.due[run_id] = event["pending"]["due_at"]
+        elif kind == "HELD":
+            self.held[run_id] = record["offset"]
         elif kind == "STARTED":
             self.claims[key] = Claim(record["offset"], event["worker"], event["incarnation"], event["at"], stamp)
         elif kind in OUTCOMES:

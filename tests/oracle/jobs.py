@@ -7,7 +7,7 @@ read committed. The judges of the books, of misfires and of what runs are made o
 import collections
 import typing
 
-from . import owed
+from . import owed, policies
 from .records import decode
 
 MASK = owed.MASK
@@ -26,7 +26,12 @@ class Fact(typing.NamedTuple):
 
 
 class Job:
-    """One job. ``made``: fire -> its PENDINGs, ``series``: run id -> those of triggers and redrives; in log order."""
+    """One job. ``made``: fire -> its PENDINGs, ``series``: run id -> those of triggers and redrives; in log order.
+
+    A run that was HELD is made by that, and its release is no other; but where it was SKIPPED in the end it was not
+    made. ``held``: run id -> its HELD; ``released``: run ids; ``dropped``: fire -> what decided a fire that an overlap
+    policy has dropped, at once or after it was held.
+    """
 
     def __init__(self, job_id):
         self.job_id = job_id
@@ -36,13 +41,17 @@ class Job:
         self.made = collections.defaultdict(list)
         self.series = collections.defaultdict(list)
         self.skipped = []
+        self.held = {}
+        self.released = set()
+        self.dropped = {}
         self.answered = collections.defaultdict(list)
+        self.grace = owed.MINUTE_US
         self._duties = {}
 
     def duties(self, until):
         """{fire: Duty} of its schedule, up to ``until``."""
         if until not in self._duties:
-            self._duties[until] = owed.owed(self.judged.made, until)
+            self._duties[until] = owed.owed(self.judged.made, until, self.grace)
         return self._duties[until]
 
     def triggered(self, trigger):
@@ -75,6 +84,7 @@ def _read(commands, events, rules):
     for job in found.values():
         edges = {offset: facts[0].event["revised"]["edge_at"] for offset, facts in job.revised.items()}
         job.judged = owed.versions(job.commands, edges, rules)
+        job.grace = rules.grace
     return dict(sorted(found.items()))
 
 
@@ -83,16 +93,37 @@ def _note(job, fact):
     kind = event["kind"]
     if kind == "REVISED":
         job.revised[event["revised"]["revision"] & MASK].append(fact)
-    elif kind == "PENDING":
-        run_id = event["run_id"]
-        if "~" in run_id:
-            job.series[run_id].append(fact)
-        else:
-            job.made[owed.instant_of(run_id)].append(fact)
+    elif kind == "PENDING" and event["run_id"] in job.held and event["run_id"] not in job.released:
+        job.released.add(event["run_id"])
+    elif kind in ("PENDING", "HELD"):
+        _note_made(job, fact)
     elif kind == "SKIPPED":
-        job.skipped.append(fact)
+        _note_skipped(job, fact)
     elif kind == "ANSWERED":
         job.answered[event["answered"]["offset"]].append(fact)
+
+
+def _note_made(job, fact):
+    run_id = fact.event["run_id"]
+    if fact.event["kind"] == "HELD":
+        job.held[run_id] = fact
+    if "~" in run_id:
+        job.series[run_id].append(fact)
+    else:
+        job.made[owed.instant_of(run_id)].append(fact)
+
+
+def _note_skipped(job, fact):
+    run_id, held = fact.event["run_id"], job.held.get(fact.event["run_id"])
+    if "~" in run_id:
+        job.series[run_id] += [] if held else [fact]
+        return
+    job.skipped.append(fact)
+    if held or fact.event["reason"] in policies.DROPPED:
+        fire = owed.instant_of(run_id)
+        job.dropped.setdefault(fire, held or fact)
+        if held and run_id not in job.released and job.made[fire] == [held]:
+            del job.made[fire]
 
 
 def _facts(events):
@@ -100,7 +131,7 @@ def _facts(events):
     for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
         _, event = decode(record["value"])
         place = record["partition"]
-        if event["kind"] in ("REVISED", "PENDING", "SKIPPED", "ANSWERED"):
+        if event["kind"] in ("REVISED", "PENDING", "HELD", "SKIPPED", "ANSWERED"):
             yield Fact(place, record["offset"], record["timestamp_us"], event, behind[place], applied[place])
             behind[place] = max(behind[place], _passed(event))
             applied[place] = max(applied[place], _proves(event))
@@ -119,5 +150,5 @@ def _proves(event):
     if event["kind"] == "ANSWERED":
         # A refusal may speak of a command that lies in a partition where it does not belong.
         return -1 if event["answered"]["verdict"] == "refused" else event["answered"]["offset"]
-    series = event["run_id"].partition("~")[2] if event["kind"] == "PENDING" else ""
+    series = event["run_id"].partition("~")[2]
     return int(series) & MASK if series else -1

@@ -9,16 +9,21 @@ import collections
 import json
 import typing
 
-from . import jobs, owed
+from . import jobs, owed, policies
 from .records import decode
 from .verdicts import DEFAULT
 
 MASK = owed.MASK
+_MILLISECOND_US = 1_000
+"""Stamps of the log have no finer parts."""
 _NO_LIMITS = DEFAULT | dict.fromkeys(("queue_timeout_us", "attempt_timeout_us", "run_timeout_us"), 0)
 
 
 class Making(typing.NamedTuple):
-    """What a run is made of. ``policy``, ``executor``: what their texts say; ``redrives``: how many led to it."""
+    """What a run is made of. ``policy``, ``executor``: what their texts say; ``redrives``: how many led to it.
+
+    ``due_at``: when it is due, of a run of the schedule.
+    """
 
     origin: str
     revision: int
@@ -30,16 +35,21 @@ class Making(typing.NamedTuple):
     at_most_once: bool
     policy: dict
     redrives: int = 0
+    due_at: int | None = None
 
 
 def meant(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
     """{run id: Making} of every run that was made and had to be; of others the books complain."""
     found = {}
     for job in jobs.read(commands, events, rules).values():
-        duties = job.duties(max(job.made, default=0))
+        duties = job.duties(_last_due(job))
         for fire, facts in job.made.items():
             if fire in duties:
-                found[facts[0].event["run_id"]] = _of_version("SCHEDULE", duties[fire].version)
+                made = _of_version("SCHEDULE", duties[fire].version)
+                run_id = facts[0].event["run_id"]
+                # What waited is due when it is released.
+                due_at = None if run_id in job.released else _due(duties[fire], fire)
+                found[run_id] = made._replace(due_at=due_at)
         for trigger in job.judged.triggers:
             made = _of_version("TRIGGER", trigger.stands)
             made = made if trigger.payload is None else made._replace(payload=trigger.payload)
@@ -52,21 +62,42 @@ def meant(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
     return found
 
 
+def _due(duty, fire):
+    """When a fire is due; a one-off that was over when it was defined has no jitter."""
+    is_over = duty.apart and fire <= duty.version.stamp
+    return fire if is_over else duty.version.due(fire)
+
+
+def _last_due(job):
+    """Until when a run that was made may be due: one that was made too early, too."""
+    slack = max((policies.timing(version.spec)["jitter_us"] for version in job.judged.made), default=0)
+    return max((facts[0].event["at"] for facts in job.made.values()), default=0) + slack
+
+
 def check(commands, events, work, rules=owed.Rules()):  # noqa: B008  # a value
-    """(complaints, counts): every PENDING and every work record says what its run was meant to be made of."""
-    complaints, counts = [], collections.Counter()
+    """(complaints, counts): every PENDING and every work record says what its run was meant to be made of.
+
+    And no work says that it was due after its run was made, by the log: whoever reads the run back begins there.
+    """
+    complaints, counts, made_at = [], collections.Counter(), {}
     wanted = meant(commands, events, rules)
     for record in events:
         _, event = decode(record["value"])
-        if event["kind"] == "PENDING" and event["run_id"] in wanted:
+        if event["kind"] in ("PENDING", "HELD") and event["run_id"] in wanted:
             counts[f"made by {event['pending']['origin']}"] += 1
-            wrong = _wrong_pending(event["pending"], wanted[event["run_id"]], owed.instant_of(event["run_id"]))
-            complaints += [f"{event['run_id']}: PENDING {each}" for each in wrong]
+            making, fire = wanted[event["run_id"]], owed.instant_of(event["run_id"])
+            if event["kind"] == "PENDING":  # what was held is made when it is released
+                made_at.setdefault(event["run_id"], record["timestamp_us"])
+            counts["made later than its fire time, by jitter"] += (making.due_at or 0) > fire
+            wrong = _wrong_pending(event["pending"], making, fire)
+            complaints += [f"{event['run_id']}: {event['kind']} {each}" for each in wrong]
     for record in work:
         _, body = decode(record["value"])
         if body["run_id"] in wanted:
             counts["work records looked at"] += 1
-            wrong = _wrong_work(body, wanted[body["run_id"]], owed.instant_of(body["run_id"]))
+            wrong = [*_wrong_work(body, wanted[body["run_id"]], owed.instant_of(body["run_id"]))]
+            ahead_us = body["due_at"] - made_at.get(body["run_id"], body["due_at"]) - rules.skew
+            wrong += [f"is due {ahead_us} us after its run was made"] if ahead_us > _MILLISECOND_US else []
             complaints += [f"{body['run_id']}: work of attempt {body['attempt']} {each}" for each in wrong]
     return complaints, counts
 
@@ -95,11 +126,15 @@ def _wrong_pending(detail, making, fire):
     wanted = {"origin": making.origin, "revision": making.revision, "tier": making.tier, "pool": making.pool, **times}
     # An executor's label is made up for people; what it says stands in the work.
     wanted |= {"fire_at": fire} | ({} if making.executor else {"handler": making.handler})
+    # Without a place on the timeline it was made later than it was due, or as its command came.
+    wanted |= {"due_at": making.due_at} if making.due_at is not None and detail["due_at"] is not None else {}
     return _other(wanted, detail | {"revision": detail["revision"] & MASK})
 
 
 def _wrong_work(body, making, fire):
     wanted = {name: part for name, part in making._asdict().items() if name != "origin"} | {"fire_at": fire}
+    if making.due_at is None or body["attempt"] > 1:
+        del wanted["due_at"]
     said = {"revision": body["revision"] & MASK, "executor": _said(body["executor"]), "policy": _policy(body["policy"])}
     return _other(wanted, body | said)
 

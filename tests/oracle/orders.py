@@ -19,11 +19,12 @@ def check(commands, events, control, rules=owed.Rules()):  # noqa: B008  # a val
     for record in control:
         _, body = decode(record["value"])
         told[body["kind"], body["run_id"]].append(record["timestamp_us"])
-    said = collections.defaultdict(list)
+    said, by_policy = collections.defaultdict(list), collections.Counter()
     for record in events:
         _, event = decode(record["value"])
         if event["kind"] in ("CANCEL_REQUESTED", "RUN_EXPIRED"):
             said[event["kind"], event["run_id"]].append(record["timestamp_us"])
+            by_policy[event["run_id"]] += event["reason"] in ("cancel_other", "terminate_other")
     for key, times in said.items():
         counts[key[0]] += len(times)
         first = sorted(told[key])
@@ -32,7 +33,7 @@ def check(commands, events, control, rules=owed.Rules()):  # noqa: B008  # a val
     complaints += [f"{run_id}: {kind} on control alone" for kind, run_id in told if (kind, run_id) not in said]
     asked = _asked(commands, rules)
     for run_id in asked.keys() | {run_id for kind, run_id in said if kind == "CANCEL_REQUESTED"}:
-        found = len(said["CANCEL_REQUESTED", run_id])
+        found = len(said["CANCEL_REQUESTED", run_id]) - by_policy[run_id]
         if found != asked[run_id]:
             complaints.append(f"{run_id}: {asked[run_id]} cancels were sent, {found} were passed on")
     return complaints, counts

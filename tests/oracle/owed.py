@@ -9,7 +9,7 @@ import datetime as dt
 import functools
 import typing
 
-from . import brute_force
+from . import brute_force, policies
 from .records import decode
 
 MINUTE_US = 60_000_000
@@ -29,6 +29,13 @@ class Version(typing.NamedTuple):
     anchor: int
     brings_spec: bool
     first: bool
+    job_id: str = ""
+    note: str = ""
+    resume_at: int = 0
+
+    def due(self, fire):
+        """When a fire of it is due."""
+        return policies.due(self.job_id, self.spec, fire)
 
 
 def run_id(job_id, fire_at, series=0):
@@ -54,9 +61,17 @@ def instant_of(run):
 
 
 def fires(spec, anchor, after, until):
-    """All fires in (after, until], one by one."""
+    """All fires in (after, until], one by one, that lie within the ends of the job."""
+    timing = policies.timing(spec)
+    ends = timing["until_at"] or until + 1
+    return [fire for fire in _of_schedule(spec, anchor, after, until) if timing["from_at"] <= fire < ends]
+
+
+def _of_schedule(spec, anchor, after, until):
     if until <= after:
         return []
+    if spec["dates"] is not None:
+        return [at for at in spec["dates"] if after < at <= until]
     if spec["every"] is not None:
         every, start = spec["every"]["every_us"], spec["every"]["start_at"]
         at = anchor if start is not None else anchor + every
@@ -142,7 +157,7 @@ def versions(commands, edges, rules=Rules()):  # noqa: B008  # a value
         record, offset = command["record"], command["offset"]
         name = (True, record["idempotency_key"]) if record["idempotency_key"] else (False, record["command_id"])
         # Not the revision that it was asked of: a door that fills in the one that stands reads another one next time.
-        body = (record["kind"], repr(record["spec"]), record["payload"])
+        body = (record["kind"], repr(record["spec"]), record["payload"], record["resume_at"], record["to_revision"])
         about = record["kind"] in ABOUT_RUNS
         body += (record["run_id"], record["due_at"], record["work"]) if about else ()
         first = served.get(name)
@@ -180,12 +195,43 @@ def _stands(judged):
     return judged.made[-1].offset if judged.made else -1
 
 
-def _is_refused(record, before, standing, stamp, rules):
+RESUME_AHEAD = 60_000_000
+PAUSE_MAX = 3_660 * DAY_US
+
+
+def _stamp(command, before):
+    """When a command counts. The resume that ends a pause at its time counts just before that, if it comes early."""
+    record, at = command["record"], command["appended_at"]
+    stamp = max(at, before.stamp + 1) if before else at
+    return max(stamp, record["resume_at"] - 1) if record["kind"] == "RESUME" and record["resume_at"] else stamp
+
+
+def _spec_of(record, made, offset):
+    """What the command defines; of a rollback the spec of the version that it names, None where there is none."""
+    if record["kind"] != "ROLLBACK":
+        return record["spec"]
+    named = record["to_revision"]
+    found = [each for each in made if each.offset == named & MASK and each.offset < offset and named > MASK]
+    return found[0].spec if found else None
+
+
+def _is_no_time(record, appended_at, stamp):
+    """Whether a pause or a resume names an end that it cannot have."""
+    resume_at = record["resume_at"]
+    if not resume_at:
+        return False
+    if record["kind"] == "RESUME":
+        return resume_at - appended_at > RESUME_AHEAD
+    return record["kind"] == "PAUSE" and not stamp < resume_at <= stamp + PAUSE_MAX
+
+
+def _is_refused(record, spec, before, standing, stamp, rules):
     """Whether the command asks for what cannot be, as the job stands."""
-    expected, spec = record["expected_revision"], record["spec"]
+    expected = record["expected_revision"]
     once = spec and spec["once"]
     return (
         (standing is None and record["kind"] != "CREATE")
+        or (record["kind"] == "ROLLBACK" and spec is None)
         or (spec and spec["pool"] not in rules.pools)
         or (expected == -1 and standing and spec != standing.spec)
         or (expected > 0 and (before is None or before.offset != expected & MASK))
@@ -197,69 +243,97 @@ def _obeyed(judged, command, edge, rules):
     """Apply a command that repeats none; returns the word for what became of it."""
     made, record, offset = judged.made, command["record"], command["offset"]
     before = made[-1] if made else None
-    stamp = max(command["appended_at"], before.stamp + 1) if before else command["appended_at"]
+    stamp = _stamp(command, before)
     standing = before if before and before.status != "DELETED" else None
-    kind, spec = record["kind"], record["spec"]
-    if _is_refused(record, before, standing, stamp, rules):
+    kind, spec = record["kind"], _spec_of(record, made, offset)
+    if _is_refused(record, spec, before, standing, stamp, rules) or _is_no_time(record, command["appended_at"], stamp):
         return "refused"
     if kind == "TRIGGER":
-        judged.triggers.append(Trigger(stamp, offset, standing, record["payload"]))
+        judged.triggers.append(Trigger(command["appended_at"], offset, standing, record["payload"]))
         return "applied"
-    if kind in ("CREATE", "UPDATE"):
+    if kind in ("CREATE", "UPDATE", "ROLLBACK"):
         if standing and spec == standing.spec:
             return "unchanged"
         start = spec["every"]["start_at"] if spec["every"] else 0
         anchor = stamp if start is None else start
         status = standing.status if standing else "ACTIVE"
-        made.append(Version(offset, stamp, edge, status, spec, anchor, True, before is None))
+        pause = (standing.note, standing.resume_at) if standing else ("", 0)
+        after = Version(offset, stamp, edge, status, spec, anchor, True, before is None, record["job_id"], *pause)
+        made.append(after)
         return "applied"
     status = {"PAUSE": "PAUSED", "RESUME": "ACTIVE", "DELETE": "DELETED"}[kind]
-    if status == standing.status:
+    pause = (record["note"], record["resume_at"]) if kind == "PAUSE" else ("", 0)
+    if status == standing.status and (kind != "PAUSE" or _says_nothing_new(pause, standing)):
         return "unchanged"
-    made.append(standing._replace(offset=offset, stamp=stamp, edge=edge, status=status, brings_spec=False, first=False))
+    after = standing._replace(offset=offset, stamp=stamp, edge=edge, status=status, brings_spec=False, first=False)
+    made.append(after._replace(note=pause[0], resume_at=pause[1]))
     return "applied"
 
 
+def _says_nothing_new(pause, standing):
+    note, resume_at = pause
+    return resume_at == standing.resume_at and note in ("", standing.note)
+
+
 class Duty(typing.NamedTuple):
-    """What is owed for one fire, by ``version``. ``reason`` "": a run, or where it came too late a skip in favour of a
-    newer one; any other: the skip of that reason and nothing else."""
+    """What is owed for one fire, by ``version``. ``reason`` "": a run, or where it came too late the skip that the
+    job's misfire policy says; any other: the skip of that reason and nothing else. ``apart``: a command decided it."""
 
     version: Version
     reason: str
+    apart: bool = False
 
 
 _ENDS = {"PAUSED": "paused", "DELETED": "deleted"}
 
 
-def owed(made, until):
-    """{fire: its Duty} up to ``until``: what must run or be skipped, each once."""
+def owed(made, until, grace=MINUTE_US):
+    """{fire: its Duty} for what is due up to ``until``: what must run or be skipped, each once.
+
+    An older version's duty goes first: a fire time that it has decided is nobody else's.
+    """
     found = {}
     for number, version in enumerate(made):
         following = made[number + 1] if number + 1 < len(made) else None
         if version.status == "ACTIVE":
-            duties = _of_active(version, made[number + 1 :], until)
+            duties = _of_active(version, made[number + 1 :], until, grace)
         elif version.status == "PAUSED" and following:
-            floor = max(version.stamp, version.edge)
-            due = fires(version.spec, version.anchor, floor, min(following.stamp, until))
-            duties = {fire: Duty(version, "paused") for fire in due}
+            during = fires(version.spec, version.anchor, version.stamp, min(following.stamp, until))
+            duties = {fire: Duty(version, "paused") for fire in during if version.due(fire) > version.edge}
         else:
             duties = {}
         found = duties | found
     return found
 
 
-def _of_active(version, later, until):
+def _of_active(version, later, until, grace):
     """Duties of a version while it stood; what was undecided when a pause or a delete came ends with that."""
-    floor, schedule = max(version.stamp, version.edge), version.spec["once"]
-    if version.brings_spec and schedule and schedule["once_at"] <= floor:
-        at = schedule["once_at"]
-        return {at: Duty(version, "")} if version.first or at > version.stamp else {}
-    end = max(later[0].stamp, later[0].edge) if later else until
+    at = version.spec["once"] and version.spec["once"]["once_at"]
+    if version.brings_spec and at is not None and (at <= version.stamp or version.due(at) <= version.edge):
+        return _behind(version, at, grace)
+    following = later[0] if later else None
     ends = next((each for each in later if each.status != "ACTIVE"), None)
-    return {
-        fire: Duty(version, _ENDS[ends.status] if ends and ends.edge < fire <= ends.stamp else "")
-        for fire in fires(version.spec, version.anchor, floor, min(end, until))
-    }
+    found = {}
+    for fire in fires(version.spec, version.anchor, version.stamp, _last_of(following, until)):
+        due = version.due(fire)
+        is_its_own = following is None or fire <= following.stamp or due <= following.edge
+        is_ended = bool(ends) and ends.edge < due and fire <= ends.stamp
+        if due > version.edge and is_its_own and (due <= until or is_ended):
+            found[fire] = Duty(version, _ENDS[ends.status] if is_ended else "")
+    return found
+
+
+def _last_of(following, until):
+    return max(following.stamp, following.edge) if following else until
+
+
+def _behind(version, at, grace):
+    """A one-off that lies behind when its command comes is decided by it, as late as it is then."""
+    if (at <= version.stamp and not version.first) or not fires(version.spec, version.anchor, at - 1, at):
+        return {}
+    late_as_of = max(version.stamp, version.edge)
+    reasons = policies.outcomes({at: version.due(at)}, policies.timing(version.spec), late_as_of, grace)
+    return {at: Duty(version, reasons[at], True)}
 
 
 def expand(skipped, made):

@@ -12,7 +12,8 @@ from .runs import FINAL
 def conservation(chronicle):
     """(complaints, counts): created = succeeded + failed + cancelled, and skipped apart."""
     counts = chronicle.statuses()
-    created = len(chronicle.pending)
+    withdrawn = {run_id for run_id in chronicle.held if chronicle.runs[run_id]["status"] == "CANCELLED"}
+    created = len(chronicle.pending.keys() | withdrawn)
     ended = counts["SUCCEEDED"] + counts["FAILED"] + counts["CANCELLED"]
     complaints = [] if created == ended else [f"{created} runs were created, {ended} have ended"]
     complaints += [] if created else ["an empty history: nothing was created"]

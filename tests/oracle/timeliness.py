@@ -27,10 +27,11 @@ def check(commands, events, until, healed_at, bounds, rules=owed.Rules()):  # no
         decided = {fire: facts[0].stamp for fire, facts in job.made.items()}
         for fact in job.skipped:
             decided |= dict.fromkeys(owed.expand(fact.event["skipped"], job.judged.made) or (), fact.stamp)
+        decided |= {fire: fact.stamp for fire, fact in job.dropped.items()}
         for fire, duty in job.duties(until).items():
             if duty.reason or fire not in decided:
                 continue  # what ends with a pause or a delete is decided by that command
-            due_at = max(fire, duty.version.stamp)
+            due_at = max(duty.version.due(fire), duty.version.stamp)
             is_settled = due_at >= healed_at + bounds.settled
             late_us = decided[fire] - max(due_at, healed_at)
             counts["due after the heal"] += is_settled

@@ -8,10 +8,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.ledger_history import History, every, kinds, second_cron, total
-from waterclock.model.job import JobStatus
+from waterclock.model.ids import US_PER_S
+from waterclock.model.job import JobSpec, JobStatus
+from waterclock.model.timing import Timing
 
 SPAN_S = 900
-SPECS = st.one_of(st.sampled_from([20, 30, 47, 60, 200]).map(every), st.sampled_from([15, 20, 30]).map(second_cron))
+
+
+@st.composite
+def specs(draw: Any) -> JobSpec:
+    """Half of them with jitter, of up to half a gap; some end within the history, or begin there."""
+    make = draw(st.sampled_from([every, second_cron]))
+    gap_s = draw(st.sampled_from([15, 20, 30] if make is second_cron else [20, 30, 47, 60, 200]))
+    window_s = draw(st.sampled_from([0, 0, 7, gap_s // 2]))
+    from_s, lasts_s = draw(st.sampled_from([0, 0, 100, 410])), draw(st.sampled_from([0, 0, 250]))
+    timing = Timing(
+        from_at=History.at(from_s) if from_s else 0,
+        until_at=History.at(from_s + lasts_s) if lasts_s else 0,
+        jitter_us=window_s * US_PER_S,
+        jitter_per_fire=bool(window_s) and draw(st.booleans()),
+    )
+    return make(gap_s, timing)
 
 
 @st.composite
@@ -20,7 +37,7 @@ def histories(draw: Any) -> History:
     history = History()
     stamp_s = draw(st.integers(0, 20))
     history.edge_s = draw(st.integers(0, 20))
-    history.command(stamp_s, spec=draw(SPECS))
+    history.command(stamp_s, spec=draw(specs()))
     for _ in range(draw(st.integers(1, 8))):
         until_s = min(history.edge_s + draw(st.integers(1, 200)), SPAN_S)
         begin = draw(st.integers(0, SPAN_S))
@@ -29,10 +46,10 @@ def histories(draw: Any) -> History:
             stamp_s = max(stamp_s + 1, history.edge_s + draw(st.integers(-40, 60)))
             status = history.versions[-1].status
             if status is JobStatus.DELETED:
-                history.command(stamp_s, JobStatus.ACTIVE, draw(SPECS))
+                history.command(stamp_s, JobStatus.ACTIVE, draw(specs()))
             else:
                 wanted = draw(st.sampled_from([JobStatus.ACTIVE, JobStatus.PAUSED, JobStatus.DELETED]))
-                edited = draw(SPECS) if wanted is JobStatus.ACTIVE and draw(st.booleans()) else None
+                edited = draw(specs()) if wanted is JobStatus.ACTIVE and draw(st.booleans()) else None
                 history.command(stamp_s, wanted, edited)
     history.fire(max(SPAN_S, stamp_s + 1))
     return history

@@ -12,6 +12,7 @@ from typing import Any
 
 from waterclock.model.document import spec_to_document
 from waterclock.model.job import CommandKind
+from waterclock.model.time_text import format_rfc3339
 
 from .api_process import ApiProcess, Call
 from .history import History, Line
@@ -101,6 +102,8 @@ def _call_of(order: Order) -> Call:
     document: dict[str, Any] | None = None if order.spec is None else spec_to_document(order.spec)
     if order.kind is CommandKind.CREATE and document is not None:
         document = {"name": name, **document}
+    if order.resume_at:
+        document = {"resume_at": format_rfc3339(order.resume_at), "note": "a nap"}
     headers = [("authorization", f"Bearer {token_of(order.caller or tenant)}")]
     headers += [("if-match", "*")] if order.kind is CommandKind.UPDATE else []
     headers += [("idempotency-key", order.key)] if order.key else []

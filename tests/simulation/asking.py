@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import cycle
 
 from tests.oracle.records import decode
 from waterclock.log.memory import MemoryLog
-from waterclock.model.ids import Instant, job_of_run
-from waterclock.model.job import Command, CommandKind
+from waterclock.model.ids import US_PER_S, Instant, job_of_run
+from waterclock.model.job import Command, CommandKind, Every, JobSpec
+from waterclock.model.timing import PLAIN
 from waterclock.wire.codec import decode_work
 from waterclock.wire.messages import command_message, work_message
 from waterclock.wire.names import Names
 
 from .onlooker import FRESH, Onlooker
 from .people import Order
+
+_MONTH_US = 30 * 86_400 * US_PER_S
 
 
 class Asking:
@@ -35,6 +39,8 @@ class Asking:
         appender.close()
         spec = command.spec
         what = "" if spec is None else f" {spec.schedule} {spec.tier.word} {spec.handler} {spec.pool} {spec.policy}"
+        what += f" until {command.resume_at}" if command.resume_at else ""
+        what += f" to {command.to_revision}" if command.to_revision else ""
         named = f"{order.command_id}({order.key}) {order.kind} {command.run_id or command.job_id}{what}"
         return f"{named} -> {ticket.partition}/{ticket.offset}"
 
@@ -51,11 +57,29 @@ class Asking:
             appender.append(command_message(self._names, command))
         appender.close()
 
-    def trigger(self, job_ids: Iterable[str], count: int, now: Instant) -> None:
+    def resume_quietly(self, specs: Mapping[str, JobSpec], now: Instant) -> None:
+        """These jobs go on, and have no fire for a month."""
+        appender = self._log.appender()
+        for job_id, spec in specs.items():
+            quiet = replace(spec, schedule=Every(_MONTH_US), timing=PLAIN)
+            for kind, its in ((CommandKind.UPDATE, quiet), (CommandKind.RESUME, None)):
+                command = Command(kind, job_id, f"quiet {kind} {job_id}", "people", now, spec=its)
+                appender.append(command_message(self._names, command))
+        appender.close()
+
+    def trigger(self, job_ids: Iterable[str], count: int, now: Instant, why: str = "more") -> None:
         """So many runs, now, of these jobs in turn."""
         appender = self._log.appender()
         for number, job_id in zip(range(count), cycle(job_ids), strict=False):
-            command = Command(CommandKind.TRIGGER, job_id, f"more {number}", "people", now)
+            command = Command(CommandKind.TRIGGER, job_id, f"{why} {number}", "people", now)
+            appender.append(command_message(self._names, command))
+        appender.close()
+
+    def cancel(self, run_ids: Iterable[str], now: Instant) -> None:
+        """These are not wanted any more."""
+        appender = self._log.appender()
+        for run_id in run_ids:
+            command = Command(CommandKind.CANCEL, job_of_run(run_id), f"last {run_id}", "people", now, run_id=run_id)
             appender.append(command_message(self._names, command))
         appender.close()
 
@@ -65,6 +89,9 @@ class Asking:
             return self._of_run(order, run_id, now) if run_id else None
         if order.kind is CommandKind.REDRIVE:
             return self._redrive(order, now)
+        to_revision = 0
+        if order.kind is CommandKind.ROLLBACK:
+            to_revision = self._onlooker.revision_at(order.job_id, order.pick)
         return Command(
             order.kind,
             order.job_id,
@@ -74,6 +101,10 @@ class Asking:
             spec=order.spec,
             idempotency_key=order.key,
             answer=order.wants_answer,
+            note=f"as {order.command_id} says" if order.resume_at else "",
+            resume_at=order.resume_at,
+            to_revision=to_revision,
+            payload=order.payload.encode() if order.payload and order.kind is CommandKind.TRIGGER else None,
         )
 
     def _of_run(self, order: Order, run_id: str, now: Instant) -> Command:

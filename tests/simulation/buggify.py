@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import NamedTuple
 from unittest import mock
 
-from waterclock.dispatcher import applying, emit
+from waterclock.dispatcher import applying, emit, event_tail, releasing
 from waterclock.dispatcher import loop as dispatching
 from waterclock.retry_router import deaths, keeper, open_attempts, reconciler, work_records
 from waterclock.workers import barrier, control, read_back
@@ -45,6 +45,11 @@ SMALL = {
     "commands applied at a time": Small(applying, "BATCH", 1),
     "commands polled at a time": Small(dispatching, "_POLL_MAX", 3),
     "templates kept": Small(emit, "_TEMPLATES_MAX", 1),
+    "runs released at a time": Small(releasing, "RELEASES_MAX", 1),
+    "versions of held runs at a time": Small(releasing, "VERSIONS_MAX", 1),
+    "offsets of an open run's record": Small(releasing, "KEPT_BEHIND", 3),
+    "events of open runs at a time": Small(event_tail, "_BATCH", 2),
+    "followed when nothing is open": Small(event_tail, "_QUIET_S", 0),
     "barrier's marks": Small(barrier, "MARKS_MAX", 1),
     "runs remembered of control": Small(control, "KNOWN_MAX", 1),
     "records of control at a time": Small(control, "_BATCH", 2),

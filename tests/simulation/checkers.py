@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from tests import two_reducers
-from tests.oracle import books, misfires, outputs, owed, projections, timeliness
+from tests.oracle import beside, books, misfires, outputs, owed, pauses, projections, timeliness
 from tests.oracle import runs as judge
 from tests.oracle.records import decode
 
@@ -64,11 +64,18 @@ def the_books_balance(dumps: Dumps, counts: Counts) -> list[str]:
     return [f"I1 {complaint}" for complaint in complaints]
 
 
-def late_fires_are_coalesced(dumps: Dumps, counts: Counts) -> list[str]:
-    """I14: what is later than the grace is skipped in favour of its job's newest fire, and nothing else is."""
+def missed_fires_end_as_their_policy_says(dumps: Dumps, counts: Counts) -> list[str]:
+    """I14: what is later than the grace runs or is skipped as its job's misfire policy says, and nothing else is."""
     complaints, found = misfires.check(dumps.commands, dumps.events, dumps.until, dumps.rules)
     counts.update(found)
     return [f"I14 {complaint}" for complaint in complaints]
+
+
+def no_more_are_open_than_may_be(dumps: Dumps, counts: Counts) -> list[str]:
+    """I7: limits and overlap policies hold at the arbiter, whoever waits goes in order, and nobody waits for ever."""
+    complaints, found = beside.check(dumps.commands, dumps.events, dumps.rules, dumps.healed_at)
+    counts.update(found)
+    return [f"I7 {complaint}" for complaint in complaints]
 
 
 def what_is_due_is_decided_soon(dumps: Dumps, counts: Counts) -> list[str]:
@@ -78,6 +85,15 @@ def what_is_due_is_decided_soon(dumps: Dumps, counts: Counts) -> list[str]:
     )
     counts.update(found)
     return [f"I5 {complaint}" for complaint in complaints]
+
+
+def pauses_end_by_themselves(dumps: Dumps, counts: Counts) -> list[str]:
+    """I3: a pause that names its end lasts no longer, whoever owned the shard by then."""
+    complaints, found = pauses.check(
+        dumps.commands, dumps.events, dumps.until, dumps.healed_at, dumps.bounds.within, dumps.rules
+    )
+    counts.update(found)
+    return [f"I3 {complaint}" for complaint in complaints]
 
 
 def runs_end_once(dumps: Dumps, counts: Counts) -> list[str]:
@@ -221,14 +237,18 @@ def jobs_are_what_their_commands_made(dumps: Dumps, _counts: Counts) -> list[str
 
 
 def nothing_is_early(dumps: Dumps, _counts: Counts) -> list[str]:
-    """I4: no run is made before its fire time, by the brokers' clock, but for the skew of the machines."""
+    """I4: no run is made before it is due, by the brokers' clock, but for the skew of the machines.
+
+    When it is due, jitter included, its making must say (``runs_are_made_of_their_revision``).
+    """
     complaints = []
     for record in dumps.events:
         _, event = decode(record["value"])
         if event["kind"] != "PENDING":
             continue
         at = int(str(record["timestamp_us"]))
-        early_us = event["pending"]["fire_at"] - at - dumps.skew_ahead("dispatcher", at)
+        due_at = event["pending"]["due_at"] or event["pending"]["fire_at"]
+        early_us = due_at - at - dumps.skew_ahead("dispatcher", at)
         if early_us > 1_000:
             complaints.append(f"I4 {event['run_id']}: made {early_us} us early")
     return complaints
@@ -248,8 +268,10 @@ def no_role_broke(dumps: Dumps, _counts: Counts) -> list[str]:
 CHECKERS: tuple[Checker, ...] = (
     the_books_balance,
     the_ledger_agrees_with_the_books,
-    late_fires_are_coalesced,
+    missed_fires_end_as_their_policy_says,
+    no_more_are_open_than_may_be,
     what_is_due_is_decided_soon,
+    pauses_end_by_themselves,
     runs_end_once,
     work_goes_out_once,
     work_lies_in_its_pool,

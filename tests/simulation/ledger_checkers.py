@@ -44,7 +44,7 @@ def the_ledger_agrees_with_the_books(dumps: Dumps, counts: Counter[str]) -> list
 
 def judged_by_ledger(dumps: Dumps) -> dict[str, Sums]:
     """What the ledger says of each job that the log or the store knows."""
-    span = Span(0, dumps.until + 1, dumps.until + 1)
+    span = Span(0, dumps.until + 1, dumps.until + 1, dumps.until + 1)
     facts = Facts(span.from_at, span.decided_to)
     for record in dumps.events:
         value, stamp = record["value"], record["timestamp_us"]

@@ -6,9 +6,11 @@ It folds by the oracle's reducer, so a bug in the product's cannot hide a run fr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.oracle.chronicle import Chronicle
+from tests.oracle.records import decode
 from waterclock.log.memory import MemoryLog
 from waterclock.log.port import Isolation, Record, TopicPartition
 from waterclock.wire.names import Names
@@ -31,11 +33,13 @@ class Onlooker:
         self.letters: list[Record] = []
         self.events_count = 0
         """How many run events were seen."""
+        self._revisions: dict[str, list[int]] = {}
 
     def look(self) -> Chronicle:
         """Read on to the end as of now."""
         while records := self._events.poll(_BATCH, 0.0):
             self.events_count += len(records)
+            self._note_revisions(records)
             self.chronicle.read(
                 {"partition": each.partition, "offset": each.offset, "timestamp_us": each.timestamp_us,
                  "value": each.value}
@@ -54,10 +58,27 @@ class Onlooker:
         among = [made, going, self.waiting() or going, undecided or going][pick % 4][-5:]
         return among[pick // 4 % len(among)] if among else ""
 
+    def revision_at(self, job_id: str, pick: int) -> int:
+        """A version that somebody might bring back: mostly one of the job's own."""
+        self.look()
+        known = [0, *self._revisions.get(job_id, ())]
+        return known[pick % len(known)]
+
+    def _note_revisions(self, records: Sequence[Record]) -> None:
+        for record in records:
+            event = decode(record.value)[1]
+            if event["kind"] == "REVISED":
+                self._revisions.setdefault(event["job_id"], []).append(event["revised"]["revision"])
+
     def waiting(self) -> list[str]:
         """Runs that nobody has claimed."""
         chronicle = self.look()
         return [run_id for run_id, run in chronicle.runs.items() if run["status"] == "PENDING"]
+
+    def held(self) -> list[str]:
+        """Runs that wait for others of their job."""
+        chronicle = self.look()
+        return [run_id for run_id in chronicle.held if run_id in chronicle.open and chronicle.runs[run_id]["held"]]
 
     def open_attempt(self, pick: int) -> tuple[str, dict[str, Any]] | None:
         """A run whose attempt is open, and what is known of it."""

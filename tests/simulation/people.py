@@ -7,13 +7,16 @@ it picks by that number among the runs that the log shows then.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from waterclock.model.document import spec_from_document, spec_to_document
+from waterclock.model.errors import RequestError
 from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy
 from waterclock.model.ids import US_PER_S, Instant
-from waterclock.model.job import JOB_VERBS, CommandKind, Cron, Every, JobSpec, Once, Tier
+from waterclock.model.job import JOB_VERBS, CommandKind, Cron, Dates, Every, JobSpec, Once, Schedule, Tier
+from waterclock.model.timing import PLAIN, CatchUpOrder, Misfire, Timing
 
 from .handlers import HANDLERS
 
@@ -33,7 +36,8 @@ class Order(NamedTuple):
     ``pick``: of a cancel or a redrive, which of the runs in sight it is for. ``door``: "" for ``commands`` itself,
     ``api``, or ``avro`` and ``json`` for job-events, there with ``has_id`` a ``ce_id`` and with a ``fate`` in the
     sender's own transaction (``commits``, ``aborts``, ``hangs``). ``caller``: the tenant that asks, where it is not the
-    job's own.
+    job's own. ``resume_at``: of a pause, when it ends by itself. Of a rollback ``pick`` chooses the version.
+    ``payload``: of a trigger, in place of the job's own.
     """
 
     at: int
@@ -48,6 +52,8 @@ class Order(NamedTuple):
     has_id: bool = False
     fate: str = ""
     caller: str = ""
+    resume_at: Instant = 0
+    payload: str = ""
 
 
 def job_orders(rng: random.Random, start_at: Instant, horizon: int, *, in_autumn: bool) -> list[Order]:
@@ -74,6 +80,30 @@ def run_orders(rng: random.Random, horizon: int, *, races: bool) -> list[Order]:
     ]
 
 
+def control_orders(rng: random.Random, job_ids: Sequence[str], start_at: Instant, horizon: int) -> list[Order]:
+    """Pauses that end by themselves, changes that are rolled back; some are given again."""
+    drawn = [CommandKind.PAUSE] * rng.choice([0, 1, 2, 4]) + [CommandKind.ROLLBACK] * rng.choice([0, 0, 1, 3])
+    found: list[Order] = []
+    for number, kind in enumerate(drawn):
+        at = rng.randrange(5 * US_PER_S, horizon)
+        order = Order(at, kind, rng.choice(job_ids), None, f"p{number}", wants_answer=rng.random() < 0.5)
+        order = order._replace(pick=rng.randrange(1 << 16), key=rng.choice(["", f"kp{number}"]))
+        if kind is CommandKind.PAUSE:
+            after = rng.choice([-1, 0, 1, 2, 4, 9, 11, 14, 20]) * US_PER_S
+            on_a_second = (start_at + at + after) // US_PER_S * US_PER_S
+            door = rng.choice(["", "", "api"])
+            order = order._replace(resume_at=on_a_second + rng.choice([0, 0, 1, 400_000]), door=door)
+        else:  # what it takes back
+            before = max(0, at - rng.randrange(6 * US_PER_S))
+            spec = _spec(rng, start_at + before)
+            found.append(Order(before, CommandKind.UPDATE, order.job_id, spec, f"p{number}.u"))
+        found.append(order)
+        if not order.door and rng.random() < 0.3:
+            again_at = min(at + rng.choice([0, rng.randrange(20 * US_PER_S)]), horizon - 1)
+            found.append(order._replace(at=again_at, command_id=rng.choice([order.command_id, f"p{number}.0"])))
+    return found
+
+
 def with_policies(rng: random.Random, orders: Iterable[Order]) -> Iterator[Order]:
     """Every spec gets a failure policy; one job in twelve is called at most once."""
     for order in orders:
@@ -83,6 +113,21 @@ def with_policies(rng: random.Random, orders: Iterable[Order]) -> Iterator[Order
             yield order._replace(spec=replace(order.spec, at_most_once=True))
         else:
             yield order._replace(spec=replace(order.spec, policy=_policy(rng)))
+
+
+def with_timing(rng: random.Random, orders: Iterable[Order], start_at: Instant) -> Iterator[Order]:
+    """Half of the specs say how missed fires are made up for; some have ends, some a jitter, some are lists of dates.
+
+    Never the steady ones: whatever else goes wrong, they tell when something fires that should not, or the other way.
+    """
+    for order in orders:
+        if order.spec is None or order.job_id in STEADY:
+            yield order
+            continue
+        on_a_second = (start_at + order.at) // US_PER_S * US_PER_S
+        schedule = _dates(rng, on_a_second) if rng.random() < 0.12 else order.spec.schedule
+        spec = replace(order.spec, schedule=schedule, timing=_timing(rng, schedule, on_a_second))
+        yield order._replace(spec=spec) if _is_sound(spec) else order
 
 
 def in_pools(rng: random.Random, orders: Iterable[Order], *, has_side: bool) -> Iterator[Order]:
@@ -142,6 +187,53 @@ def _spec(rng: random.Random, now: Instant) -> JobSpec:
         ]
     )
     return JobSpec(rng.choice(HANDLERS), schedule, rng.choice(list(Tier)))
+
+
+def _is_sound(spec: JobSpec) -> bool:
+    """Whether a door takes it: not where its ends leave no fire."""
+    try:
+        spec_from_document(spec_to_document(spec))
+    except RequestError:
+        return False
+    return True
+
+
+def _dates(rng: random.Random, on_a_second: Instant) -> Dates:
+    """Some over already, some soon, some never reached."""
+    seconds = rng.sample(range(-60, 120, 2), rng.randint(1, 12))
+    return Dates(tuple(sorted(on_a_second + second * US_PER_S for second in seconds)))
+
+
+def _timing(rng: random.Random, schedule: Schedule, on_a_second: Instant) -> Timing:
+    timing = PLAIN
+    if rng.random() < 0.5:
+        timing = replace(
+            timing,
+            misfire=rng.choice(list(Misfire)),
+            catch_up_max=rng.choice([1, 3, 10, 40]),
+            catch_up_window_us=rng.choice([10, 30, 120, 86_400]) * US_PER_S,
+            catch_up_order=rng.choice(list(CatchUpOrder)),
+        )
+    if rng.random() < 0.15:
+        timing = replace(timing, from_at=on_a_second + rng.randrange(-20, 30) * US_PER_S)
+    if rng.random() < 0.15:
+        timing = replace(timing, until_at=max(timing.from_at, on_a_second) + rng.randrange(1, 60) * US_PER_S)
+    widest_s = _widest_jitter_s(schedule)
+    if widest_s and rng.random() < 0.35:
+        window_us = rng.randint(1, widest_s) * US_PER_S
+        timing = replace(timing, jitter_us=window_us, jitter_per_fire=rng.random() < 0.5)
+    return timing
+
+
+def _widest_jitter_s(schedule: Schedule) -> int:
+    """Half the distance of two fires, in whole seconds."""
+    match schedule:
+        case Every():
+            return min(30, schedule.every_us // (2 * US_PER_S))
+        case Dates():
+            return 1
+        case _:
+            return 30
 
 
 def _autumn_spec(rng: random.Random) -> JobSpec:

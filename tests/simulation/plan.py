@@ -14,10 +14,13 @@ from waterclock.dispatcher.loop import Pace
 
 from waterclock.model.ids import US_PER_S, Instant
 
+from .beside_people import beside_orders
 from .buggify import SITES, SMALL, draw_some
 from .dice import dice
 from .people import (
+    STEADY,
     Order,
+    control_orders,
     in_pools,
     job_orders,
     of_tenants,
@@ -25,6 +28,7 @@ from .people import (
     run_orders,
     through_doors,
     with_policies,
+    with_timing,
 )
 from .senders import Garbage, draw_garbage
 from .troubles import Trouble, troubles
@@ -114,9 +118,14 @@ def draw(seed: int) -> Plan:
     races = dice(seed, "races").random() < _RACES_SHARE
     lease_s = rng.choice([15.0] if races else [3.0, 5.0, 5.0, 15.0])
     given = job_orders(dice(seed, "people"), start_at, horizon, in_autumn=in_autumn)
+    given = [*with_timing(dice(seed, "timing"), given, start_at)]
     given = [*in_pools(pools, with_policies(dice(seed, "policies"), given), has_side=has_side)]
     named = repeated(dice(seed, "repeats"), of_tenants(dice(seed, "tenants"), given), horizon)
     orders = [*through_doors(dice(seed, "doors"), named), *run_orders(dice(seed, "runs"), horizon, races=races)]
+    jobs = sorted({order.job_id for order in named} - STEADY.keys())
+    controls = control_orders(dice(seed, "control"), jobs, start_at, horizon)
+    orders += with_timing(dice(seed, "control timing"), controls, start_at)
+    orders += beside_orders(dice(seed, "beside"), start_at, horizon)
     return Plan(
         seed=seed,
         start_at=start_at,

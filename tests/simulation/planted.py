@@ -26,6 +26,8 @@ from waterclock.model.events import WorkRecord
 from waterclock.model.job import JobVersion, Once
 from waterclock.transact import Round, Rounds
 
+from .planted_beside import PLANTED_BESIDE
+from .planted_control import PLANTED_CONTROL
 from .planted_failures import PLANTED_FAILURES, Planted
 from .planted_fires import PLANTED_FIRES
 
@@ -219,4 +221,6 @@ PLANTED: dict[str, Planted] = {
     "effect id contains the attempt": attempt_in_the_effect,
     **PLANTED_FAILURES,
     **PLANTED_FIRES,
+    **PLANTED_CONTROL,
+    **PLANTED_BESIDE,
 }

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 from weakref import WeakKeyDictionary
 
 from waterclock.dispatcher import applying, commands, deciding
-from waterclock.dispatcher.shard import Shard
+from waterclock.dispatcher.misfire import Decision
+from waterclock.dispatcher.owed import Stretch
+from waterclock.dispatcher.shard import Decided, Shard
 from waterclock.workers.attempts import Attempts
 from waterclock.workers.executors.port import Attempt, EndedAttempt
 
+from waterclock.model import timetable
 from waterclock.model.events import Outcome
-from waterclock.model.ids import US_PER_S
-from waterclock.model.job import JobStatus, JobVersion
+from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.job import JobSpec, JobStatus, JobVersion
+from waterclock.model.timing import Misfire, Timing
 
 Planted = Callable[[], AbstractContextManager[None]]
 _NO_CAP_US = 400 * US_PER_S
@@ -61,6 +66,64 @@ def _with_grace(change: Callable[[int], int]) -> Planted:
     return planted
 
 
+def _with_policy(change: Callable[[Timing], Timing]) -> Planted:
+    """What was missed is decided by another policy than its job's."""
+
+    @contextmanager
+    def planted() -> Iterator[None]:
+        def decide(owed: Sequence[Stretch], now: Instant, grace_us: int) -> Decision:
+            return right([_with_timing(stretch, change) for stretch in owed], now, grace_us)
+
+        right = deciding.decide
+        with mock.patch.object(deciding, "decide", decide):
+            yield
+
+    return planted
+
+
+def _with_timing(stretch: Stretch, change: Callable[[Timing], Timing]) -> Stretch:
+    spec = stretch.version.spec
+    return stretch._replace(version=stretch.version._replace(spec=replace(spec, timing=change(spec.timing))))
+
+
+@contextmanager
+def pause_by_due_time() -> Iterator[None]:
+    """A pause decides what is due by then and no more: a fire that jitter holds back is skipped, and runs as well."""
+
+    def covers(self: Decided, due_at: Instant, _fire_at: Instant) -> bool:
+        return due_at <= self.at
+
+    with mock.patch.object(Decided, "covers", covers), mock.patch.object(Shard, "fires_decided_to", return_value=0):
+        yield
+
+
+@contextmanager
+def end_included() -> Iterator[None]:
+    """A fire at the very end of a job's time is its own as well."""
+
+    def next_fire(spec: JobSpec, anchor_at: Instant, after: Instant) -> Instant | None:
+        return right(_longer(spec), anchor_at, after)
+
+    def last_fire(spec: JobSpec, anchor_at: Instant, after: Instant, until: Instant) -> Instant | None:
+        return right_last(_longer(spec), anchor_at, after, until)
+
+    right, right_last = timetable.next_fire, timetable.last_fire
+    with mock.patch.object(timetable, "next_fire", next_fire), mock.patch.object(timetable, "last_fire", last_fire):
+        yield
+
+
+def _longer(spec: JobSpec) -> JobSpec:
+    timing = spec.timing
+    return replace(spec, timing=replace(timing, until_at=timing.until_at + 1)) if timing.until_at else spec
+
+
+@contextmanager
+def another_salt() -> Iterator[None]:
+    """A release that computes other offsets: every job with jitter fires at another moment."""
+    with mock.patch.object(timetable, "_SALT", b"jitter/2"):
+        yield
+
+
 @contextmanager
 def outcome_first() -> Iterator[None]:
     """A success is recorded first, and the user code called after it: a crash in between takes the effect away."""
@@ -93,5 +156,12 @@ PLANTED_FIRES: dict[str, Planted] = {
     "pause is not heeded": pause_unheeded,
     "skips what is within the grace": _with_grace(lambda _: 0),
     "catch-up without a cap": _with_grace(lambda grace_us: max(grace_us, _NO_CAP_US)),
+    "misfire policy is not heeded": _with_policy(lambda timing: replace(timing, misfire=Misfire.LATEST)),
+    "catch-up window is not heeded": _with_policy(
+        lambda timing: replace(timing, catch_up_window_us=10**6 * timing.catch_up_window_us)
+    ),
+    "pause forgets what is still due": pause_by_due_time,
+    "the end of a job's time is included": end_included,
+    "jitter with another salt": another_salt,
     "outcome committed before the effect": outcome_first,
 }

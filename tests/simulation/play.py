@@ -7,6 +7,7 @@ the log and the tables hold is all that counts.
 
 from __future__ import annotations
 
+import collections
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -21,10 +22,12 @@ from waterclock.dispatcher.position import decode_cursor
 from waterclock.log.memory import Killed
 from waterclock.log.port import TopicPartition
 from waterclock.model.errors import BackendDown, LostResource
-from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.ids import US_PER_S, Instant, job_of_run
+from waterclock.store.memory import MemoryStore
 
 from .api_clients import ApiClients
 from .asking import Asking
+from .beside_people import BESIDE
 from .buggify import made_small
 from .checkers import CHECKERS, Checker, judged
 from .dice import dice
@@ -47,6 +50,8 @@ _HEALED = 4 * _SECOND
 EVENTS_WANTED = 220
 _EVENTS_OF_A_RUN = 3
 _SLICE = _SECOND
+_HELD_LEFT = 4
+_LONG_AFTER_US = 90 * _SECOND
 _SLICES_MAX = 150
 _SLEEPS_MAX = 30
 _SLEEP_FROM_US = 20 * _SECOND
@@ -124,6 +129,7 @@ class _Play:
         self._clients = ApiClients(self._world, self._schedule, story, dice(plan.seed, "clients"))
         self._pace = Pacing(plan, self._world.executors)
         self._broken: list[str] = []
+        self._let_go_before: set[str] = set()
         self._ends: list[int] = []
 
     def run(self) -> Dumps:
@@ -138,6 +144,8 @@ class _Play:
         schedule.run(self._plan.horizon)
         self._heal()
         self._fill()
+        if self._paused_too_long():
+            self._wait_for("ends the pauses whose time has come", lambda: not self._paused_too_long())
         self._asking.pause_all(self._job_ids(), world.clock.now())
         schedule.run(schedule.tick + _SLICE)
         self._wait_for("hears what its clients want", lambda: not (self._clients.busy or lagging(world.cluster, DOORS)))
@@ -149,7 +157,8 @@ class _Play:
         for _ in range(_SLEEPS_MAX):
             if is_at_rest and not self._onlooker.look().open:
                 break
-            is_at_rest = self._sleep()
+            is_at_rest = self._let_go() if is_at_rest and self._onlooker.held() else self._sleep()
+        self._probe()
         return take_dumps(world, until, self._broken)
 
     def _fill(self) -> None:
@@ -165,6 +174,31 @@ class _Play:
     def _job_ids(self) -> list[str]:
         return sorted(self._plan.job_ids())
 
+    def _let_go(self) -> bool:
+        """The pauses keep runs that wait for others: most are cancelled, the oldest go out once their job resumes."""
+        world, held = self._world, collections.defaultdict(list)
+        for run_id in self._onlooker.held():
+            held[job_of_run(run_id)].append(run_id)
+        wanted = {job_id for job_id in held if job_id not in self._let_go_before}
+        self._let_go_before |= wanted
+        self._asking.cancel(
+            (run_id for job_id in held for run_id in held[job_id][_HELD_LEFT if job_id in wanted else 0 :]),
+            world.clock.now(),
+        )
+        rows = MemoryStore(world.clock, world.tables, "onlooker").job_rows(sorted(wanted))
+        self._asking.resume_quietly({row.job_id: row.spec for row in rows if row}, world.clock.now())
+        return self._wait_for("lets go of what waits for others", self._at_rest)
+
+    def _probe(self) -> None:
+        """Long after the end a job with limits has room: whoever has forgotten an end drops what is asked for now."""
+        jobs = sorted({order.job_id for order in self._plan.orders if order.job_id.startswith(BESIDE)})
+        if not jobs:
+            return
+        self._world.clock.advance(_LONG_AFTER_US)
+        self._schedule.run(self._schedule.tick + _SLICE)
+        self._asking.trigger(jobs, len(jobs), self._world.clock.now(), "probe")
+        self._wait_for("runs what is asked for at last", self._at_rest)
+
     def _sleep(self) -> bool:
         """Whoever is left waits for a retry: nobody plays every second of it. Some wait for more than an hour."""
         left_us = self._until_next_retry_us()
@@ -176,7 +210,7 @@ class _Play:
         """Until the first of the open runs goes on; 0 where one of them does not wait for its retry."""
         chronicle = self._onlooker.look()
         waits = []
-        for run_id in chronicle.open:
+        for run_id in chronicle.open.difference(self._onlooker.held()):
             retry = chronicle.retries.get((run_id, chronicle.runs[run_id]["attempt"] + 1))
             if chronicle.runs[run_id]["status"] != "RETRYING" or retry is None:
                 return 0
@@ -289,6 +323,12 @@ class _Play:
         self._story.tell(self._schedule.tick, "nobody", what)
         return False
 
+    def _paused_too_long(self) -> bool:
+        """Whether a pause goes on past its own end."""
+        world = self._world
+        rows = MemoryStore(world.clock, world.tables, "onlooker").job_rows(self._job_ids())
+        return any(row.pause and 0 < row.pause.resume_at <= world.clock.now() for row in rows if row)
+
     def _decided(self, until: Instant) -> bool:
         """Every committed cursor has passed ``until``."""
         group = self._world.cluster.group(NAMES.group("dispatcher"))
@@ -306,7 +346,7 @@ class _Play:
         is_busy = any(each.busy for each in world.executors.values())
         if ends != before or is_busy or self._clients.busy:
             return False
-        if self._onlooker.look().open:
+        if self._onlooker.look().open.difference(self._onlooker.held()):
             return self._until_next_retry_us() > _SLEEP_FROM_US
         return not lagging(world.cluster)
 

@@ -66,6 +66,9 @@ ALMOST_SURE_IN_A_SLICE = (
     "sent avro commits",
     "sent json aborts",
     "rejected at the door",
+    "pauses ended in time",
+    "pauses ended late",
+    "rolled back",
 )
 
 

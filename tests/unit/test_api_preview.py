@@ -26,6 +26,7 @@ def test_an_expression_is_told_with_its_marks(world: ApiWorld) -> None:
     assert (told["words"], told["warnings"], told["tzdata"]) == ("At 02:30", [], "2026f")
     assert told["next_fires"][0] == {
         "utc": "2026-03-08T07:00:00Z",
+        "due_time": "2026-03-08T07:00:00Z",
         "local": "2026-03-08T03:00:00-04:00",
         "offset_changed": True,
         "marks": [{"mark": "moved", "nominal_from": "2026-03-08T02:30:00", "nominal_to": "2026-03-08T02:30:00",
@@ -48,6 +49,19 @@ def test_a_whole_job_is_told_before_it_is_saved_and_needs_no_work_yet(world: Api
     every = world.client.post(JOB, params=SPRING, json={"every": "5m", "callback_url": "https://a.example/"}).json()
     assert (every["schedule"], every["read_as"]) == ({"every": "5m"}, None)
     assert every["next_fires"][0]["utc"] == "2026-03-07T12:05:00Z"
+
+
+def test_a_job_with_ends_and_jitter_is_told_with_both(world: ApiWorld) -> None:
+    definition = {"name": "spread", "every": "1h", "jitter": "30s", "active_until": "2026-03-07T13:30:00Z"}
+    told = world.client.post(JOB, params=SPRING, json=definition).json()
+    assert told["schedule"].keys() == {"every", "jitter", "active_until"}
+    (fire,) = told["next_fires"]
+    assert fire["utc"] == "2026-03-07T13:00:00Z" < fire["due_time"] < "2026-03-07T13:00:30Z"
+    assert fire["due_time"] in fire["remark"]
+    del definition["name"]
+    nameless = world.client.post(JOB, params=SPRING, json=definition).json()
+    assert nameless["next_fires"][0]["due_time"] is None
+    assert "name the job" in nameless["warnings"][0]
 
 
 @pytest.mark.parametrize(

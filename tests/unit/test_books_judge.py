@@ -12,7 +12,8 @@ from tests.oracle import books, makings, misfires, owed, timeliness
 from waterclock.model.events import EventKind, Origin, Pending, Revised, RunEvent, Skipped, WorkRecord
 from waterclock.model.failure_policy import FailurePolicy, policy_to_json
 from waterclock.model.ids import US_PER_S, make_run_id
-from waterclock.model.job import Command, CommandKind, Every, JobSpec, Tier
+from waterclock.model.job import Command, CommandKind, Dates, Every, JobSpec, Once, Tier
+from waterclock.model.timing import CatchUpOrder, Misfire, Timing
 from waterclock.wire.codec import encode_command, encode_event, encode_work
 
 S = US_PER_S
@@ -154,7 +155,7 @@ def test_a_skip_in_favour_of_a_newer_run_needs_a_late_fire_and_that_run(
 def test_a_catch_up_that_makes_every_run_is_seen() -> None:
     log = created()
     log.run(range(2, 21, 2), at_s=20)
-    assert [each for each in log.complaints() if "newer fires were due" in each]
+    assert [each for each in log.complaints() if "had to be skipped (coalesced)" in each]
 
 
 @pytest.mark.parametrize(
@@ -234,3 +235,76 @@ def test_a_healed_system_decides_what_is_due_at_once(at_s: float, late: int) -> 
     bounds = timeliness.Bounds(within=2 * S, settled=60 * S, late=3 * S)
     complaints, _ = timeliness.check(log.commands, log.events, UNTIL, START + 2 * S, bounds, RULES)
     assert len(complaints) == late
+
+
+# Policies, ends, dates and jitter ---------------------------------------------------------------------------------
+
+
+def with_timing(**parts: Any) -> Log:
+    log = Log()
+    log.command(CommandKind.CREATE, 1, replace(SPEC, timing=Timing(**parts)))
+    return log
+
+
+@pytest.mark.parametrize(
+    ("parts", "runs_s", "skips"),
+    [
+        ({}, [18], [(2, 16, "coalesced", 18)]),
+        ({"misfire": Misfire.SKIP}, [14, 16, 18], [(2, 12, "misfire", 0)]),
+        ({"misfire": Misfire.ALL}, range(2, 20, 2), []),
+        ({"misfire": Misfire.ALL, "catch_up_max": 3}, [14, 16, 18], [(2, 12, "cap", 0)]),
+        ({"misfire": Misfire.ALL, "catch_up_order": CatchUpOrder.NEWEST}, range(18, 0, -2), []),
+        ({"misfire": Misfire.ALL, "catch_up_window_us": 10 * S}, range(10, 20, 2), [(2, 8, "expired", 0)]),
+        ({"catch_up_window_us": 10 * S}, [18], [(2, 8, "expired", 0), (10, 16, "coalesced", 18)]),
+    ],
+)
+def test_each_policy_is_judged_by_what_it_says_and_by_nothing_else(
+    parts: dict[str, Any], runs_s: Iterable[int], skips: list[tuple[int, int, str, int]]
+) -> None:
+    """What is right under one policy is wrong under every other that would decide otherwise."""
+    others: list[dict[str, Any]] = [{}, {"misfire": Misfire.SKIP}, {"misfire": Misfire.ALL}, parts]
+    for other in others:
+        log = with_timing(**other)
+        for from_s, to_s, reason, instead_s in skips:
+            log.skip(from_s, to_s, reason, 19, instead_s=instead_s)
+        log.run(runs_s, at_s=19)
+        log.run([20])
+        assert (log.complaints() == []) is (other == parts)
+
+
+def test_a_fire_outside_of_its_jobs_ends_is_seen_and_so_is_one_left_out() -> None:
+    for runs_s, complaints in (([6, 8, 10], 0), ([6, 8], 1), ([4, 6, 8, 10], 1), ([6, 8, 10, 12], 1)):
+        log = with_timing(from_at=START + 6 * S, until_at=START + 12 * S)
+        log.run(runs_s)
+        assert len(log.complaints()) == complaints
+
+
+def test_each_date_is_owed_once() -> None:
+    for runs_s, complaints in (([5, 7], 0), ([5], 1), ([5, 7, 9], 1)):
+        log = Log()
+        log.command(CommandKind.CREATE, 1, replace(SPEC, schedule=Dates((START, START + 5 * S, START + 7 * S))))
+        log.run(runs_s)
+        assert len(log.complaints()) == complaints
+
+
+def test_a_run_that_is_due_at_another_moment_than_its_jitter_says_is_seen() -> None:
+    log = with_timing(jitter_us=S)
+    log.run([2])
+    wrong, _ = makings.check(log.commands, log.events, log.work, RULES)
+    assert [each for each in wrong if "PENDING says due_at" in each]
+    assert [each for each in wrong if "work of attempt 1 says due_at" in each]
+    early = misfires.check(log.commands, log.events, UNTIL, RULES._replace(skew=0))[0]
+    assert [each for each in early if "us early" in each]
+
+
+def test_a_one_off_that_lies_behind_is_judged_by_its_policy_as_of_its_command() -> None:
+    for misfire, runs, reason in ((Misfire.LATEST, True, ""), (Misfire.SKIP, False, "misfire")):
+        for is_right in (True, False):
+            log = Log()
+            spec = replace(SPEC, schedule=Once(START - 100 * S), timing=Timing(misfire=misfire))
+            log.command(CommandKind.CREATE, 1, spec)
+            if runs is is_right:
+                log.run([-100], at_s=1)
+            else:
+                log.skip(-100, -100, reason or "coalesced", 1)
+            assert (log.complaints() == []) is is_right

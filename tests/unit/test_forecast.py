@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.oracle import policies
 from waterclock.model.forecast import JOBS_SHOWN, MINUTES, Forecast, Planned, PlannedLoad, forecast_document
 from waterclock.model.ids import US_PER_MINUTE, US_PER_S, Instant
-from waterclock.model.job import Cron, Every, Once, Schedule, Tier
+from waterclock.model.job import Cron, Dates, Every, Once, Schedule, Tier
 from waterclock.model.schedule import fires_between
 from waterclock.model.time_text import parse_rfc3339
+from waterclock.model.timing import Timing, timing_to_json
 
 NOON = parse_rfc3339("2026-11-22T12:00:00Z")
 SPRING = parse_rfc3339("2026-03-28T12:00:00Z")
@@ -137,14 +138,49 @@ def test_a_second_cron_costs_a_step_a_minute() -> None:
     assert {count for _, count in steps} == {60}
 
 
-def test_another_load_is_counted_in_place_of_the_planned_one() -> None:
-    """As jitter will be: whatever makes instants of a job."""
+SPREAD: list[tuple[Schedule, Timing]] = [
+    (Cron("0 * * * *"), Timing(jitter_us=1_800 * US_PER_S)),
+    (Cron("0 * * * *", "Australia/Lord_Howe"), Timing(jitter_us=900 * US_PER_S, jitter_per_fire=True)),
+    (Cron("*/20 * * * * *", seconds=True), Timing(jitter_us=10 * US_PER_S, jitter_per_fire=True)),
+    (Every(60 * US_PER_S, NOON + 45 * US_PER_S), Timing(jitter_us=30 * US_PER_S, jitter_per_fire=True)),
+    (Every(7 * US_PER_S), Timing(jitter_us=3 * US_PER_S)),
+    (Once(NOON + MINUTES * US_PER_MINUTE - 1), Timing(jitter_us=900 * US_PER_S)),
+    (Once(NOON - 1), Timing(jitter_us=900 * US_PER_S)),
+    (Dates((NOON + 1, NOON + 2_000_001, NOON + 3_600 * US_PER_S)), Timing(jitter_us=US_PER_S)),
+    (Every(60 * US_PER_S), Timing(from_at=NOON + 600 * US_PER_S, until_at=NOON + 1_200 * US_PER_S)),
+]
 
-    def a_minute_later(job: Planned, begin: Instant, end: Instant) -> Iterator[tuple[Instant, int]]:
-        for minute_at, count in PlannedLoad()(job, begin - US_PER_MINUTE, end - US_PER_MINUTE):
-            yield minute_at + US_PER_MINUTE, count
 
-    before, after = Forecast(NOON), Forecast(NOON, a_minute_later)
-    for forecast in (before, after):
-        forecast.take([planned(Cron("0 3 * * *"))])
-    assert after.busiest(1)[0].minute_at == before.busiest(1)[0].minute_at + US_PER_MINUTE
+@pytest.mark.parametrize(("schedule", "timing"), SPREAD)
+def test_fires_are_counted_before_and_after_jitter_and_within_their_ends(schedule: Schedule, timing: Timing) -> None:
+    job = Planned("acme:spread", Tier.LOW, schedule, NOON - 12_345_678, timing)
+    forecast = Forecast(NOON)
+    assert forecast.take([job])
+    begin, end = forecast.begin_at, forecast.end_at
+    until_at = timing.until_at or end
+    fires = fires_between(
+        schedule, job.anchor_at, max(begin - 3_600 * US_PER_S, timing.from_at) - 1, until_at - 1, 100_000
+    )
+    said = {"timing": timing_to_json(timing)}
+    due = [policies.due(job.job_id, said, fire) for fire in fires]
+    for counts, instants in ((forecast.by_minute, fires), (forecast.due_by_minute, due)):
+        wanted = Counter((at - begin) // US_PER_MINUTE for at in instants if begin <= at < end)
+        assert {n: count for n, count in enumerate(counts[Tier.LOW]) if count} == dict(wanted)
+    assert forecast.due_count == sum(begin <= at < end for at in due)
+
+
+def test_jitter_takes_a_herd_apart_and_the_busiest_minutes_say_so() -> None:
+    forecast = Forecast(NOON)
+    timing = Timing(jitter_us=1_800 * US_PER_S)
+    forecast.take([Planned(f"acme:{number}", Tier.LOW, Cron("0 3 * * *"), 0, timing) for number in range(60)])
+    assert max(forecast.by_minute[Tier.LOW]) == 60
+    assert max(forecast.due_by_minute[Tier.LOW]) < 10
+    assert forecast.busiest(1)[0].fire_count == max(forecast.due_by_minute[Tier.LOW])
+    assert forecast.busiest(1)[0].job_count == forecast.busiest(1)[0].fire_count
+
+
+def test_jobs_with_jitter_cost_two_steps_a_minute() -> None:
+    jobs = [Planned("acme:a", Tier.LOW, Cron("* * * * *"), 0, Timing(jitter_us=US_PER_S))] * 2
+    forecast = Forecast(NOON, steps_max=3 * MINUTES)
+    assert not forecast.take(jobs)
+    assert forecast.job_count == 1

@@ -56,6 +56,8 @@ def test_the_api_counts_active_jobs_by_minute_and_tier(world: ApiWorld) -> None:
     assert (told["job_count"], told["fire_count"], told["stopped"]) == (2, 97, None)
     assert {word: tier["fire_count"] for word, tier in tiers.items()} == {"high": 96, "medium": 0, "low": 1}
     assert all(len(tier["by_minute"]) == 1_440 for tier in tiers.values())
+    assert all(tier["due_by_minute"] == tier["by_minute"] for tier in tiers.values()), "without jitter"
+    assert told["due_count"] == told["fire_count"]
     assert len(told["busiest"]) == 10
 
 
@@ -126,7 +128,18 @@ def test_the_command_draws_hours_and_names_the_busiest_minutes(waterclock: Run) 
     lines = [line.rstrip() for line in out.splitlines()]
     hours = {line.split()[0]: line for line in lines[1:25]}
     assert (code, len(hours)) == (0, 24)
-    assert lines[0].split() == ["FROM", "FIRES", "HIGH", "MEDIUM", "LOW", "BUSIEST", "MINUTE", "LOAD"]
+    assert lines[0].split() == [
+        "FROM",
+        "FIRES",
+        "HIGH",
+        "MEDIUM",
+        "LOW",
+        "BUSIEST",
+        "MINUTE",
+        "AFTER",
+        "JITTER",
+        "LOAD",
+    ]
     assert hours["2027-01-01T03:00:00Z"].split()[1:5] == ["5", "4", "0", "1"]
     assert hours["2027-01-01T03:00:00Z"].endswith(" " + "█" * 30)
     assert hours["2027-01-01T04:00:00Z"].endswith(" " + "█" * 24)

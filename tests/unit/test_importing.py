@@ -227,3 +227,16 @@ def test_strange_yaml_makes_no_job_and_says_so(text: str) -> None:
     found = found_in(text, READERS["cronjobs.yaml"])
     assert not found.drafts
     assert found.remarks
+
+
+@pytest.mark.parametrize(("deadline_s", "window"), [(59, None), (60, "1m"), (31_536_000, "365d"), (31_536_001, None)])
+def test_a_deadline_of_kubernetes_is_a_window_of_catch_up_where_it_means_the_same(
+    deadline_s: int, window: str | None
+) -> None:
+    text = (FOLDER / "cronjobs.yaml").read_text(encoding="utf-8")
+    found = found_in(text.replace("startingDeadlineSeconds: 200", f"startingDeadlineSeconds: {deadline_s}"),
+                     READERS["cronjobs.yaml"])  # fmt: skip
+    (draft,) = [draft for draft in found.drafts if draft.document["name"] == "shop.nightly-report"]
+    assert draft.document.get("catch_up") == (None if window is None else {"window": window})
+    told = [remark for remark in found.remarks if "startingDeadlineSeconds" in remark.what]
+    assert len(told) == (window is None)

@@ -61,7 +61,7 @@ def test_nobody_but_roles_may_write_what_decides():
             writers.setdefault(acl.name, set()).add(acl.role)
     assert writers["waterclock.run-events"] == {"dispatcher", "worker", "retry-router"}
     assert writers["waterclock.runs."] == {"dispatcher", "retry-router"}
-    assert writers["waterclock.commands"] == {"intake", "api", "operator", "retry-router"}
+    assert writers["waterclock.commands"] == {"intake", "api", "operator", "retry-router", "dispatcher"}
     assert writers["waterclock.leases"] == {"worker", "retry-router"}
     assert [name for name, roles in writers.items() if "producer" in roles] == ["waterclock.job-events"]
 

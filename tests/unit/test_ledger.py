@@ -6,13 +6,26 @@ from collections import Counter
 
 import pytest
 
-from tests.unit.ledger_history import HOUR_S, JOB, START_S, History, every, kinds, spec, total
+from tests.unit.ledger_history import (
+    HOUR_S,
+    JOB,
+    START_S,
+    History,
+    due_at,
+    every,
+    jitter,
+    kinds,
+    second_cron,
+    spec,
+    total,
+)
 from waterclock.ledger.facts import Facts
 from waterclock.ledger.sums import FaultKind
 from waterclock.model.errors import Busy
-from waterclock.model.events import EventKind, RunEvent
+from waterclock.model.events import EventKind, Revised, RunEvent
 from waterclock.model.ids import US_PER_S, make_run_id
-from waterclock.model.job import Cron, JobStatus, Once
+from waterclock.model.job import Cron, Dates, JobStatus, Once
+from waterclock.model.timing import Timing
 
 
 def hourly(until_s: int = HOUR_S) -> History:
@@ -252,3 +265,139 @@ def test_an_hour_over_the_bound_is_refused() -> None:
         facts.take(event, event.at)
     with pytest.raises(Busy, match="more than 10 facts"):
         facts.take(last, last.at)
+
+
+@pytest.mark.parametrize("per_fire", [False, True])
+def test_a_fire_counts_when_it_is_due_and_not_before(per_fire: bool) -> None:
+    """The cursor is a due time: what is due beyond it is not due yet, though its fire time is over."""
+    history = History()
+    history.command(0, spec=every(60, jitter(30, per_fire=per_fire)))
+    history.fire(600)
+    late = [event for event in history.events if event.kind is EventKind.PENDING][-1]
+    due = due_at(history.versions[0], History.at(600))
+    assert due > History.at(600)
+    before = total(history.judged(decided_s=601))
+    assert (before.owed, before.runs, before.not_yet, before.is_balanced) == (9, 9, 1, True)
+    history.fire(660)
+    assert late in history.events
+    after = total(history.judged(decided_s=661))
+    assert (after.owed, after.not_yet, after.is_balanced) == (10, 1, True)
+    history.events = [event for event in history.events if event.run_id != make_run_id(JOB, History.at(600))]
+    assert kinds(history.judged(decided_s=661)) == {FaultKind.MISSING: 1}
+
+
+def test_what_the_log_says_beyond_the_cursor_is_left_for_later() -> None:
+    """The log went on while it was read."""
+    history = History()
+    history.command(0, spec=every(60, jitter(30)))
+    history.fire(690)
+    judged_early = total(history.judged(decided_s=602))
+    assert (judged_early.runs, judged_early.not_yet, judged_early.is_balanced) == (9, 1, True)
+
+
+def test_a_fire_that_waits_for_its_due_time_stays_with_the_version_of_its_fire_time() -> None:
+    history = History()
+    history.command(0, spec=every(60, jitter(30)))
+    history.fire(600)
+    assert due_at(history.versions[0], History.at(600)) > History.at(601)
+    history.command(601, spec=every(60))
+    history.fire(700)
+    run = next(event for event in history.events if event.run_id == make_run_id(JOB, History.at(600)))
+    assert total(history.judged(decided_s=701)).is_balanced
+    history.events.remove(run)
+    history.run(2, 600)
+    assert kinds(history.judged(decided_s=701)) == {FaultKind.WRONG: 1}
+
+
+def test_a_fire_time_that_an_older_version_has_decided_is_nobody_elses() -> None:
+    """The command is applied late. The older version decided the fire after the stamp; by the newer it would be due."""
+    history = History()
+    history.command(0, spec=second_cron(30))
+    history.fire(600)
+    history.command(595, spec=second_cron(30, jitter(15)))
+    assert due_at(history.versions[1], History.at(600)) > History.at(600)
+    history.fire(700)
+    summed = total(history.judged(decided_s=701))
+    assert summed.is_balanced
+    history.run(2, 600)
+    assert kinds(history.judged(decided_s=701)) == {FaultKind.DOUBLED: 1}
+
+
+def test_two_versions_may_owe_in_one_stretch_of_time_where_their_jitter_differs() -> None:
+    """As above, but the newer one's fire is another: both are owed, beside one another."""
+    history = History()
+    history.command(0, spec=second_cron(15))
+    history.fire(600)
+    history.command(586, spec=spec(Dates((History.at(599), History.at(640))), jitter(15)))
+    assert due_at(history.versions[1], History.at(599)) > History.at(600)
+    history.fire(700)
+    summed = total(history.judged(decided_s=701))
+    assert summed.is_balanced
+    assert summed.runs == 600 // 15 + 2
+    for fire_s in (599, 600):
+        kept = history.events
+        history.events = [event for event in kept if event.run_id != make_run_id(JOB, History.at(fire_s))]
+        assert kinds(history.judged(decided_s=701)) == {FaultKind.MISSING: 1}
+        history.events = kept
+
+
+@pytest.mark.parametrize("status", [JobStatus.PAUSED, JobStatus.DELETED])
+def test_a_pause_or_a_delete_ends_what_is_still_due(status: JobStatus) -> None:
+    history = History()
+    history.command(0, spec=every(60, jitter(30)))
+    history.fire(600)
+    history.command(601, status)
+    reason = "paused" if status is JobStatus.PAUSED else "deleted"
+    summed = total(history.judged(decided_s=602))
+    assert (summed.runs, summed.skipped[reason], summed.is_balanced) == (9, 1, True)
+    history.events = [event for event in history.events if event.kind is not EventKind.SKIPPED]
+    history.run(1, 600)
+    assert kinds(history.judged(decided_s=661))[FaultKind.WRONG] == 1
+
+
+def test_nothing_is_owed_outside_the_ends_of_a_job() -> None:
+    history = History()
+    ends = Timing(from_at=History.at(300), until_at=History.at(900))
+    history.command(0, spec=every(60, ends))
+    history.fire(HOUR_S)
+    summed = total(history.judged())
+    assert (summed.owed, summed.runs, summed.is_balanced) == (10, 10, True)
+    history.run(1, 900)
+    assert kinds(history.judged()) == {FaultKind.WRONG: 1}
+
+
+def test_a_range_is_counted_within_the_ends_of_its_job() -> None:
+    history = History()
+    history.command(0, spec=every(60, Timing(until_at=History.at(600))))
+    history.fire(HOUR_S, coalesced=(0, 540))
+    assert total(history.judged()).is_balanced
+    history.events = [event for event in history.events if event.kind is not EventKind.SKIPPED]
+    history.skip(1, 60, 660, 11, "coalesced")
+    assert FaultKind.WRONG in kinds(history.judged())
+
+
+def test_a_one_off_that_was_due_by_the_edge_is_owed_by_the_command_that_brought_it() -> None:
+    history = History()
+    history.edge_s = 1_000
+    history.command(980, spec=spec(Once(History.at(985)), jitter(10)))
+    history.run(1, 985)
+    summed = total(history.judged(decided_s=1_001))
+    assert (summed.owed, summed.runs, summed.is_balanced) == (1, 1, True)
+
+
+def test_a_gap_is_one_of_due_times() -> None:
+    """What was due in it is undecided when the edit comes: the newer version owes its part beyond its stamp."""
+    history = History()
+    history.command(0, spec=second_cron(30, jitter(15)))
+    history.fire(600)
+    offset_us = due_at(history.versions[0], History.at(540)) - History.at(540)
+    gap = (History.at(540) + offset_us, History.at(570) + offset_us)  # the fire at 540 s, and not that at 570 s
+    history.command(530)
+    (revised,) = [event for event in history.events if event.kind is EventKind.REVISED][1:]
+    assert isinstance(revised.detail, Revised)
+    history.events[history.events.index(revised)] = revised._replace(detail=revised.detail._replace(gaps=(gap,)))
+    assert kinds(history.judged(decided_s=601)) == {FaultKind.WRONG: 1}
+    history.events = [event for event in history.events if event.run_id != make_run_id(JOB, History.at(540))]
+    assert kinds(history.judged(decided_s=601)) == {FaultKind.MISSING: 1}
+    history.run(2, 540)
+    assert total(history.judged(decided_s=601)).is_balanced

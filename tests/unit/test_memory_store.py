@@ -214,7 +214,7 @@ def test_any_order_and_any_repetition_end_in_the_same_rows(
 
 def test_a_partition_without_clustering_columns_is_one_row() -> None:
     tables = MemoryTables(ManualClock())
-    values = ("a:b", "{}", *range(9), "a", "b", 0, "", 1)
+    values = ("a:b", "{}", *range(9), "a", "b", 0, "", 1, "")
     tables.apply([Put(JOBS, values, 5)])
 
     assert tables.read(Select(JOBS), ("a:b",)) == [values[1:]]

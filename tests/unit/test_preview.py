@@ -16,6 +16,7 @@ from waterclock.model.job import Cron, Fold
 from waterclock.model.preview import PREVIEW_MAX, anchor_of, preview_cron, preview_job
 from waterclock.model.preview_document import preview_document, shown_rows
 from waterclock.model.time_text import parse_rfc3339
+from waterclock.model.timetable import offset_of
 
 NEW_YORK = "America/New_York"
 SPRING, AUTUMN = "2026-03-07T12:00:00Z", "2026-10-31T12:00:00Z"
@@ -148,3 +149,54 @@ def test_a_whole_job_is_previewed_by_its_own_kind_of_schedule() -> None:
     assert over["next_fires"] == []
     assert "is over" in over["warnings"][0]
     assert told(cron="H 0 * * *", zone="Europe/Berlin")["read_as"] == told(cron="H 0 * * *")["read_as"]
+
+
+def told_of(now: str, count: int = 3, job_id: str = "acme:a", **document: Any) -> dict[str, Any]:
+    spec = spec_from_document({"handler": "a", **document}, job_id=job_id)
+    return preview_document(preview_job(spec, anchor_of(spec.schedule, at(now)), at(now), count, job_id=job_id))
+
+
+def test_dates_are_previewed_without_those_that_are_over() -> None:
+    dates = ["2026-12-24T09:00:00Z", "2026-12-26T09:00:00Z", "2027-01-06T09:00:00Z"]
+    told = told_of("2026-12-24T09:00:00Z", dates=dates)
+    assert [fire["utc"] for fire in told["next_fires"]] == dates[1:]
+    assert told["words"] == "On 3 dates, from 2026-12-24T09:00:00Z to 2027-01-06T09:00:00Z"
+    assert told["warnings"] == ["1 of its 3 dates are over: they are no fires."]
+    assert told_of("2027-02-01T00:00:00Z", dates=dates)["warnings"] == ["All its dates are over: it never fires."]
+    assert told_of("2026-01-01T00:00:00Z", dates=dates[:1])["words"] == "On one date, 2026-12-24T09:00:00Z"
+
+
+def test_a_preview_ends_with_its_job_and_begins_with_it() -> None:
+    ends = {"active_from": "2026-03-08T07:00:00Z", "active_until": "2026-03-10T06:30:00Z"}
+    told = told_of("2026-01-01T00:00:00Z", cron="30 2 * * *", zone=NEW_YORK, **ends)
+    assert [fire["utc"] for fire in told["next_fires"]] == ["2026-03-08T07:00:00Z", "2026-03-09T06:30:00Z"]
+    assert told["words"] == "At 02:30; not before 2026-03-08T07:00:00Z; only before 2026-03-10T06:30:00Z"
+    over = told_of("2026-03-10T06:30:00Z", cron="30 2 * * *", zone=NEW_YORK, **ends)
+    assert (over["next_fires"], over["warnings"]) == ([], ["Its active_until is over: it never fires."])
+
+
+def test_times_that_do_not_exist_before_a_job_begins_are_none_of_its_own() -> None:
+    wild = {"cron": "*/30 2 * * *", "zone": NEW_YORK, "gap": "skip"}
+    (first, *_) = told_of(SPRING, **wild)["next_fires"]
+    (later, *_) = told_of(SPRING, **wild, active_from="2026-03-09T00:00:00Z")["next_fires"]
+    assert [mark["mark"] for mark in first["marks"]] == ["skipped"]
+    assert (later["utc"], later["marks"], later["remark"]) == (first["utc"], [], None)
+
+
+def test_a_row_says_when_jitter_makes_it_due() -> None:
+    document: dict[str, Any] = {"cron": "0 9 * * *", "jitter": "10m"}
+    told = told_of("2026-01-01T00:00:00Z", **document)
+    offsets = [at(fire["due_time"]) - at(fire["utc"]) for fire in told["next_fires"]]
+    assert offsets == [offset_of("acme:a", 600_000_000)] * 3
+    assert told["words"] == "At 09:00; due less than 10m later, all fires by the same offset"
+    assert told["next_fires"][0]["remark"] == f"by jitter due {told['next_fires'][0]['due_time']}"
+    document["jitter"] = {"window": "10m", "per_fire": True}
+    each = told_of("2026-01-01T00:00:00Z", **document)
+    assert len({at(fire["due_time"]) - at(fire["utc"]) for fire in each["next_fires"]}) == 3
+
+
+def test_the_jitter_of_a_job_without_a_name_is_not_made_up() -> None:
+    told = told_of("2026-01-01T00:00:00Z", job_id="", every="1h", jitter="30s")
+    assert [fire["due_time"] for fire in told["next_fires"]] == [None] * 3
+    assert [fire["remark"] for fire in told["next_fires"]] == [None] * 3
+    assert "name the job" in told["warnings"][0]

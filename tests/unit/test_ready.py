@@ -34,7 +34,7 @@ def test_what_was_made_ready_equals_what_is_made_at_the_instant() -> None:
     templates = Templates(NAMES)
     out = Emitter(templates)
     out.run(version(), fire_at=_DUE_AT, due_at=_DUE_AT, now=_DUE_AT)
-    made = templates.ready(version(), _DUE_AT)
+    made = templates.ready(version(), _DUE_AT, _DUE_AT)
     assert [made.pending, made.work] == out.messages
 
 

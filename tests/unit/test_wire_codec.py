@@ -14,6 +14,7 @@ from fastavro import schemaless_writer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from waterclock.model.concurrency import FREE, Concurrency, Overlap
 from waterclock.model.errors import RequestError, UndecodableRecord
 from waterclock.model.events import (
     Answered,
@@ -23,7 +24,6 @@ from waterclock.model.events import (
     Ended,
     EventKind,
     Heartbeat,
-    JobState,
     KeyState,
     Lease,
     LeaseKind,
@@ -42,8 +42,11 @@ from waterclock.model.events import (
 )
 from waterclock.model.executor import GrpcCall, HttpCall, KafkaRecord, ShellCommand
 from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy
-from waterclock.model.job import Command, CommandKind, Cron, Every, Fold, Gap, JobSpec, Once, Tier
+from waterclock.model.flow_state import JobFlow, RunFlow
+from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Tier
+from waterclock.model.job_state import JobState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
+from waterclock.model.timing import PLAIN, CatchUpOrder, Misfire, Timing
 from waterclock.wire import codec, records, schemata
 from waterclock.wire.framing import CARRIER_MAX, RECORD_MAX
 
@@ -72,11 +75,11 @@ details = st.one_of(
         longs,
         longs,
     ),
-    st.builds(Skipped, longs, longs, longs, longs, tiers, longs, texts),
+    st.builds(Skipped, longs, longs, longs, longs, tiers, longs, texts, texts),
     st.builds(Started, texts, ints, longs),
     st.builds(Ended, longs, texts, texts, texts, st.none() | blobs, ints, longs),
     st.builds(Revised, longs, longs, longs, texts, st.lists(pairs, max_size=5).map(tuple)),
-    st.builds(Answered, texts, longs, texts, longs, texts, texts, texts, texts, texts, texts),
+    st.builds(Answered, texts, longs, texts, longs, texts, texts, texts, texts, texts, texts, texts, texts),
     st.builds(Retrying, longs, longs),
 )
 events = st.builds(
@@ -103,6 +106,10 @@ works = st.builds(
 )
 crons = st.builds(Cron, texts, texts, st.booleans(), st.sampled_from(Gap), st.sampled_from(Fold))
 schedules = crons | st.builds(Every, longs, st.none() | longs) | st.builds(Once, longs)
+schedules |= st.builds(Dates, st.lists(longs, min_size=1, max_size=4).map(tuple))
+timings = st.just(PLAIN) | st.builds(
+    Timing, longs, longs, st.sampled_from(Misfire), ints, longs, st.sampled_from(CatchUpOrder), longs, st.booleans()
+)
 text_pairs = st.lists(st.tuples(texts, texts), max_size=3).map(tuple)
 timeouts = st.integers(1, 600).map(float)
 executors = st.one_of(
@@ -125,7 +132,9 @@ policies = st.just(DEFAULT) | st.builds(
     waits,
     waits,
 )
-specs = st.builds(JobSpec, texts, schedules, tiers, texts, blobs, st.none() | executors, st.booleans(), policies)
+besides = st.just(FREE) | st.builds(Concurrency, st.sampled_from(Overlap), ints, texts, ints, ints)
+rules = (policies, timings, besides)
+specs = st.builds(JobSpec, texts, schedules, tiers, texts, blobs, st.none() | executors, st.booleans(), *rules)
 commands = st.builds(
     Command,
     st.sampled_from(CommandKind),
@@ -142,6 +151,8 @@ commands = st.builds(
     run_id=texts,
     due_at=longs,
     work=st.none() | blobs,
+    resume_at=longs,
+    to_revision=longs,
 )
 sources = st.builds(
     SourceRecord,
@@ -168,7 +179,7 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         codec.decode_heartbeat,
     ),
     "control": (
-        st.builds(Control, st.sampled_from(ControlKind), texts, texts, longs),
+        st.builds(Control, st.sampled_from(ControlKind), texts, texts, longs, st.booleans()),
         codec.encode_control,
         codec.decode_control,
     ),
@@ -187,7 +198,11 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         codec.encode_shard_state,
         codec.decode_shard_state,
     ),
-    "job_state": (st.builds(JobState, texts, longs, st.booleans()), codec.encode_job_state, codec.decode_job_state),
+    "job_state": (
+        st.builds(JobState, texts, longs, st.booleans(), longs, longs, longs),
+        codec.encode_job_state,
+        codec.decode_job_state,
+    ),
     "key_state": (
         st.builds(KeyState, texts, texts, blobs, texts, longs, longs, texts, longs),
         codec.encode_key_state,
@@ -214,6 +229,26 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         ),
         codec.encode_open_run,
         codec.decode_open_run,
+    ),
+    "flow_job": (st.builds(JobFlow, texts, texts), codec.encode_flow_job, codec.decode_flow_job),
+    "flow_run": (
+        st.builds(
+            RunFlow,
+            texts,
+            texts,
+            longs,
+            longs,
+            st.sampled_from(list(Tier)),
+            st.sampled_from(list(Origin)),
+            texts,
+            st.none() | blobs,
+            st.none() | blobs,
+            texts,
+            texts,
+            longs,
+        ),
+        codec.encode_flow_run,
+        codec.decode_flow_run,
     ),
     "run_log": (
         st.builds(RunLog, texts, ints, texts, longs, texts, st.lists(log_lines, max_size=3).map(tuple)),

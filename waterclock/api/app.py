@@ -20,7 +20,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from waterclock.model.errors import BackendDown, RequestError
 
-from . import cancelling, dlq, forecast, jobs, operations, overview, preview, probes, reference, run_logs, runs, stream
+from . import (
+    bulk,
+    cancelling,
+    dlq,
+    forecast,
+    history,
+    jobs,
+    operations,
+    overview,
+    preview,
+    probes,
+    reference,
+    run_logs,
+    runs,
+    stream,
+)
 from .access import known_parameters
 from .describing import describe
 from .page import files as page_files
@@ -52,7 +67,7 @@ def build_app(services: Services, *, threads: bool = True) -> FastAPI:
     app = FastAPI(lifespan=life, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.services = services
     # run_logs stands before runs, whose path for a run takes in whatever follows.
-    for part in (jobs, run_logs, runs, cancelling, dlq, operations, preview, forecast, stream, overview):
+    for part in (bulk, jobs, history, run_logs, runs, cancelling, dlq, operations, preview, forecast, stream, overview):
         app.include_router(part.routes, prefix=PREFIX, dependencies=[Depends(known_parameters)])
     app.include_router(probes.routes, dependencies=[Depends(known_parameters)])
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # FastAPI's own way to replace it

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _FAMILIES: tuple[dict[str, tuple[str, ...]], ...] = (
-    {"cron": ("zone", "seconds", "gap", "fold"), "every": ("start_at",), "at": ()},
+    {"cron": ("zone", "seconds", "gap", "fold"), "every": ("start_at",), "at": (), "dates": ()},
     {"handler": (), "http": (), "grpc": (), "shell": (), "kafka": (), "callback_url": ()},
     {"payload": (), "payload_base64": ()},
     {"tier": (), "priority": ()},

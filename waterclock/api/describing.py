@@ -11,13 +11,15 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
-from . import cancelling, letter_views, shapes
+from . import bulk, cancelling, history, letter_views, shapes
 
 VERSION = "1"
 _REF = "#/components/schemas/{model}"
 _MORE_BODIES = (
+    bulk.BulkBody,
     cancelling.CancelBody,
     cancelling.CancelManyBody,
+    history.RollbackBody,
     letter_views.DiscardBody,
     letter_views.RedriveBody,
 )

@@ -40,7 +40,8 @@ class TierLoad(BaseModel):
 
     tier: str
     fire_count: int
-    by_minute: list[int]
+    by_minute: list[int] = Field(description="By fire time: before jitter")
+    due_by_minute: list[int] = Field(description="By due time: after jitter")
 
 
 class JobLoad(BaseModel):
@@ -52,7 +53,7 @@ class JobLoad(BaseModel):
 
 
 class MinuteLoad(BaseModel):
-    """One minute. ``jobs``: of its ``job_count`` jobs the five with the most fires."""
+    """One minute, by due time. ``jobs``: of its ``job_count`` jobs the five with the most fires."""
 
     minute_at: str
     fire_count: int
@@ -68,6 +69,7 @@ class LoadForecast(BaseModel):
     tenants: list[str]
     job_count: int
     fire_count: int
+    due_count: int = Field(description="As `fire_count`, by due time: jitter carries fires over the ends of the span")
     stopped: str | None = Field(description="Why not all jobs were counted; null: all were")
     tiers: list[TierLoad]
     busiest: list[MinuteLoad]

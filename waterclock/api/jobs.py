@@ -19,7 +19,7 @@ from waterclock.model.job import MUST_BE_NEW, CommandKind, Every, JobStatus
 from waterclock.store.port import JobListing, JobRow
 from waterclock.store.standing import RUNS_LOOKED_AT, standing_of
 
-from . import shapes, views
+from . import shapes, views, wanting
 from .access import Held, Reader, Writer, no_such_job, own_job_id
 from .bodies import read_object
 from .changes import changed
@@ -52,7 +52,7 @@ async def create_job(request: Request, services: Held, caller: Writer) -> Respon
         job_id = job_id_for(caller.tenant, rest := dict(document), repeat_key)
         spec = await spec_of(services, rest, job_id)
         order = Order(CommandKind.CREATE, job_id, MUST_BE_NEW, spec, repeat_key=repeat_key)
-        return await _change(services, caller, request, order, created=True)
+        return await change(services, caller, request, order, created=True)
 
     return await once(services, caller, request, document, act)
 
@@ -97,7 +97,7 @@ async def change_job(job_id: str, request: Request, services: Held, caller: Writ
         row = await _standing(services, mine)
         spec = await spec_of(services, changed(spec_to_document(row.spec), patch), mine)
         order = Order(CommandKind.UPDATE, mine, expected or row.revision, spec, repeat_key=repeat_key)
-        return await _change(services, caller, request, order)
+        return await change(services, caller, request, order)
 
     return await once(services, caller, request, patch, act)
 
@@ -105,7 +105,7 @@ async def change_job(job_id: str, request: Request, services: Held, caller: Writ
 @routes.delete(
     "/jobs/{job_id}",
     summary="Delete a job",
-    openapi_extra=shapes.headers(if_match=True),
+    openapi_extra=shapes.body("NoteBody", if_match=True, required=False),
     responses=shapes.answers(Answers.CHANGE_ONE, {200: shapes.Deleted}),
 )
 async def delete_job(job_id: str, request: Request, services: Held, caller: Writer) -> Response:
@@ -120,18 +120,18 @@ async def delete_job(job_id: str, request: Request, services: Held, caller: Writ
 @routes.post(
     "/jobs/{job_id}/pause",
     summary="Pause a job",
-    openapi_extra=shapes.headers(if_match=True),
+    openapi_extra=shapes.body("PauseBody", if_match=True, required=False),
     responses=shapes.answers(Answers.CHANGE_ONE, {200: shapes.Job}),
 )
 async def pause_job(job_id: str, request: Request, services: Held, caller: Writer) -> Response:
-    """Its fires count as paused until it is resumed."""
-    return await _plain_change(services, caller, request, job_id, CommandKind.PAUSE)
+    """Its fires count as paused until it is resumed; with `resume_at` it resumes by itself, and that fire is owed."""
+    return await _plain_change(services, caller, request, job_id, CommandKind.PAUSE, known=("note", "resume_at"))
 
 
 @routes.post(
     "/jobs/{job_id}/resume",
     summary="Resume a paused job",
-    openapi_extra=shapes.headers(if_match=True),
+    openapi_extra=shapes.body("NoteBody", if_match=True, required=False),
     responses=shapes.answers(Answers.CHANGE_ONE, {200: shapes.Job}),
 )
 async def resume_job(job_id: str, request: Request, services: Held, caller: Writer) -> Response:
@@ -157,8 +157,9 @@ async def trigger_job(job_id: str, request: Request, services: Held, caller: Wri
         obeyed = await _given(services, caller, request, order)
         if obeyed.answer is None:
             return pending_reply(obeyed, request)
-        run_id = obeyed.answer.run_id
-        told = {"job_id": mine, "run_id": run_id, "revision": obeyed.answer.revision}
+        run_id, answer = obeyed.answer.run_id, obeyed.answer
+        told = {"job_id": mine, "run_id": run_id, "revision": answer.revision}
+        told |= {"held": answer.held or None, "skipped": answer.skipped or None}
         return views.reply(201, told, Location=f"/api/v1/runs/{quote(run_id, safe='')}")
 
     return await once(services, caller, request, document, act)
@@ -184,22 +185,23 @@ async def _plain_change(
     word: str,
     kind: CommandKind,
     told: Callable[[JobRow | None, str], Response] | None = None,
+    known: tuple[str, ...] = ("note",),
 ) -> Response:
-    """A change that needs no body."""
+    """A change that needs no body, and may have one with these keys."""
     job_id = own_job_id(caller, word)
     expected = expected_revision(request, needed=False)
     document = await read_object(request, optional=True)
-    if document:
-        raise RequestError("This takes no body", pointer="/" + next(iter(document))[:80], hint="Send none")
+    wanting.check_known(document, known)
+    note, resume_at = wanting.text(document, "note", wanting.NOTE_MAX), wanting.instant(document, "resume_at")
 
     async def act(repeat_key: str) -> Response:
-        order = Order(kind, job_id, expected, repeat_key=repeat_key)
-        return await _change(services, caller, request, order, told=told)
+        order = Order(kind, job_id, expected, repeat_key=repeat_key, note=note, resume_at=resume_at)
+        return await change(services, caller, request, order, told=told)
 
     return await once(services, caller, request, document, act)
 
 
-async def _change(
+async def change(
     services: Services,
     caller: Caller,
     request: Request,

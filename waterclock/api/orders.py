@@ -14,6 +14,7 @@ from typing import NamedTuple, NoReturn
 
 from waterclock.model.errors import BackendDown
 from waterclock.model.events import Answered, CommandVerdict
+from waterclock.model.ids import Instant
 from waterclock.model.job import Command, CommandKind, JobSpec
 from waterclock.store.port import Operation
 from waterclock.wire.messages import command_message
@@ -36,6 +37,8 @@ class Order(NamedTuple):
     repeat_key: str = ""
     run_id: str = ""
     note: str = ""
+    resume_at: Instant = 0
+    to_revision: int = 0
 
 
 async def give_all(services: Services, commands: Sequence[Command]) -> list[Answered | None]:
@@ -126,6 +129,8 @@ def _command(services: Services, caller: Caller, order: Order) -> Command:
         answer=True,
         run_id=order.run_id,
         note=order.note,
+        resume_at=order.resume_at,
+        to_revision=order.to_revision,
     )
 
 

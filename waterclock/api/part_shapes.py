@@ -71,6 +71,27 @@ class Retry(BaseModel):
     by_class: dict[str, RetryRule] | None = None
 
 
+class Jitter(BaseModel):
+    """A computed spread of a job's fires: each is due later by less than the window."""
+
+    model_config = CLOSED
+    window: str = Field(
+        pattern=DURATION, examples=["30s"], description="At most 30m, and half of what lies between fires"
+    )
+    per_fire: bool = Field(False, description="Each fire is moved on its own, instead of all of a job's alike")
+
+
+class CatchUp(BaseModel):
+    """Bounds of making up for missed fires."""
+
+    model_config = CLOSED
+    max: int | None = Field(None, ge=1, le=1000, description="How many run at most with misfire all; else 100")
+    window: str | None = Field(
+        None, pattern=DURATION, examples=["6h"], description="What is later is skipped; 10s to 365d, else 24h"
+    )
+    order: Literal["oldest", "newest"] | None = Field(None, description="Which runs go out first; else oldest")
+
+
 class Timeouts(BaseModel):
     """How long a run may wait for a worker, one attempt may run, and the whole run may take."""
 

@@ -30,11 +30,15 @@ class PreviewFire(BaseModel):
     """One fire."""
 
     model_config = ConfigDict(extra="allow")
-    utc: Instant
+    utc: Instant = Field(description="The fire time")
+    due_time: Instant | None = Field(
+        description="When it is to be decided: `utc` plus jitter; null where the jitter is drawn from a name that is "
+        "not given"
+    )
     local: str = Field(description="RFC 3339 in the schedule's zone", examples=["2026-03-29T03:00:00+02:00"])
     offset_changed: bool = Field(description="The clock was changed since the row before")
     marks: list[PreviewMark]
-    remark: str | None = Field(description="The marks in words")
+    remark: str | None = Field(description="The marks and the due time in words")
 
 
 class Previewed(BaseModel):

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .part_shapes import CLOSED as _CLOSED
 from .part_shapes import DURATION as _DURATION
-from .part_shapes import GrpcCall, HttpCall, KafkaRecord, Retry, ShellCommand, Timeouts
+from .part_shapes import CatchUp, GrpcCall, HttpCall, Jitter, KafkaRecord, Retry, ShellCommand, Timeouts
 from .problems import MEDIA_TYPE
 
 _OPEN = ConfigDict(extra="allow")
@@ -38,13 +38,42 @@ class JobChange(BaseModel):
     shell: ShellCommand | None = None
     kafka: KafkaRecord | None = None
     cron: str | None = Field(None, examples=["0 9 * * 1-5"])
-    zone: str | None = Field(None, description="IANA name, with cron", examples=["Europe/Berlin"])
+    zone: str | None = Field(None, description="IANA name, with cron or dates", examples=["Europe/Berlin"])
     seconds: bool | None = Field(None, description="The cron expression has six fields, the second first")
     gap: Literal["auto", "shift", "skip"] | None = None
     fold: Literal["auto", "first", "both"] | None = None
     every: str | None = Field(None, pattern=_DURATION, examples=["5m"])
     start_at: Instant | None = Field(None, description="First fire of an interval, RFC 3339")
     at: Instant | None = Field(None, description="One-off, RFC 3339")
+    dates: list[str] | None = Field(
+        None,
+        min_length=1,
+        max_length=1000,
+        description="A list: RFC 3339, or local times in the zone; answers have them in UTC",
+        examples=[["2026-12-24T09:00", "2026-12-31T09:00"]],
+    )
+    active_from: Instant | None = Field(None, description="No fire before it, RFC 3339")
+    active_until: Instant | None = Field(None, description="No fire at or after it, RFC 3339")
+    jitter: Jitter | str | None = Field(None, description="A string is a window, alike for all fires")
+    misfire: Literal["latest", "skip", "all"] | None = Field(
+        None, description="What becomes of missed fires; else latest"
+    )
+    catch_up: CatchUp | None = None
+    overlap: (
+        Literal["allow", "skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "sequential"] | None
+    ) = Field(None, description="What becomes of a fire that finds a run of the job still open; else allow")
+    max_concurrent: int | None = Field(None, ge=1, le=1000, description="How many of its runs may be open")
+    concurrency_key: str | None = Field(
+        None,
+        min_length=2,
+        max_length=200,
+        description="A JSON pointer into the payload: runs with the same value there are limited together",
+        examples=["/customer/id"],
+    )
+    max_concurrent_per_key: int | None = Field(
+        None, ge=1, le=1000, description="How many with the same key may be open; else 1, where there is a key"
+    )
+    max_held: int | None = Field(None, ge=1, le=1000, description="How many may wait; else 100")
     tier: Literal["high", "medium", "low"] | None = None
     priority: str | None = Field(None, description="Another word for tier, in any case", examples=["HIGH"])
     pool: str | None = Field(None, pattern=_POOL)
@@ -56,7 +85,7 @@ class JobChange(BaseModel):
 
 
 class JobDefinition(JobChange):
-    """A job: one way to its work (handler, callback_url, http, ...), one schedule (cron, every, at), and the rest."""
+    """A job: one way to its work (handler, http, ...), one schedule (cron, every, at, dates), and the rest."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -83,6 +112,29 @@ class TriggerBody(BaseModel):
     payload_base64: str | None = None
 
 
+class NoteBody(BaseModel):
+    """Why, for those who read it later."""
+
+    model_config = _CLOSED
+    note: str = Field("", max_length=500)
+
+
+class PauseBody(NoteBody):
+    """Why, and until when."""
+
+    model_config = _CLOSED
+    resume_at: Instant | None = Field(None, description="RFC 3339: it resumes by itself, and the fire at it is owed")
+
+
+class Pause(BaseModel):
+    """Who paused a job, why, and until when."""
+
+    actor: str
+    note: str | None
+    paused_at: Instant
+    resume_at: Instant | None = Field(description="It resumes by itself then")
+
+
 class Job(BaseModel):
     """A job as it stands: its definition in full, and what became of it."""
 
@@ -91,8 +143,10 @@ class Job(BaseModel):
     name: str
     status: Literal["active", "paused", "deleted"]
     next_fire_time: Instant | None
+    next_due_time: Instant | None = Field(description="When that fire is due, jitter included")
     tier: Literal["high", "medium", "low"]
     pool: str
+    pause: Pause | None
     revision: int = Field(description="Also its ETag")
     created_at: Instant
     updated_at: Instant
@@ -121,6 +175,8 @@ class Triggered(BaseModel):
     job_id: str
     run_id: str
     revision: int
+    held: str | None = Field(description="Why it waits (overlap, concurrency); null: it does not")
+    skipped: str | None = Field(description="Why it was dropped (overlap) and will never run; null: it was not")
 
 
 class Status(BaseModel):
@@ -135,6 +191,7 @@ class Status(BaseModel):
     retry_count: int = Field(description="Attempts of the newest run after its first")
     pool: str
     revision: int
+    pause: Pause | None
     warnings: list[str] = Field(description="No worker for its pool, or none that knows its handler")
 
 
@@ -170,6 +227,7 @@ class Run(BaseModel):
     result: _JSON
     error: str | None
     reason: str | None
+    held: str | None = Field(description="While it is PENDING: why it waits for others (overlap, concurrency)")
     next_attempt_at: Instant | None = Field(description="While it is RETRYING")
     cancel_requested: bool
     linked_run: str | None = Field(description="Of a redrive: the run that was given up")
@@ -252,7 +310,7 @@ METRICS: dict[str, Any] = {
     "content": {"text/plain": {"schema": {"type": "string"}}},
 }
 
-BODIES: tuple[type[BaseModel], ...] = (JobDefinition, JobChange, TriggerBody)
+BODIES: tuple[type[BaseModel], ...] = (JobDefinition, JobChange, TriggerBody, NoteBody, PauseBody)
 """Models of requests."""
 
 

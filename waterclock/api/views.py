@@ -10,8 +10,9 @@ from starlette.responses import Response
 from waterclock.model.document import spec_to_document
 from waterclock.model.events import Answered, Outcome, RunEvent, RunStatus
 from waterclock.model.ids import Instant, make_run_id, split_job_id
+from waterclock.model.job import JobVersion, Pause
 from waterclock.model.time_text import format_rfc3339
-from waterclock.model.upcoming import next_fire_of
+from waterclock.model.upcoming import due_times, next_fire_of
 from waterclock.store.port import AttemptRow, JobRow, Operation, RunRow
 from waterclock.store.standing import Standing
 from waterclock.wire.headers import WORDS
@@ -33,15 +34,45 @@ def job_view(row: JobRow, now: Instant, *, in_list: bool = False) -> dict[str, A
     definition = spec_to_document(row.spec)
     if in_list:
         definition = {key: value for key, value in definition.items() if key not in _HIDDEN_IN_LISTS}
+    next_at = next_fire_of(row.spec, row.status, row.anchor_at, now)
+    due_at = None if next_at is None else due_times(row.job_id, row.spec, row.anchor_at, [next_at])[0]
     return {
         "job_id": row.job_id,
         "name": split_job_id(row.job_id)[1],
         "status": row.status.name.lower(),
-        "next_fire_time": instant(next_fire_of(row.spec, row.status, row.anchor_at, now)),
+        "next_fire_time": instant(next_at),
+        "next_due_time": instant(due_at),
         **definition,
+        "pause": pause_view(row.pause),
         "revision": row.revision,
         "created_at": instant(row.created_at),
         "updated_at": instant(row.updated_at),
+    }
+
+
+def pause_view(pause: Pause | None) -> dict[str, Any] | None:
+    """Why a job is paused; null where it is not, or was paused by an earlier release."""
+    if pause is None:
+        return None
+    return {
+        "actor": pause.actor,
+        "note": pause.note or None,
+        "paused_at": instant(pause.paused_at),
+        "resume_at": instant(pause.resume_at),
+    }
+
+
+def version_view(version: JobVersion) -> dict[str, Any]:
+    """One version of a job, without its definition."""
+    return {
+        "revision": version.revision,
+        "action": version.action or None,
+        "actor": version.actor,
+        "note": version.note or None,
+        "at": instant(version.stamp_at),
+        "status": version.status.name.lower(),
+        "from_revision": version.from_revision or None,
+        "pause": pause_view(version.pause),
     }
 
 
@@ -58,6 +89,7 @@ def status_view(row: JobRow, standing: Standing) -> dict[str, Any]:
         "retry_count": standing.retry_count,
         "pool": row.spec.pool,
         "revision": row.revision,
+        "pause": pause_view(row.pause),
     }
 
 
@@ -82,12 +114,18 @@ def run_view(row: RunRow) -> dict[str, Any]:
         "result": _result(row.result),
         "error": row.error or None,
         "reason": row.reason or None,
+        "held": held_of(row) or None,
         "next_attempt_at": instant(row.next_attempt_at),
         "cancel_requested": row.cancel_requested,
         "linked_run": row.linked_run or None,
         "skipped_count": row.skipped_count if is_skipped else None,
         "skipped_to": instant(row.skipped_to) if is_skipped else None,
     }
+
+
+def held_of(row: RunRow) -> str:
+    """Why a run waits for others of its job; "" where it does not."""
+    return row.reason if row.status is RunStatus.PENDING else ""
 
 
 def attempt_view(row: AttemptRow) -> dict[str, Any]:

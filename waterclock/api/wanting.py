@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from waterclock.model.document import PAYLOAD_MAX
 from waterclock.model.errors import RequestError
+from waterclock.model.ids import Instant
+from waterclock.model.time_text import parse_rfc3339
 
 CAP, CAP_MAX = 1_000, 10_000
 """How many things one request acts on: if it does not say, and at most."""
@@ -19,6 +21,7 @@ RATE_PER_S, RATE_MAX = 100.0, 1_000.0
 RUN_IDS_MAX = 1_000
 NOTE_MAX = 500
 _TEXT_MAX = 400
+_Meaning = TypeVar("_Meaning")
 
 
 def check_known(document: Mapping[str, Any], known: tuple[str, ...]) -> None:
@@ -36,9 +39,14 @@ def text(document: Mapping[str, Any], key: str, limit: int = _TEXT_MAX) -> str:
     return value
 
 
-def flag(document: Mapping[str, Any], key: str) -> bool:
-    """True or false; false where there is none."""
-    value = document.get(key, False)
+def instant(document: Mapping[str, Any], key: str) -> Instant:
+    """An instant, RFC 3339; 0 where there is none."""
+    return parse_rfc3339(document[key], f"/{key}") if document.get(key) is not None else 0
+
+
+def flag(document: Mapping[str, Any], key: str, *, default: bool = False) -> bool:
+    """True or false; ``default`` where there is none."""
+    value = document.get(key, default)
     if not isinstance(value, bool):
         raise RequestError(f"{key} is true or false", pointer=f"/{key}")
     return value
@@ -60,12 +68,31 @@ def rate_per_s(document: Mapping[str, Any]) -> float:
     return float(value)
 
 
+def revision(document: Mapping[str, Any], key: str) -> int:
+    """A revision number, which must be there."""
+    value = document.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**63:
+        raise RequestError(f"{key} is a revision number", pointer=f"/{key}", hint="As the job's versions list it")
+    return value
+
+
 def texts(document: Mapping[str, Any], key: str, limit: int = RUN_IDS_MAX) -> list[str]:
     """A list of texts, empty where there is none."""
     value = document.get(key, [])
     if not isinstance(value, list) or len(value) > limit or not all(isinstance(each, str) for each in value):
         raise RequestError(f"{key} is a list of at most {limit} texts", pointer=f"/{key}")
     return value
+
+
+def words(document: Mapping[str, Any], key: str, known: Mapping[str, _Meaning]) -> list[_Meaning]:
+    """What a word or a list of words means; empty where there is none."""
+    value = document.get(key, [])
+    given = [value] if isinstance(value, str) else value
+    if not isinstance(given, list) or not all(isinstance(each, str) and each.lower() in known for each in given):
+        raise RequestError(
+            f"{key} is one or several of {', '.join(known)}", pointer=f"/{key}", hint="Leave it out for any"
+        )
+    return [known[each.lower()] for each in given]
 
 
 def payload(document: Mapping[str, Any]) -> bytes | None:

@@ -72,9 +72,24 @@ class TimeoutsDefinition(TypedDict, total=False):
     run: str
 
 
+class JitterDefinition(TypedDict, total=False):
+    """A computed spread of the fires. ``per_fire``: each is moved on its own."""
+
+    window: str
+    per_fire: bool
+
+
+class CatchUpDefinition(TypedDict, total=False):
+    """Bounds of making up for missed fires."""
+
+    max: int
+    window: str
+    order: Literal["oldest", "newest"]
+
+
 class JobDefinition(TypedDict, total=False):
     """One way to the work (``handler``, ``http``, ``callback_url``, ``grpc``, ``shell``, ``kafka``), one schedule
-    (``cron``, ``every``, ``at``), and the rest. Durations as ``5m``, instants as RFC 3339.
+    (``cron``, ``every``, ``at``, ``dates``), and the rest. Durations as ``5m``, instants as RFC 3339.
     """
 
     handler: str
@@ -91,6 +106,17 @@ class JobDefinition(TypedDict, total=False):
     every: str
     start_at: str
     at: str
+    dates: list[str]
+    active_from: str
+    active_until: str
+    jitter: JitterDefinition | str
+    misfire: Literal["latest", "skip", "all"]
+    catch_up: CatchUpDefinition
+    overlap: Literal["allow", "skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "sequential"]
+    max_concurrent: int
+    concurrency_key: str
+    max_concurrent_per_key: int
+    max_held: int
     tier: Literal["high", "medium", "low"]
     priority: str
     pool: str

@@ -82,7 +82,7 @@ def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict
     return {
         "dispatcher": _Needs(
             reads=[names.commands, names.run_events, *own["dispatcher"]],
-            writes=[work, names.run_events, names.control, names.rejects, *own["dispatcher"]],
+            writes=[names.commands, work, names.run_events, names.control, names.rejects, *own["dispatcher"]],
             groups=[names.group("dispatcher")],
             transactional_ids=[names.transactional_id("dispatcher", "")],
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -61,7 +62,8 @@ def forecast(
 def _draw(counted: Forecast, document: dict[str, Any]) -> None:
     """Two tables: the hours, and the busiest minutes."""
     hours = hours_of(counted)
-    show_rows(hours, ("from", "fires", "high", "medium", "low", "busiest_minute", "load"), Format.TABLE)
+    columns = ("from", "fires", "high", "medium", "low", "busiest_minute", "after_jitter", "load")
+    show_rows(hours, columns, Format.TABLE)
     say()
     rows = [
         {
@@ -77,17 +79,25 @@ def _draw(counted: Forecast, document: dict[str, Any]) -> None:
 
 
 def hours_of(counted: Forecast) -> list[dict[str, Any]]:
-    """A row for each hour from the beginning on; the bar's length goes by the fullest hour."""
+    """A row for each hour from the beginning on, by fire time; the bar's length goes by the fullest hour.
+
+    ``after_jitter``: the busiest minute by due time.
+    """
     rows: list[dict[str, Any]] = []
     for start in range(0, len(next(iter(counted.by_minute.values()))), 60):
         parts = {tier.word: sum(minutes[start : start + 60]) for tier, minutes in counted.by_minute.items()}
-        minutes = [sum(each) for each in zip(*(m[start : start + 60] for m in counted.by_minute.values()), strict=True)]
+        fires, due = (_by_minute(each.values(), start) for each in (counted.by_minute, counted.due_by_minute))
         at = format_rfc3339(counted.begin_at + start * US_PER_MINUTE)
-        rows.append({"from": at, "fires": sum(minutes), **parts, "busiest_minute": max(minutes)})
+        rows.append({"from": at, "fires": sum(fires), **parts, "busiest_minute": max(fires), "after_jitter": max(due)})
     fullest = max(row["fires"] for row in rows)
     for row in rows:
         row["load"] = bar(row["fires"], fullest)
     return rows
+
+
+def _by_minute(tiers: Iterable[Sequence[int]], start: int) -> list[int]:
+    """The sums over all tiers for the hour that begins with this minute."""
+    return [sum(each) for each in zip(*(minutes[start : start + 60] for minutes in tiers), strict=True)]
 
 
 def bar(count: int, fullest: int) -> str:

@@ -14,16 +14,18 @@ from waterclock.clock import SystemClock
 from waterclock.log.port import Log
 from waterclock.model.document import schedule_text, spec_from_document, spec_to_document
 from waterclock.model.errors import NotFound, RequestError
+from waterclock.model.events import RunStatus
 from waterclock.model.ids import US_PER_S, Instant, make_run_id
 from waterclock.model.job import CommandKind, JobSpec, JobStatus, Once
-from waterclock.model.time_text import format_rfc3339, parse_duration
-from waterclock.model.upcoming import upcoming
+from waterclock.model.time_text import format_rfc3339, parse_duration, parse_rfc3339
+from waterclock.model.upcoming import due_times, upcoming
 from waterclock.serving import warning_for, who_serves
 from waterclock.settings import Settings, load_settings
 from waterclock.store.port import JobRow, Reading
 
-from . import importing, watching
+from . import bulk, importing, versions, watching
 from .connect import here, job_id_of, names_of, open_log, open_store
+from .failing import CommandFailed, ExitCode
 from .ordering import Obeyed, check_pool, command_for, order
 from .output import Format, OutputOption, say, show_one, show_rows
 
@@ -34,6 +36,20 @@ _NEXT_FIRES = 5
 _PAGE_MAX = 500
 
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="A name, or <tenant>:<name>")]
+NoteOption = Annotated[str, typer.Option(help="Why, for those who read it later")]
+OverlapOption = Annotated[
+    str | None,
+    typer.Option(
+        help="While a run is open: allow, skip, buffer_one, buffer_all, cancel_other, terminate_other, "
+        "sequential [allow]"
+    ),
+]
+MaxConcurrentOption = Annotated[int | None, typer.Option(help="Runs that may be open")]
+ConcurrencyKeyOption = Annotated[
+    str | None, typer.Option(help="JSON pointer into the payload; runs with one value are limited together")
+]
+MaxPerKeyOption = Annotated[int | None, typer.Option(help="Runs with one key that may be open [1]")]
+MaxHeldOption = Annotated[int | None, typer.Option(help="Runs that may wait [100]")]
 
 
 @app.command()
@@ -43,11 +59,24 @@ def create(
     ] = None,
     handler: Annotated[str | None, typer.Option(help="The handler's name, as a worker registered it")] = None,
     cron: Annotated[str | None, typer.Option(help='Cron expression: "0 9 * * 1-5"')] = None,
-    tz: Annotated[str | None, typer.Option("--tz", help="IANA time zone of the cron expression [UTC]")] = None,
+    tz: Annotated[str | None, typer.Option("--tz", help="IANA time zone of the cron expression or dates [UTC]")] = None,
     every: Annotated[str | None, typer.Option(help="Interval: 5s, 10m, 2h, 1d")] = None,
     start_at: Annotated[str | None, typer.Option(help="First fire of an interval, RFC 3339")] = None,
     at: Annotated[str | None, typer.Option(help="One-off: RFC 3339")] = None,
     after: Annotated[str | None, typer.Option("--in", help="One-off, so long from now: 30s, 5m")] = None,
+    date: Annotated[list[str] | None, typer.Option("--date", help="One of a list of dates; give it again")] = None,
+    active_from: Annotated[str | None, typer.Option(help="No fire before it, RFC 3339")] = None,
+    active_until: Annotated[str | None, typer.Option(help="No fire at or after it, RFC 3339")] = None,
+    jitter: Annotated[str | None, typer.Option(help="Spread fires over so long: 30s, 5m")] = None,
+    misfire: Annotated[str | None, typer.Option(help="Missed fires: latest, skip or all [latest]")] = None,
+    catch_up_max: Annotated[int | None, typer.Option(help="Missed fires that run at most, with all [100]")] = None,
+    catch_up_window: Annotated[str | None, typer.Option(help="Skip what is missed for longer [24h]")] = None,
+    catch_up_order: Annotated[str | None, typer.Option(help="Which run first: oldest or newest [oldest]")] = None,
+    overlap: OverlapOption = None,
+    max_concurrent: MaxConcurrentOption = None,
+    concurrency_key: ConcurrencyKeyOption = None,
+    max_concurrent_per_key: MaxPerKeyOption = None,
+    max_held: MaxHeldOption = None,
     tier: Annotated[str | None, typer.Option(help="high, medium or low [medium]")] = None,
     pool: Annotated[str | None, typer.Option(help="Which workers [default]")] = None,
     payload: Annotated[str | None, typer.Option(help="JSON; what is not JSON is taken as a JSON string")] = None,
@@ -63,37 +92,37 @@ def create(
     job_id = job_id_of(settings, name or own_name or f"job-{secrets.token_hex(5)}")
     once = format_rfc3339(SystemClock().now() + parse_duration(after, "/in")) if after else at
     options = {
-        "handler": handler,
-        "cron": cron,
-        "zone": tz,
-        "every": every,
-        "start_at": start_at,
-        "at": once,
-        "tier": tier,
-        "pool": pool,
-        "seconds": True if seconds else None,
-        "payload": None if payload is None else _json_or_text(payload),
+        **_named(handler=handler, cron=cron, zone=tz, every=every, start_at=start_at, at=once, dates=date or None),
+        **_named(active_from=active_from, active_until=active_until, jitter=jitter, misfire=misfire),
+        **_named(catch_up=_given(max=catch_up_max, window=catch_up_window, order=catch_up_order)),
+        **_named(overlap=overlap, max_concurrent=max_concurrent, concurrency_key=concurrency_key),
+        **_named(max_concurrent_per_key=max_concurrent_per_key, max_held=max_held),
+        **_named(tier=tier, pool=pool, seconds=seconds or None),
+        **_named(payload=None if payload is None else _json_or_text(payload)),
     }
-    document = written | {key: value for key, value in options.items() if value is not None}
+    document = written | options
     spec = spec_from_document(document, job_id=job_id)
     if dry_run:
-        from .previewing import show_preview
+        _show_only(job_id, spec, document.get("cron"), output)
+    else:
+        _define(settings, job_id, spec, output)
 
-        show_preview(job_id, spec, SystemClock().now(), document.get("cron"), output)
-        say("dry run: nothing was sent")
-        return
+
+def _define(settings: Settings, job_id: str, spec: JobSpec, output: Format | None) -> None:
+    """Order what was checked, and show what stands then."""
     with open_log(settings) as log, open_store(settings) as store:
         check_pool(settings, log, spec)
         obeyed = order(settings, log, store, command_for(CommandKind.CREATE, job_id, spec=spec))
         show_one(_card(obeyed.row), output)
         warning = _warning(settings, log, spec)
-    if warning:
-        say(f"warning: {warning}")
-    if isinstance(spec.schedule, Once) and spec.schedule.at <= obeyed.row.updated_at:
-        say("its instant is over: it was decided at once")
-    if obeyed.row.revision != obeyed.revision:
-        say("it was so already: nothing has changed")
-    say(f"next: waterclock run list {job_id}")
+    _say_of(obeyed, spec, warning)
+
+
+def _show_only(job_id: str, spec: JobSpec, written: object, output: Format | None) -> None:
+    from .previewing import show_preview
+
+    show_preview(job_id, spec, SystemClock().now(), written, output)
+    say("dry run: nothing was sent")
 
 
 @app.command("list")
@@ -141,10 +170,19 @@ def trigger(
     wait_us = parse_duration(wait, "/wait") if wait else 0
     body = None if payload is None else json.dumps(_json_or_text(payload), separators=(",", ":")).encode()
     with open_log(settings) as log, open_store(settings) as store:
-        obeyed = _change(settings, log, store, CommandKind.TRIGGER, job_id, payload=body)
+        _standing(store, job_id)
+        obeyed = order(settings, log, store, command_for(CommandKind.TRIGGER, job_id, payload=body))
         within_s = wait_us / US_PER_S if wait_us else watching.SEEN_WITHIN_S
         run = watching.triggered_run(store, job_id, obeyed.revision, within_s)
-        show_one({"job": job_id, "run": run, "revision": obeyed.revision}, output)
+        row = watching.row_of(store, run)
+        told = {"held": row.reason} if row and row.status is RunStatus.PENDING and row.reason else {}
+        show_one({"job": job_id, "run": run, "revision": obeyed.revision} | told, output)
+        if row is not None and row.status is RunStatus.SKIPPED:
+            raise CommandFailed(
+                f"{run} was dropped: {row.reason}",
+                hint=f"A run of the job is open: waterclock run list {job_id}",
+                exit_code=ExitCode.RUN_FAILED,
+            )
         if wait_us:
             watching.await_end(store, run, within_s)
     if not wait:
@@ -152,21 +190,95 @@ def trigger(
 
 
 @app.command()
-def pause(job: JobArgument, output: OutputOption = None) -> None:
+def pause(
+    job: JobArgument,
+    note: NoteOption = "",
+    until: Annotated[str | None, typer.Option(help="It resumes by itself then, RFC 3339; that fire is owed")] = None,
+    during: Annotated[str | None, typer.Option("--for", help="The same, so long from now: 30m, 2h, 7d")] = None,
+    output: OutputOption = None,
+) -> None:
     """Stop a job from firing; its fires count as paused until it is resumed."""
-    _change_and_show(CommandKind.PAUSE, job, output)
+    if until and during:
+        raise RequestError("--until and --for say the same", pointer="/for", hint="Give one of them")
+    resume_at = parse_rfc3339(until, "/until") if until else 0
+    if during:
+        resume_at = SystemClock().now() + parse_duration(during, "/for")
+    _change_and_show(CommandKind.PAUSE, job, output, note=note, resume_at=resume_at)
 
 
 @app.command()
-def resume(job: JobArgument, output: OutputOption = None) -> None:
+def resume(job: JobArgument, note: NoteOption = "", output: OutputOption = None) -> None:
     """Let a paused job fire again."""
-    _change_and_show(CommandKind.RESUME, job, output)
+    _change_and_show(CommandKind.RESUME, job, output, note=note)
 
 
 @app.command()
-def delete(job: JobArgument, output: OutputOption = None) -> None:
+def delete(job: JobArgument, note: NoteOption = "", output: OutputOption = None) -> None:
     """Delete a job. Its history stays."""
-    _change_and_show(CommandKind.DELETE, job, output)
+    _change_and_show(CommandKind.DELETE, job, output, note=note)
+
+
+@app.command()
+def history(
+    job: JobArgument,
+    limit: Annotated[int, typer.Option(min=1, max=_PAGE_MAX)] = 20,
+    below: Annotated[int | None, typer.Option(help="Go on behind this revision")] = None,
+    output: OutputOption = None,
+) -> None:
+    """List a job's versions, newest first: who changed it, when, and with which words."""
+    settings = here()
+    with open_store(settings) as store:
+        versions.show_history(store, job_id_of(settings, job), limit, below, output)
+
+
+@app.command()
+def diff(
+    job: JobArgument,
+    before: Annotated[int | None, typer.Argument(metavar="FROM", help="A revision [the one before TO]")] = None,
+    after: Annotated[int | None, typer.Argument(metavar="TO", help="A revision [the newest]")] = None,
+    output: OutputOption = None,
+) -> None:
+    """Show what differs between two versions of a job, field by field."""
+    settings = here()
+    with open_store(settings) as store:
+        versions.show_diff(store, job_id_of(settings, job), before, after, output)
+
+
+@app.command()
+def rollback(
+    job: JobArgument,
+    revision: Annotated[int, typer.Argument(help="Whose definition comes back: `waterclock job history JOB`")],
+    note: NoteOption = "",
+    expect: Annotated[int, typer.Option(help="Only if this revision stands [the one that stands now]")] = 0,
+    output: OutputOption = None,
+) -> None:
+    """Bring the definition of an old version back, as a new one. A paused job stays paused."""
+    settings = here()
+    job_id = job_id_of(settings, job)
+    with open_log(settings) as log, open_store(settings) as store:
+        row = _standing(store, job_id)
+        versions.find(store, job_id, revision)
+        command = command_for(
+            CommandKind.ROLLBACK, job_id, expected_revision=expect or row.revision, note=note, to_revision=revision
+        )
+        obeyed = order(settings, log, store, command)
+        show_one(_card(obeyed.row), output)
+    if obeyed.row.revision != obeyed.revision:
+        say("it was so already: nothing has changed")
+
+
+app.command("bulk")(bulk.bulk)
+
+
+def _say_of(obeyed: Obeyed, spec: JobSpec, warning: str) -> None:
+    """What whoever defined a job should know beside its card."""
+    if warning:
+        say(f"warning: {warning}")
+    if isinstance(spec.schedule, Once) and spec.schedule.at <= obeyed.row.updated_at:
+        say("its instant is over: it was decided at once")
+    if obeyed.row.revision != obeyed.revision:
+        say("it was so already: nothing has changed")
+    say(f"next: waterclock run list {obeyed.row.job_id}")
 
 
 def _warning(settings: Settings, log: Log, spec: JobSpec) -> str:
@@ -176,19 +288,15 @@ def _warning(settings: Settings, log: Log, spec: JobSpec) -> str:
     return warning_for(spec, serving)
 
 
-def _change_and_show(kind: CommandKind, job: str, output: Format | None) -> None:
+def _change_and_show(
+    kind: CommandKind, job: str, output: Format | None, *, note: str = "", resume_at: Instant = 0
+) -> None:
     settings = here()
     job_id = job_id_of(settings, job)
     with open_log(settings) as log, open_store(settings) as store:
-        show_one(_card(_change(settings, log, store, kind, job_id).row), output)
-
-
-def _change(
-    settings: Settings, log: Log, store: Reading, kind: CommandKind, job_id: str, *, payload: bytes | None = None
-) -> Obeyed:
-    """Refuse here what the dispatcher would refuse anyway: a job that is not there."""
-    _standing(store, job_id)
-    return order(settings, log, store, command_for(kind, job_id, payload=payload))
+        _standing(store, job_id)
+        command = command_for(kind, job_id, note=note, resume_at=resume_at)
+        show_one(_card(order(settings, log, store, command).row), output)
 
 
 def _standing(store: Reading, job_id: str) -> JobRow:
@@ -203,11 +311,20 @@ def _card(row: JobRow) -> dict[str, Any]:
         "job": row.job_id,
         "status": row.status.name.lower(),
         **spec_to_document(row.spec),
+        "pause": versions.pause_card(row.pause),
         "revision": row.revision,
         "created_at": format_rfc3339(row.created_at),
         "updated_at": format_rfc3339(row.updated_at),
-        "next_fires": [format_rfc3339(fire) for fire in _next_fires(row, _NEXT_FIRES)],
+        **_plan(row.job_id, row.spec, row.anchor_at, _next_fires(row, _NEXT_FIRES)),
     }
+
+
+def _plan(job_id: str, spec: JobSpec, anchor_at: Instant, fires: list[Instant]) -> dict[str, Any]:
+    """The fires to come, and where jitter moves them when each is due."""
+    plan = {"next_fires": [format_rfc3339(fire) for fire in fires]}
+    if spec.timing.jitter_us:
+        plan["next_due"] = [format_rfc3339(due) for due in due_times(job_id, spec, anchor_at, fires)]
+    return plan
 
 
 def _line(store: Reading, job_id: str) -> dict[str, Any] | None:
@@ -226,7 +343,17 @@ def _line(store: Reading, job_id: str) -> dict[str, Any] | None:
 
 
 def _next_fires(row: JobRow, count: int) -> list[Instant]:
-    return upcoming(row.spec, row.status, row.anchor_at, SystemClock().now(), count, job_id=row.job_id)
+    return upcoming(row.spec, row.status, row.anchor_at, SystemClock().now(), count)
+
+
+def _named(**parts: object) -> dict[str, object]:
+    """Those that were given."""
+    return {name: part for name, part in parts.items() if part is not None}
+
+
+def _given(**parts: object) -> dict[str, object] | None:
+    """The same; None where none was."""
+    return _named(**parts) or None
 
 
 def _json_or_text(text: str) -> Any:

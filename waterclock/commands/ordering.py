@@ -15,7 +15,7 @@ from typing import NamedTuple
 from waterclock.clock import SystemClock
 from waterclock.log.port import Isolation, Log, Reader, TopicPartition
 from waterclock.model.errors import Conflict, NotFound, RequestError, UndecodableRecord
-from waterclock.model.ids import ordinal, partition_of
+from waterclock.model.ids import Instant, ordinal, partition_of
 from waterclock.model.job import Command, CommandKind, JobSpec
 from waterclock.settings import Settings
 from waterclock.store.port import JobRow, Reading
@@ -45,6 +45,9 @@ def command_for(
     spec: JobSpec | None = None,
     payload: bytes | None = None,
     expected_revision: int = 0,
+    note: str = "",
+    resume_at: Instant = 0,
+    to_revision: int = 0,
 ) -> Command:
     """A command of the person at this terminal."""
     return Command(
@@ -56,6 +59,9 @@ def command_for(
         expected_revision=expected_revision,
         spec=spec,
         payload=payload,
+        note=note,
+        resume_at=resume_at,
+        to_revision=to_revision,
     )
 
 

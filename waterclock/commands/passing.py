@@ -140,7 +140,7 @@ def refusals(passed: Passed, commands: Sequence[Command]) -> list[str]:
     """Which of them were refused, and why."""
     said = ((command, passed.answers.get(command.command_id)) for command in commands)
     return [
-        f"{command.run_id}: {answer.message}"
+        f"{command.run_id or command.job_id}: {answer.message}"
         for command, answer in said
         if answer is not None and answer.verdict == CommandVerdict.REFUSED
     ]

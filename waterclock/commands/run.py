@@ -82,7 +82,9 @@ def show(run: Annotated[str, typer.Argument(metavar="RUN", help="A run id")], ou
         card["worker_alive"] = liveness.alive
         dead = f"its worker is dead ({liveness.why}): the attempt is declared lost once its lease is over"
         card["note"] = liveness.why if liveness.alive else dead
-    if row.status is RunStatus.PENDING and job is not None:
+    if _held(row):
+        card["note"] = "it goes out when there is room, oldest first; `waterclock run cancel` ends it"
+    elif row.status is RunStatus.PENDING and job is not None:
         # By the job as it is now: a run made before its pool was changed may wait elsewhere.
         with open_log(settings) as log:
             now, ttl_s = SystemClock().now(), settings.worker.lease_ttl_s
@@ -93,7 +95,7 @@ def show(run: Annotated[str, typer.Argument(metavar="RUN", help="A run id")], ou
 def _line(row: RunRow) -> dict[str, Any]:
     return {
         "run": make_run_id(row.job_id, row.fire_at, row.series),
-        "status": row.status.name,
+        "status": f"{row.status.name} (held)" if _held(row) else row.status.name,
         "attempt": row.attempt or None,
         "started_at": instant_text(row.started_at),
         "took_s": _took_s(row.started_at, row.ended_at),
@@ -122,7 +124,8 @@ def _card(row: RunRow) -> dict[str, Any]:
         "fencing_token": row.fence or None,
         "result": _result(row.result),
         "error": row.error or None,
-        "reason": row.reason or None,
+        "reason": None if _held(row) else row.reason or None,
+        "held": _held(row),
         "next_attempt_at": instant_text(row.next_attempt_at),
         "cancel_requested": row.cancel_requested or None,
         "linked_run": row.linked_run or None,
@@ -131,6 +134,11 @@ def _card(row: RunRow) -> dict[str, Any]:
         "zone": row.zone or None,
         "tzdata": row.tzdata or None,
     }
+
+
+def _held(row: RunRow) -> str | None:
+    """Why it waits for others of its job."""
+    return row.reason or None if row.status is RunStatus.PENDING else None
 
 
 def _result(result: bytes | None) -> Any:

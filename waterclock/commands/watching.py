@@ -29,6 +29,14 @@ def triggered_run(store: Reading, job_id: str, series: int, within_s: float = SE
     return None
 
 
+def row_of(store: Reading, run: str | None) -> RunRow | None:
+    """What history knows of a run."""
+    if run is None:
+        return None
+    place = parse_run_id(run)
+    return store.run(place.job_id, place.fire_at, place.series)
+
+
 def await_end(store: Reading, run: str | None, within_s: float) -> RunRow:
     """The run's row once it is final. Raises CommandFailed: code 7 when it failed, 6 when it takes longer.
 

@@ -1,7 +1,7 @@
 """Kubernetes CronJobs in YAML, several documents or a List: the container's command becomes a program of ours.
 
 No image is pulled and no pod is made: ``command`` and ``args`` run on a worker's host. What a CronJob says beyond its
-schedule, command, retries and deadline is named, with its line. How it fails: RequestError where the file is no YAML.
+schedule, command, retries and deadlines is named, with its line. How it fails: RequestError where the file is no YAML.
 """
 
 from __future__ import annotations
@@ -25,10 +25,14 @@ _BACKOFF = {"backoff": "exponential", "delay": "10s", "max_delay": "6m", "jitter
 
 _BACKOFF_LIMIT = 6
 _ATTEMPTS_MAX = 100
+_DEADLINE_S_MIN = 60
+"""What is late by less is no misfire here: it runs whatever the window of catch-up is."""
+_DEADLINE_S_MAX = 365 * 86_400
 _ZONE = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)\Z", re.DOTALL)
 _EVERY = re.compile(r"@every\s+((?:\d+[hms])+)\Z")
 _PARTS = re.compile(r"(\d+)([hms])")
 _UNITS_S = {"h": 3_600, "m": 60, "s": 1}
+_OVERLAP = {"Forbid": "skip", "Replace": "cancel_other"}
 _SPEC = {"schedule", "timeZone", "suspend", "concurrencyPolicy", "startingDeadlineSeconds", "jobTemplate"}
 _HISTORY = {"successfulJobsHistoryLimit", "failedJobsHistoryLimit"}
 _JOB_SPEC = {"backoffLimit", "activeDeadlineSeconds", "parallelism", "completions", "template"}
@@ -97,7 +101,7 @@ class _CronJob:
             raise _Unfit(spec.at("suspend"), "it is suspended, and a job is born active",
                          "Import it without suspend and `waterclock job pause` it, or when it is wanted")  # fmt: skip
         container = self._container(job)
-        document = {**self._schedule(spec), **self._retry(job)}
+        document = {**self._schedule(spec), **self._overlap(spec), **self._catch_up(spec), **self._retry(job)}
         deadline = job.number("activeDeadlineSeconds")
         argv = [*container.texts("command"), *container.texts("args")]
         document["shell"] = {"argv": argv, "timeout": TIMEOUT}
@@ -130,6 +134,17 @@ class _CronJob:
             raise _Unfit(spec.at("schedule"), *differs)
         return {"cron": text, "zone": zone or self._zone or "UTC"}
 
+    def _overlap(self, spec: Part) -> dict[str, Any]:
+        """Kubernetes' own words of it; one that it does not have is told."""
+        overlap = _OVERLAP.get(spec.text("concurrencyPolicy"))
+        return {"overlap": overlap} if overlap else {}
+
+    def _catch_up(self, spec: Part) -> dict[str, Any]:
+        """The deadline means the same: of the missed fires that are not later than that, the newest runs."""
+        if not _has_like_deadline(spec):
+            return {}
+        return {"catch_up": {"window": format_duration(spec.number("startingDeadlineSeconds") * US_PER_S)}}
+
     def _retry(self, job: Part) -> dict[str, Any]:
         limit = job.number("backoffLimit", _BACKOFF_LIMIT)
         if limit == 0:
@@ -148,13 +163,13 @@ class _CronJob:
 
     def _tell_policies(self, spec: Part) -> None:
         policy = spec.text("concurrencyPolicy") or "Allow"
-        if policy != "Allow":
+        if policy != "Allow" and policy not in _OVERLAP:
             self._to.lost(spec.at("concurrencyPolicy").line, f"{self._name}: concurrencyPolicy {policy}",
-                          "there are no overlap policies yet: a run starts while the one before still goes",
-                          "Let the command take a lock, such as flock")  # fmt: skip
-        if (part := spec.get("startingDeadlineSeconds")) is not None:
-            self._to.lost(part.line, f"{self._name}: startingDeadlineSeconds",
-                          "of missed fires the newest always runs, however late",
+                          "it is none of Kubernetes' own", "Give the job an overlap: docs/overlap.md")  # fmt: skip
+        part = spec.get("startingDeadlineSeconds")
+        if part is not None and not _has_like_deadline(spec):
+            self._to.lost(part.line, f"{self._name}: startingDeadlineSeconds {part.text()}",
+                          "a fire that is late by up to 60 s runs always, and catch_up.window is from 60s to 365d here",
                           "Give timeouts.queue, which ends a run that waits too long for a worker")  # fmt: skip
 
     def _tell_rest(self, spec: Part, job: Part, container: Part) -> None:
@@ -176,6 +191,10 @@ class _CronJob:
     def _tell(self, parts: list[tuple[str, Part]], why: str) -> None:
         for key, part in parts:
             self._to.lost(part.line, f"{self._name}: {key}", why, "See docs/importing.md")
+
+
+def _has_like_deadline(spec: Part) -> bool:
+    return _DEADLINE_S_MIN <= spec.number("startingDeadlineSeconds") <= _DEADLINE_S_MAX
 
 
 def _about_the_file(gathering: Gathering) -> None:

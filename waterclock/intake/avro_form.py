@@ -26,6 +26,8 @@ _POINTERS = {
     **{f"/{word}/timeout": f"/{word}/timeout_s" for word in EXECUTORS},
     **{f"/retry/{key}": f"/retry/{key}_s" for key in ("delay", "delays", "max_delay")},
     **{f"/timeouts/{key}": f"/timeouts/{key}_s" for key in ("queue", "attempt", "run")},
+    **{f"/{key}": f"/{key}_at" for key in ("active_from", "active_until")},
+    **{f"/{key}/window": f"/{key}/window_s" for key in ("catch_up", "jitter")},
 }
 _CRON_PARTS = ("zone", "seconds", "gap", "fold")
 _PAIRS = ("headers", "metadata")
@@ -65,6 +67,7 @@ def _document(event: JobEvent) -> dict[str, object]:
     if event.timeouts is not None:
         limits = ((key.removesuffix("_s"), limit_s) for key, limit_s in event.timeouts.items())
         document["timeouts"] = {key: f"{limit_s}s" for key, limit_s in limits if limit_s}
+    document |= _timing(event) | _concurrency(event)
     if event.tier != "MEDIUM":
         document["tier"] = event.tier.lower()
     if event.pool != "default":
@@ -85,7 +88,37 @@ def _schedule(event: JobEvent) -> dict[str, object]:
         document["start_at"] = _instant("/start_at", event.start_at)
     if event.once_at is not None:
         document["at"] = _instant("/once_at", event.once_at)
+    if event.dates is not None:
+        document["dates"] = [_instant(f"/dates/{place}", at) for place, at in enumerate(event.dates)]
     return document
+
+
+def _timing(event: JobEvent) -> dict[str, object]:
+    document: dict[str, object] = {}
+    for key, at in (("active_from", event.active_from_at), ("active_until", event.active_until_at)):
+        if at is not None:
+            document[key] = _instant(f"/{key}_at", at)
+    if event.misfire != "LATEST":
+        document["misfire"] = event.misfire.lower()
+    if event.catch_up is not None:
+        part = event.catch_up
+        window, order = f"{part['window_s']}s", part["order"].lower()
+        document["catch_up"] = {"max": part["max"], "window": window, "order": order}
+    if event.jitter is not None:
+        document["jitter"] = {"window": f"{event.jitter['window_s']}s", "per_fire": event.jitter["per_fire"]}
+    return document
+
+
+def _concurrency(event: JobEvent) -> dict[str, object]:
+    """0 and "" are not given; what is less than that is refused with the rest."""
+    parts: dict[str, object] = {
+        "overlap": "" if event.overlap == "ALLOW" else event.overlap.lower(),
+        "max_concurrent": event.max_concurrent,
+        "concurrency_key": event.concurrency_key,
+        "max_concurrent_per_key": event.max_concurrent_per_key,
+        "max_held": event.max_held,
+    }
+    return {key: part for key, part in parts.items() if part}
 
 
 def _instant(pointer: str, at: int) -> str:

@@ -18,9 +18,9 @@ from typing import TypeAlias
 from waterclock.model.events import Revised
 from waterclock.model.ids import US_PER_MINUTE, Instant, make_run_id
 from waterclock.model.job import JobVersion
-from waterclock.model.schedule import fires_between, next_fire
+from waterclock.model.timetable import count_of, next_of
 
-from .duties import DELETED, PAUSED, Stretch, fire_count, stretches_of
+from .duties import DELETED, PAUSED, Stretch, stretches_of
 from .facts import HOUR_US, JobFacts, RevisedFact, SkipFact, hour_of
 from .sums import FaultKind, Span, Sums
 
@@ -61,7 +61,11 @@ class _Judge:
         self._versions = {version.revision: version for version in versions}
         revised = self._revised(facts.revised)
         until = max(span.until_at, span.decided_to) - 1
-        self._stretches = stretches_of(versions, revised, until, is_whole=is_whole)
+        self._stretches = [
+            part
+            for stretch in stretches_of(versions, revised, until, is_whole=is_whole)
+            for part in stretch.parted(span.due_before, span.decided_to - 1)
+        ]
         self._starts = [each.after for each in self._stretches]
         self._made: list[Instant] = []
         self._covered: list[_Covered] = []
@@ -134,7 +138,7 @@ class _Judge:
     def _check_range(self, fact: SkipFact, version: JobVersion) -> None:
         """What a range says of itself, by the arithmetic of the schedule that it names."""
         skipped = fact.skipped
-        count = fire_count(version, skipped.from_at - 1, skipped.to_at)
+        count = count_of(version, skipped.from_at - 1, skipped.to_at)
         ends = skipped.from_at <= skipped.to_at and _fires(version, skipped.from_at) and _fires(version, skipped.to_at)
         if count != skipped.fire_count or not ends:
             why = f"SKIPPED ({fact.reason}) says {skipped.fire_count} fires up to {skipped.to_at}, there are {count}"
@@ -147,9 +151,9 @@ class _Judge:
         for stretch in self._stretches:
             if stretch.version is version and _may_skip(stretch, fact.reason):
                 after, until = self._clip(max(begin, stretch.after), min(skipped.to_at, stretch.until))
-                count = fire_count(version, after, until) if after < until else 0
-                if count:
-                    right += count
+                count = count_of(version, after, until) if after < until else 0
+                right += count
+                if count and not stretch.not_yet:
                     self._covered.append((after, until, version))
                     self._sum_skipped(stretch, after, until, fact.reason)
         wrong = self._inside(version, begin, skipped.to_at) - right
@@ -173,11 +177,13 @@ class _Judge:
             self._fault(FaultKind.DOUBLED, fire_at, fire_at, "PENDING was written twice")
             return
         made.add(fire_at)
+        stretch = self._stretch_at(fire_at)
+        if stretch is not None and stretch.not_yet:
+            return  # the log went on after the cursor was asked for
         wrong = self._wrong_run(fire_at, revision)
         if wrong:
             self._fault(FaultKind.WRONG, fire_at, fire_at, wrong)
             # As a fire that had to run it is there, be it of the wrong revision; a fire that had to be skipped is not.
-            stretch = self._stretch_at(fire_at)
             if stretch is None or stretch.reason or not _fires(stretch.version, fire_at):
                 return
         if self._is_covered(fire_at):
@@ -201,11 +207,10 @@ class _Judge:
 
     def _count_owed(self, stretch: Stretch) -> None:
         """By the hour, passing over those without a fire."""
-        span = self._span
-        at = max(stretch.after, span.from_at - 1)
-        until = min(stretch.until, max(span.until_at, span.decided_to) - 1)
+        at = max(stretch.after, self._span.from_at - 1)
+        until = stretch.until
         while at < until:  # ends: every turn goes at least to the end of an hour
-            found = _next(stretch.version, at)
+            found = next_of(stretch.version, at)
             if found is None or found > until:
                 return
             end = min(until, (hour_of(found) + 1) * HOUR_US - 1)
@@ -213,34 +218,30 @@ class _Judge:
             at = end
 
     def _count_hour(self, stretch: Stretch, after: Instant, until: Instant) -> None:
-        decided = min(until, self._span.decided_to - 1)
-        later = 0 if stretch.reason else stretch.fires_in(max(after, decided), until)
-        owed = stretch.fires_in(after, decided)
-        if later:
-            self._sums.at(until).not_yet += later
-        if not owed:
-            return
+        count = stretch.fires_in(after, until)
         hour = self._sums.at(until)
-        hour.owed += owed
-        if stretch.standing:
-            hour.skipped[PAUSED] += owed  # one SKIPPED will say so when the pause ends
+        if stretch.not_yet:
+            hour.not_yet += count
             return
-        after = max(after, stretch.after)
-        found = bisect_right(self._made, decided) - bisect_right(self._made, after)
-        found += sum(stretch.fires_in(begin, end) for begin, end in self._covers(stretch, after, decided))
-        if found < owed:
-            self._name_missing(stretch, after, decided, owed - found)
+        hour.owed += count
+        if stretch.standing:
+            hour.skipped[PAUSED] += count  # one SKIPPED will say so when the pause ends
+            return
+        found = bisect_right(self._made, until) - bisect_right(self._made, after)
+        found += sum(stretch.fires_in(begin, end) for begin, end in self._covers(stretch, after, until))
+        if found < count:
+            self._name_missing(stretch, after, until, count - found)
 
     def _name_missing(self, stretch: Stretch, after: Instant, until: Instant, count: int) -> None:
-        schedule, anchor_at = stretch.version.spec.schedule, stretch.version.anchor_at
-        fires = fires_between(schedule, anchor_at, after, until, _FIRES_OF_HOUR, job_id=self._job_id)
         made = set(self._made[bisect_right(self._made, after) : bisect_right(self._made, until)])
         why = f"owed as a skip ({stretch.reason})" if stretch.reason else "neither a run nor a skip"
-        missing = [fire_at for fire_at in fires if fire_at not in made and not self._is_covered(fire_at)]
-        for fire_at in missing:
-            self._fault(FaultKind.MISSING, fire_at, fire_at, why)
-        if len(missing) < count:  # a schedule of more than one fire a second
-            self._fault(FaultKind.MISSING, until, until, why, count - len(missing))
+        named = 0
+        for fire_at in islice(_walk(stretch.version, after, until), _FIRES_OF_HOUR):
+            if fire_at not in made and not self._is_covered(fire_at):
+                self._fault(FaultKind.MISSING, fire_at, fire_at, why)
+                named += 1
+        if named < count:  # a schedule of more than one fire a second
+            self._fault(FaultKind.MISSING, until, until, why, count - named)
 
     # Places -------------------------------------------------------------------------------------------------------
 
@@ -278,16 +279,16 @@ class _Judge:
 
     def _inside(self, version: JobVersion, after: Instant, until: Instant) -> int:
         after, until = self._clip(after, until)
-        return fire_count(version, after, until) if after < until else 0
+        return count_of(version, after, until) if after < until else 0
 
     def _sum_skipped(self, stretch: Stretch, after: Instant, until: Instant, reason: str) -> None:
         at = after
         while at < until:  # ends: every turn goes at least to the end of an hour
-            found = _next(stretch.version, at)
+            found = next_of(stretch.version, at)
             if found is None or found > until:
                 return
             end = min(until, (hour_of(found) + 1) * HOUR_US - 1)
-            self._sums.at(found).skipped[reason] += fire_count(stretch.version, found - 1, end)
+            self._sums.at(found).skipped[reason] += count_of(stretch.version, found - 1, end)
             at = end
 
 
@@ -298,10 +299,13 @@ def _may_skip(stretch: Stretch, reason: str) -> bool:
     return reason == stretch.reason if stretch.reason else reason not in {PAUSED, DELETED}
 
 
-def _next(version: JobVersion, after: Instant) -> Instant | None:
-    return next_fire(version.spec.schedule, version.anchor_at, after, job_id=version.job_id)
+def _walk(version: JobVersion, after: Instant, until: Instant) -> Iterator[Instant]:
+    """The fires in (after, until]."""
+    while (found := next_of(version, after)) is not None and found <= until:
+        yield found
+        after = found
 
 
 def _fires(version: JobVersion, at: Instant) -> bool:
     """Whether the schedule has a fire at this very instant."""
-    return _next(version, at - 1) == at
+    return next_of(version, at - 1) == at

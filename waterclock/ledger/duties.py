@@ -1,8 +1,13 @@
 """Which version of a job owes which fires, and as what (design §6). Pure.
 
 A fire belongs to the newest version stamped before it, as far as the shard's owner could know: what was decided when a
-command was applied stays with the older version. REVISED says where that edge was. So the time line of a job falls into
-stretches of one version each, and what is owed in them can be counted without visiting a fire.
+command was applied stays with the older version. REVISED says where that edge was: a *due* time, so each version has
+the edge at a fire time of its own (``timetable.fire_edge``). So the time line of a job falls into stretches of one
+version each, and what is owed in them can be counted without visiting a fire.
+
+Where two versions have another jitter, an edge lies at two fire times, and between these both may owe: the older one
+what it had decided by then, the newer one what is due beyond. A fire time that an older version has decided is nobody
+else's. In there, and only there, the newer version's fires are gone through, each cut out of the older one's stretch.
 
 What must hold: stretches never overlap. Limit: a version whose REVISED is not at hand counts from its own stamp on,
 which is right for every version stamped before the span that is judged.
@@ -10,16 +15,20 @@ which is right for every version stamped before the span that is judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from waterclock.model.events import Revised
 from waterclock.model.ids import Instant
 from waterclock.model.job import JobStatus, JobVersion, Once
-from waterclock.model.schedule import count_fires
+from waterclock.model.timetable import count_of, due_of, fire_edge, next_of
 
 PAUSED = "paused"
 DELETED = "deleted"
+
+SHARED_MAX = 10_000
+"""Fires of a newer version that are gone through where an older one owes as well; the rest is left to the older. By
+jitter alone there is one, for a window is at most half a gap; after a lost cursor as many as it went back."""
 
 _Range: TypeAlias = tuple[Instant, Instant]
 """The instants in (first, second]."""
@@ -30,7 +39,7 @@ class Stretch(NamedTuple):
 
     ``reason``: "" where each is to run (or to be skipped for a reason that is the schedule's own: coalesced, overlap);
     else the only reason for which it may be skipped. ``standing``: a pause that has not ended: nothing is recorded yet.
-    ``settled``: a pause or delete has ended what was undecided in it.
+    ``apart``: decided by a command, whenever it is due. ``not_yet``: beyond the cursor.
     """
 
     version: JobVersion
@@ -38,17 +47,46 @@ class Stretch(NamedTuple):
     until: Instant
     reason: str = ""
     standing: bool = False
-    settled: bool = False
+    apart: bool = False
+    not_yet: bool = False
 
     def fires_in(self, after: Instant, until: Instant) -> int:
         """How many of its fires lie in (after, until]."""
         after, until = max(after, self.after), min(until, self.until)
-        return fire_count(self.version, after, until) if after < until else 0
+        return count_of(self.version, after, until) if after < until else 0
+
+    def parted(self, due_before: Instant, decided_until: Instant) -> Iterator[Stretch]:
+        """What is decided of it, where all that is due before the one instant is, with fires up to the other; the rest.
+
+        A pause or a delete, and a command, decide without waiting for the due time.
+        """
+        border = decided_until
+        if not (self.reason or self.apart):
+            border = min(border, fire_edge(self.version, due_before - 1))
+        if self.after < border:
+            yield self._replace(until=min(self.until, border))
+        if border < self.until and not self.reason:
+            yield self._replace(after=max(self.after, border), not_yet=True)
 
 
-def fire_count(version: JobVersion, after: Instant, until: Instant) -> int:
-    """How many fires the schedule of ``version`` has in (after, until]."""
-    return count_fires(version.spec.schedule, version.anchor_at, after, until, job_id=version.job_id)
+class _Edge(NamedTuple):
+    """From where a command counts: what was stamped after ``stamp_at``, due after ``at`` or in a gap [from, to)."""
+
+    stamp_at: Instant
+    at: Instant
+    gaps: tuple[_Range, ...]
+
+    def undecided(self, version: JobVersion, until_at: Instant) -> list[_Range]:
+        """Where the version's fires lie that nobody had decided when the command came."""
+        parts = [(fire_edge(version, start - 1), fire_edge(version, end - 1)) for start, end in self.gaps]
+        parts = [(after, min(until, fire_edge(version, self.at))) for after, until in parts]
+        parts.append((fire_edge(version, self.at), until_at))
+        return [(after, min(until, until_at)) for after, until in parts if after < min(until, until_at)]
+
+    def claims(self, version: JobVersion, until_at: Instant) -> list[_Range]:
+        """Where the version's fires lie that are, from this command on, no longer an older version's."""
+        parts = [(max(after, self.stamp_at), until) for after, until in self.undecided(version, until_at)]
+        return [part for part in parts if part[0] < part[1]]
 
 
 def stretches_of(
@@ -58,107 +96,107 @@ def stretches_of(
 
     ``versions``: oldest first. ``revised``: by revision. ``is_whole``: the first of ``versions`` is the job's first.
     """
+    edges = [_edge_of(version, revised.get(version.revision)) for version in versions]
     found: list[Stretch] = []
-    decided_to: Instant = 0
     for number, version in enumerate(versions):
-        said = revised.get(version.revision)
-        edge_at = version.stamp_at if said is None else said.edge_at
-        gaps = () if said is None else said.gaps
-        found = [_closed(each, version.stamp_at) for each in found]
-        if version.status is not JobStatus.ACTIVE:
-            found = _settle(found, version, edge_at, gaps)
-        claims = _claims(found, version, edge_at, gaps, until_at, decided_to)
-        before = found
-        found = [rest for each in found for rest in _without(each, claims)]
-        found += _owed_by(version, claims, before, max(edge_at, version.stamp_at), first=is_whole and number == 0)
-        decided_to = max(decided_to, edge_at)
-    last = versions[-1].revision if versions else 0
-    found = [
-        each._replace(standing=each.version.revision == last and each.version.status is JobStatus.PAUSED)
-        for each in found
-        if each.after < each.until
-    ]
-    return sorted(found, key=lambda each: each.after)
+        following = edges[number + 1] if number + 1 < len(edges) else None
+        if version.status is JobStatus.ACTIVE:
+            behind_at = _behind_at(version, edges[number])
+            if behind_at is None:
+                ended = _ended_by(versions, edges, number)
+                duties = _of_active(version, edges[number], following, ended, until_at)
+            elif (is_whole and number == 0) or behind_at > version.stamp_at:
+                duties = [Stretch(version, behind_at - 1, behind_at, apart=True)]
+            else:
+                duties = []
+        elif version.status is JobStatus.PAUSED:
+            duties = _of_paused(version, edges[number], following, until_at)
+        else:
+            duties = []
+        for duty in duties:
+            found = _beside(found, duty)
+    return sorted((each for each in found if each.after < each.until), key=lambda each: each.after)
 
 
-def _closed(stretch: Stretch, stamp_at: Instant) -> Stretch:
-    """A pause ends with the next command of the job, also where the edge lies beyond its stamp."""
-    if stretch.version.status is not JobStatus.PAUSED:
-        return stretch
-    return stretch._replace(until=min(stretch.until, stamp_at))
+def _edge_of(version: JobVersion, said: Revised | None) -> _Edge:
+    if said is None:
+        return _Edge(version.stamp_at, version.stamp_at, ())
+    return _Edge(version.stamp_at, said.edge_at, tuple(said.gaps))
 
 
-def _settle(found: Iterable[Stretch], version: JobVersion, edge_at: Instant, gaps: Sequence[_Range]) -> list[Stretch]:
-    """What older versions still owed undecided when a pause or delete came is skipped with that reason, once."""
-    reason = PAUSED if version.status is JobStatus.PAUSED else DELETED
-    undecided = [(edge_at, version.stamp_at), *_in_gaps(gaps, 0, min(edge_at, version.stamp_at))]
-    settled: list[Stretch] = []
-    for each in found:
-        if each.settled or each.version.status is not JobStatus.ACTIVE:
-            settled.append(each)
-            continue
-        settled += [rest._replace(settled=True) for rest in _without(each, undecided)]
-        for after, until in undecided:
-            part = each._replace(after=max(after, each.after), until=min(until, each.until), reason=reason)
-            if part.after < part.until:
-                settled.append(part._replace(settled=True))
-    return settled
-
-
-def _claims(
-    found: Iterable[Stretch],
-    version: JobVersion,
-    edge_at: Instant,
-    gaps: Sequence[_Range],
-    until_at: Instant,
-    decided_to: Instant,
-) -> list[_Range]:
-    """Where ``version`` takes over: after its stamp, beyond the edge or in a gap.
-
-    An edge behind an older one is that of a lost cursor, made anew from the log: it knows nothing of a time in which
-    nothing was due. Where an older version has a fire there, that was decided and stays so.
-    """
-    floor = max(edge_at, version.stamp_at)
-    claims = [(floor, until_at)] if floor < until_at else []
-    claims += _in_gaps(gaps, version.stamp_at, edge_at)
-    kept = [
-        (max(floor, each.after), min(decided_to, each.until))
-        for each in found
-        if each.version.status is JobStatus.ACTIVE and each.fires_in(floor, decided_to)
-    ]
-    return [rest for claim in claims for rest in _minus(claim, kept)]
-
-
-def _in_gaps(gaps: Iterable[_Range], after: Instant, until: Instant) -> list[_Range]:
-    """The parts of the gaps [from, to) in (after, until]."""
-    parts = [(max(after, start - 1), min(until, end - 1)) for start, end in gaps]
-    return [part for part in parts if part[0] < part[1]]
-
-
-def _owed_by(
-    version: JobVersion, claims: Sequence[_Range], before: Sequence[Stretch], floor: Instant, *, first: bool
-) -> list[Stretch]:
-    if version.status is JobStatus.DELETED:
-        return []
-    if version.status is JobStatus.PAUSED:
-        return [Stretch(version, after, until, PAUSED) for after, until in claims]
+def _behind_at(version: JobVersion, edge: _Edge) -> Instant | None:
+    """The instant of a one-off that lies behind: decided at once by the command that brings it (design §6)."""
     schedule = version.spec.schedule
-    brings_spec = version.spec_revision == version.revision
-    if isinstance(schedule, Once) and brings_spec and schedule.at <= floor:
-        # It lies behind: decided at once, unless an older version decided that very instant (design §6).
-        is_new = first or schedule.at > version.stamp_at
-        is_taken = any(each.fires_in(schedule.at - 1, schedule.at) for each in before)
-        return [Stretch(version, schedule.at - 1, schedule.at, settled=True)] if is_new and not is_taken else []
-    return [Stretch(version, after, until) for after, until in claims]
+    if not isinstance(schedule, Once) or version.spec_revision != version.revision:
+        return None
+    is_behind = schedule.at <= version.stamp_at or due_of(version, schedule.at) <= edge.at
+    return schedule.at if is_behind else None
 
 
-def _without(stretch: Stretch, ranges: Iterable[_Range]) -> list[Stretch]:
-    parts = _minus((stretch.after, stretch.until), ranges)
-    return [stretch._replace(after=after, until=until) for after, until in parts]
+def _ended_by(versions: Sequence[JobVersion], edges: Sequence[_Edge], number: int) -> tuple[str, _Edge] | None:
+    """The first pause or delete after this version: what is undecided then is skipped with that reason, once."""
+    for version, edge in zip(versions[number + 1 :], edges[number + 1 :], strict=True):
+        if version.status is not JobStatus.ACTIVE:
+            return (PAUSED if version.status is JobStatus.PAUSED else DELETED), edge
+    return None
 
 
-def _minus(whole: _Range, ranges: Iterable[_Range]) -> list[_Range]:
-    rest = [whole]
+def _of_active(
+    version: JobVersion, edge: _Edge, following: _Edge | None, ended: tuple[str, _Edge] | None, until_at: Instant
+) -> list[Stretch]:
+    own = edge.claims(version, until_at)
+    if following is not None:
+        own = _minus(own, following.claims(version, until_at))
+    if ended is None:
+        return [Stretch(version, after, until) for after, until in own]
+    reason, end = ended
+    skipped = end.undecided(version, min(end.stamp_at, until_at))
+    running = _minus(own, skipped)
+    return [
+        *(Stretch(version, after, until) for after, until in running),
+        *(Stretch(version, after, until, reason) for after, until in _minus(own, running)),
+    ]
+
+
+def _of_paused(version: JobVersion, edge: _Edge, following: _Edge | None, until_at: Instant) -> list[Stretch]:
+    """A pause ends with the next command of the job, also where the edge lies beyond its stamp."""
+    ends_at = until_at if following is None else min(following.stamp_at, until_at)
+    claims = edge.claims(version, ends_at)
+    return [Stretch(version, after, until, PAUSED, standing=following is None) for after, until in claims]
+
+
+def _beside(found: Iterable[Stretch], duty: Stretch) -> list[Stretch]:
+    """``duty`` beside what older versions owe: where they overlap it has the fires that are not theirs."""
+    kept: list[Stretch] = []
+    free = [(duty.after, duty.until)]
+    for older in found:
+        after, until = max(older.after, duty.after), min(older.until, duty.until)
+        if after >= until:
+            kept.append(older)
+            continue
+        mine = list(_others(older, duty, after, until))
+        kept += [older._replace(after=start, until=end) for start, end in _minus([(older.after, older.until)], mine)]
+        free = _minus(free, _minus([(after, until)], mine))
+    return [*kept, *(duty._replace(after=after, until=until) for after, until in free)]
+
+
+def _others(older: Stretch, duty: Stretch, after: Instant, until: Instant) -> Iterator[_Range]:
+    """The parts of (after, until] in which ``duty`` has fires that are none of the older one's."""
+    if not older.fires_in(after, until):
+        yield after, until
+        return
+    at = after
+    for _ in range(SHARED_MAX):
+        found = next_of(duty.version, at)
+        if found is None or found > until:
+            return
+        if not older.fires_in(found - 1, found):
+            yield found - 1, found
+        at = found
+
+
+def _minus(whole: Iterable[_Range], ranges: Iterable[_Range]) -> list[_Range]:
+    rest = list(whole)
     for after, until in ranges:
         if after < until:
             rest = [

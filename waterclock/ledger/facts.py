@@ -87,7 +87,7 @@ class Facts:
             return
         if not self.from_at <= fire_at < self.until_at:
             return
-        if not isinstance(detail, Pending):
+        if event.kind is EventKind.HELD or not isinstance(detail, Pending):
             self._of(event).held.append(fire_at)
         else:
             self._of(event).runs.append((fire_at, detail.revision))
@@ -97,6 +97,8 @@ class Facts:
 
     def _take_skip(self, event: RunEvent) -> None:
         skipped = event.detail
+        if "~" in event.run_id:
+            return  # a trigger's run that was dropped is no fire
         if isinstance(skipped, Skipped) and skipped.from_at < self.until_at and skipped.to_at >= self.from_at:
             self._of(event).skipped.append(SkipFact(skipped, event.reason))
             self._count(max(skipped.from_at, self.from_at))

@@ -77,7 +77,7 @@ class Remark(NamedTuple):
 
 
 class ShardVerdict(NamedTuple):
-    """Judged are the fires in [``proved_from``, ``decided_to``) of the shard."""
+    """Judged are the fires in [``proved_from``, ``decided_to``) of the shard that are due before its cursor."""
 
     shard: int
     hours: Mapping[int, HourSum]
@@ -134,7 +134,7 @@ class Ledger:
             facts = self._facts(place, at, decided_to, asked)
             is_last = facts.until_at >= decided_to
             until_at = asked.until_at if is_last else facts.until_at
-            self._judge_part(shard, asked, facts, Span(at, facts.until_at, until_at), sums, obeyed_to)
+            self._judge_part(shard, asked, facts, Span(at, facts.until_at, until_at, cursor_at), sums, obeyed_to)
             if is_last:
                 break
             at = facts.until_at

@@ -53,11 +53,15 @@ class HourSum:
 
 
 class Span(NamedTuple):
-    """Judged are the fires in [``from_at``, ``decided_to``); those from there to ``until_at`` are not due yet."""
+    """Judged are the fires in [``from_at``, ``decided_to``) that are due before ``due_before``, the shard's cursor.
+
+    The others up to ``until_at`` are not due yet. ``decided_to`` is a fire time, and may lie before the cursor.
+    """
 
     from_at: Instant
     decided_to: Instant
     until_at: Instant
+    due_before: Instant
 
 
 class Sums:

@@ -21,17 +21,24 @@ from typing import Any, NoReturn, TypeVar
 
 import orjson
 
+from .concurrency import concurrency_from_json, concurrency_to_json
+from .concurrency_document import KEYS as _CONCURRENCY_KEYS
+from .concurrency_document import concurrency_from_document, concurrency_to_document
 from .cron import compile_cron
 from .cron_lint import has_hashed
+from .dates_document import dates_from_document
 from .errors import RequestError
 from .executor import EXECUTORS, Executor, HttpCall, executor_from_stored, executor_to_stored
 from .executor_document import checked_url, executor_from_document, executor_to_document
 from .failure_policy import policy_from_json, policy_to_json
-from .job import Cron, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
+from .job import Cron, Dates, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
 from .policy_document import KEYS as _POLICY_KEYS
 from .policy_document import policy_from_document, policy_to_document
 from .schedule import check_schedule
 from .time_text import format_duration, format_rfc3339, parse_duration, parse_rfc3339
+from .timing import timing_from_json, timing_to_json
+from .timing_document import KEYS as _TIMING_KEYS
+from .timing_document import timing_from_document, timing_to_document
 
 PAYLOAD_MAX = 65_536
 """Bytes of payload: 64 KiB."""
@@ -41,11 +48,12 @@ HANDLER_MAX = 128
 KEY_MAX = 300
 """Characters of an idempotency key and of a command id, as the shard owner takes them; doors may allow fewer."""
 
-_KINDS = ("cron", "every", "at")
-_CRON_KEYS = ("zone", "seconds", "gap", "fold")
+KINDS = ("cron", "every", "at", "dates")
+_OWNERS = {"zone": ("cron", "dates"), "start_at": ("every",)} | dict.fromkeys(("seconds", "gap", "fold"), ("cron",))
+"""Keys that go with some kinds alone."""
 _WORK_KEYS = ("handler", *EXECUTORS, "callback_url")
-_REST_KEYS = ("start_at", "tier", "priority", "pool", "payload", "payload_base64", "at_most_once")
-_KEYS = (*_WORK_KEYS, *_KINDS, *_CRON_KEYS, *_REST_KEYS, *_POLICY_KEYS)
+_REST_KEYS = ("tier", "priority", "pool", "payload", "payload_base64", "at_most_once")
+_KEYS = (*_WORK_KEYS, *KINDS, *_OWNERS, *_REST_KEYS, *_POLICY_KEYS, *_TIMING_KEYS, *_CONCURRENCY_KEYS)
 _TIERS = {tier.word: tier for tier in Tier}
 _HANDLER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*\Z")
 _POOL = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
@@ -56,9 +64,11 @@ def spec_from_document(document: object, *, job_id: str = "") -> JobSpec:
     """The spec that a document describes. Raises RequestError at its first fault.
 
     Keys: one of ``handler``, ``http``, ``grpc``, ``shell`` and ``kafka``; one of ``cron`` (with ``zone``, ``seconds``,
-    ``gap``, ``fold``), ``every`` (with ``start_at``) and ``at``; ``tier``, ``pool``, ``at_most_once``; ``retry`` and
-    ``timeouts`` (``policy_document.py``); ``payload`` (any JSON value, kept compact) or ``payload_base64`` (any bytes).
-    Two more spellings: ``callback_url`` for an ``http`` with that ``url`` alone, and ``priority``, in any case, for
+    ``gap``, ``fold``), ``every`` (with ``start_at``), ``at`` and ``dates`` (with ``zone``); ``tier``, ``pool``,
+    ``at_most_once``; ``retry`` and ``timeouts`` (``policy_document.py``); ``active_from``, ``active_until``,
+    ``jitter``, ``misfire`` and ``catch_up`` (``timing_document.py``); ``overlap`` and the limits
+    (``concurrency_document.py``); ``payload`` (any JSON value, kept compact) or ``payload_base64`` (any bytes). Two
+    more spellings: ``callback_url`` for an ``http`` with that ``url`` alone, and ``priority``, in any case, for
     ``tier``. ``H`` in a cron text is replaced here by what it means for ``job_id``, so that nobody later needs the id
     to know the fires; without a ``job_id`` it is refused.
     """
@@ -71,6 +81,7 @@ def spec_from_document(document: object, *, job_id: str = "") -> JobSpec:
         schedule = replace(schedule, text=compile_cron(schedule, job_id).resolved)
     check_schedule(schedule)
     handler, executor = _work(document)
+    timing = timing_from_document(document, schedule)
     at_most_once = _flag(document, "at_most_once", "true: called once or never, and not tried again")
     return JobSpec(
         handler=handler,
@@ -81,6 +92,8 @@ def spec_from_document(document: object, *, job_id: str = "") -> JobSpec:
         executor=executor,
         at_most_once=at_most_once,
         policy=policy_from_document(document, at_most_once=at_most_once),
+        timing=timing,
+        concurrency=concurrency_from_document(document, timing),
     )
 
 
@@ -105,10 +118,14 @@ def spec_to_document(spec: JobSpec) -> dict[str, Any]:
                 document["start_at"] = format_rfc3339(every.start_at)
         case Once() as once:
             document["at"] = format_rfc3339(once.at)
+        case Dates() as dates:
+            document["dates"] = [format_rfc3339(at) for at in dates.times]
     document |= {"tier": spec.tier.word, "pool": spec.pool}
     if spec.at_most_once:
         document["at_most_once"] = True
     document |= policy_to_document(spec.policy)
+    document |= timing_to_document(spec.timing)
+    document |= concurrency_to_document(spec.concurrency)
     if spec.payload:
         document |= _payload_document(spec.payload)
     return document
@@ -116,9 +133,10 @@ def spec_to_document(spec: JobSpec) -> dict[str, Any]:
 
 def schedule_text(document: Mapping[str, Any]) -> str:
     """The schedule of such a document in a line for people: its kind, what that says, and the zone of a cron."""
-    kind = next(key for key in _KINDS if key in document)
+    kind = next(key for key in KINDS if key in document)
     zone = f" {document['zone']}" if kind == "cron" else ""
-    return f"{kind} {document[kind]}{zone}"
+    said = document[kind] if kind != "dates" else f"{len(document[kind])} from {document[kind][0]}"
+    return f"{kind} {said}{zone}"
 
 
 def spec_to_json(spec: JobSpec) -> bytes:
@@ -129,8 +147,10 @@ def spec_to_json(spec: JobSpec) -> bytes:
         stored["cron"] = (schedule.text, schedule.zone, schedule.seconds, schedule.gap, schedule.fold)
     elif isinstance(schedule, Every):
         stored["every"] = (schedule.every_us, schedule.start_at)
-    else:
+    elif isinstance(schedule, Once):
         stored["at"] = schedule.at
+    else:
+        stored["dates"] = schedule.times
     if spec.payload:
         stored["payload"] = binascii.b2a_base64(spec.payload, newline=False).decode()
     if spec.executor is not None:
@@ -139,6 +159,10 @@ def spec_to_json(spec: JobSpec) -> bytes:
         stored["at_most_once"] = True
     if policy := policy_to_json(spec.policy):
         stored["policy"] = policy
+    if timing := timing_to_json(spec.timing):
+        stored["timing"] = timing
+    if concurrency := concurrency_to_json(spec.concurrency):
+        stored["concurrency"] = concurrency
     return orjson.dumps(stored)
 
 
@@ -151,14 +175,17 @@ def spec_from_json(stored: bytes | str) -> JobSpec:
         schedule = Cron(text, zone, seconds, Gap(gap), Fold(fold))
     elif (every := parts.get("every")) is not None:
         schedule = Every(every[0], every[1])
+    elif (dates := parts.get("dates")) is not None:
+        schedule = Dates(tuple(dates))
     else:
         schedule = Once(parts["at"])
     payload = parts.get("payload")
     body = binascii.a2b_base64(payload) if payload else b""
     executor = executor_from_stored(parts["executor"]) if "executor" in parts else None
     once = parts.get("at_most_once", False)
-    policy = policy_from_json(parts.get("policy", ""))
-    return JobSpec(parts["handler"], schedule, Tier(parts["tier"]), parts["pool"], body, executor, once, policy)
+    rules = policy_from_json(parts.get("policy", "")), timing_from_json(parts.get("timing", ""))
+    beside = concurrency_from_json(parts.get("concurrency", ""))
+    return JobSpec(parts["handler"], schedule, Tier(parts["tier"]), parts["pool"], body, executor, once, *rules, beside)
 
 
 def payload_from_document(document: Mapping[str, object]) -> bytes:
@@ -215,19 +242,23 @@ def _flag(document: Mapping[str, object], key: str, hint: str) -> bool:
 
 
 def _schedule(document: Mapping[str, object]) -> Schedule:
-    kinds = [kind for kind in _KINDS if kind in document]
+    kinds = [kind for kind in KINDS if kind in document]
     if len(kinds) != 1:
         what = " and ".join(kinds) or "none of them"
-        _refuse(f"/{kinds[1]}" if kinds else "", f"A job has one of cron, every and at, not {what}", "Give exactly one")
+        words = f"{', '.join(KINDS[:-1])} and {KINDS[-1]}"
+        _refuse(f"/{kinds[1]}" if kinds else "", f"A job has one of {words}, not {what}", "Give exactly one")
     kind = kinds[0]
-    for key, owner in (*((key, "cron") for key in _CRON_KEYS), ("start_at", "every")):
-        if key in document and kind != owner:
-            _refuse(f"/{key}", f'"{key}" goes with "{owner}" alone', f'Remove it: this job has "{kind}"')
+    for key, owners in _OWNERS.items():
+        if key in document and kind not in owners:
+            whom = " and ".join(f'"{owner}"' for owner in owners)
+            _refuse(f"/{key}", f'"{key}" goes with {whom} alone', f'Remove it: this job has "{kind}"')
     if kind == "cron":
         return _cron(document)
     if kind == "every":
         start_at = parse_rfc3339(document["start_at"], "/start_at") if "start_at" in document else None
         return Every(parse_duration(document["every"], "/every"), start_at)
+    if kind == "dates":
+        return dates_from_document(document["dates"], document.get("zone"))
     return Once(parse_rfc3339(document["at"], "/at"))
 
 

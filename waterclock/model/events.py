@@ -76,7 +76,8 @@ class Origin(StrEnum):
 
 
 class Pending(NamedTuple):
-    """Detail of PENDING. ``due_at`` and ``entry`` are the due position where the timeline made the run, else None.
+    """Detail of PENDING and of HELD. ``due_at`` and ``entry`` are the due position where the timeline decided the run,
+    else None: a PENDING that releases a HELD one names none.
 
     ``linked_run``: the run that was given up, where this one is its redrive. ``queue_timeout_us``, ``run_timeout_us``:
     the limits of its job's failure policy, 0 where there is none; the retry router ends what exceeds them.
@@ -101,7 +102,9 @@ class Skipped(NamedTuple):
     """Detail of SKIPPED: the fires of ``revision`` from ``from_at`` to ``to_at``, ``fire_count``, both included.
 
     The event's run id is that of the first. ``due_at`` is the due position of the last one that it decides.
-    ``run_instead`` names the run that stands for them (coalesced), or "".
+    ``run_instead`` names the run that stands for them (coalesced), or "". ``cap`` names the bound that was full where
+    an overlap policy would have held the fire, or "". A run of a series (a trigger's, a redrive's) that was dropped is
+    none of the schedule's fires: its run id says so, and it is a range of itself alone.
     """
 
     revision: int
@@ -111,6 +114,7 @@ class Skipped(NamedTuple):
     tier: Tier
     due_at: Instant
     run_instead: str = ""
+    cap: str = ""
 
 
 class Started(NamedTuple):
@@ -173,7 +177,8 @@ class Answered(NamedTuple):
     ``verdict``: a :class:`CommandVerdict`. ``revision``: the job's that stands after it, 0 where there is none.
     ``run_id``: of the run that a trigger made. Where it was refused, ``problem`` is a slug (``conflict``,
     ``not-found``, ``invalid``, ``key-reused``, ``busy``) and the rest what a RequestError says. ``first_command_id``:
-    for a repeat, the command that was obeyed; ``revision`` and ``run_id`` are then what that one made.
+    for a repeat, the command that was obeyed; ``revision`` and ``run_id`` are then what that one made. ``held``,
+    ``skipped``: why the run that was made waits, or was dropped, by its job's overlap policy or limits; else "".
     """
 
     command_id: str
@@ -186,6 +191,8 @@ class Answered(NamedTuple):
     pointer: str = ""
     hint: str = ""
     first_command_id: str = ""
+    held: str = ""
+    skipped: str = ""
 
 
 Detail: TypeAlias = Pending | Skipped | Started | Ended | Revised | Answered | Retrying
@@ -285,12 +292,16 @@ class ControlKind(StrEnum):
 
 
 class Control(NamedTuple):
-    """A cancel or an expiry, told to every worker before it is told to run-events (design §7)."""
+    """A cancel or an expiry, told to every worker before it is told to run-events (design §7).
+
+    ``hard``: the attempt gets no time to end by itself (``terminate_other``).
+    """
 
     kind: ControlKind
     job_id: str
     run_id: str
     at: Instant
+    hard: bool = False
 
 
 class SourceRecord(NamedTuple):
@@ -342,18 +353,6 @@ class ShardState(NamedTuple):
     commands_offset: int
     events_offset: int
     at: Instant
-
-
-class JobState(NamedTuple):
-    """A record of ``state.dispatcher`` under a job id: every fire of the job at or before ``decided_at`` is decided.
-
-    Kept until the cursor has passed it; while the job is paused (``paused``), until a command ends the pause: the
-    fires of the pause begin after ``decided_at``, whatever the cursor has passed meanwhile.
-    """
-
-    job_id: str
-    decided_at: Instant
-    paused: bool = False
 
 
 class KeyState(NamedTuple):

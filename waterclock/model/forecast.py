@@ -1,23 +1,24 @@
 """The load that is to come: fires by minute and tier of the next day, and the busiest minutes with their jobs.
 
-Pure, and without a clock. A *load* is a function from a job to its fires by minute; :class:`PlannedLoad` is the one of
-the schedules, and another (a schedule's after jitter) is counted by the same :class:`Forecast`. What must hold: what is
-counted is what ``schedule.py`` says, whichever way it was counted; a job costs at most a step a minute, however often
-it fires within one. Bounds: jobs and steps; whoever asks is told where counting stopped. Limit: the plan alone: what
-misfires, overlap, retries, triggers and later changes make of it is not in it.
+Pure, and without a clock. Each job is counted twice: by its fire times, before jitter, and by its due times, after it.
+What must hold: what is counted is what ``timetable.py`` says; a job costs at most a step a minute, however often it
+fires within one (two with jitter). Bounds: jobs and steps; whoever asks is told where counting stopped. Limit: the plan
+alone: what misfires, overlap, retries, triggers and later changes make of it is not in it.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from heapq import nlargest, nsmallest
 from typing import Any, NamedTuple, TypeAlias
 
 from .ids import US_PER_MINUTE, Instant
-from .job import Cron, Every, Schedule, Tier
-from .schedule import count_fires, next_fire
+from .job import Cron, Every, JobSpec, JobStatus, JobVersion, Schedule, Tier
 from .time_text import format_rfc3339
+from .timetable import count_of, due_of, fire_edge, next_due
+from .timing import PLAIN, Timing
 
 MINUTES = 1_440
 """The span of a forecast: 24 hours."""
@@ -43,24 +44,35 @@ class Planned(NamedTuple):
     tier: Tier
     schedule: Schedule
     anchor_at: Instant
+    timing: Timing = PLAIN
+
+    @property
+    def version(self) -> JobVersion:
+        """As the timetable asks for it."""
+        spec = JobSpec("", self.schedule, self.tier, timing=self.timing)
+        return JobVersion(self.job_id, 0, spec, JobStatus.ACTIVE, "", 0, self.anchor_at)
+
+    def before_jitter(self) -> Planned:
+        """The same without its jitter: due at its fire times."""
+        return self._replace(timing=replace(self.timing, jitter_us=0)) if self.timing.jitter_us else self
 
 
-Load: TypeAlias = Callable[[Planned, Instant, Instant], Iterable[tuple[Instant, int]]]
-"""(job, begin, end) -> (a whole minute, how many times it fires there), rising, for the fires in [begin, end)."""
+Steps: TypeAlias = Iterable[tuple[Instant, int]]
+"""(A whole minute, how many fires of a job are due there), rising."""
 
 
 class PlannedLoad:
-    """The load by fire time. Jobs with one cron schedule share its counting; make a new one for each span."""
+    """The load by due time. Jobs with one cron schedule and no jitter share its counting; a new one for each span."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[Cron, Instant, Instant], list[tuple[Instant, int]]] = {}
+        self._kept: dict[tuple[Cron, Timing, Instant, Instant], list[tuple[Instant, int]]] = {}
         self._kept_count = 0
 
-    def __call__(self, job: Planned, begin: Instant, end: Instant) -> Iterable[tuple[Instant, int]]:
-        """See ``Load``. Raises RequestError where a cron text does not compile."""
-        if not isinstance(job.schedule, Cron):
+    def __call__(self, job: Planned, begin: Instant, end: Instant) -> Steps:
+        """What is due in [begin, end). Raises RequestError where a cron text does not compile."""
+        if not isinstance(job.schedule, Cron) or job.timing.jitter_us:
             return _walked(job, begin, end)
-        key = job.schedule, begin, end
+        key = job.schedule, job.timing, begin, end
         found = self._kept.get(key)
         if found is None:
             found = list(_walked(job, begin, end))
@@ -71,19 +83,21 @@ class PlannedLoad:
 
 
 def _walked(job: Planned, begin: Instant, end: Instant) -> Iterator[tuple[Instant, int]]:
-    """From one minute that has a fire to the next: within a minute fires are counted, not walked."""
-    schedule = job.schedule
-    may_repeat = schedule.seconds if isinstance(schedule, Cron) else _is_quick(schedule)
+    """From one minute in which something is due to the next: within a minute fires are counted, not walked."""
+    schedule, version = job.schedule, job.version
+    may_repeat = job.timing.jitter_per_fire or (
+        schedule.seconds if isinstance(schedule, Cron) else not _is_slow(schedule)
+    )
     after = begin - 1
-    while (fire := next_fire(schedule, job.anchor_at, after, job_id=job.job_id)) is not None and fire < end:
-        minute_at = fire - fire % US_PER_MINUTE
+    while (fire := next_due(version, after)) is not None and (due_at := due_of(version, fire)) < end:
+        minute_at = due_at - due_at % US_PER_MINUTE
         last = min(minute_at + US_PER_MINUTE, end) - 1
-        yield minute_at, count_fires(schedule, job.anchor_at, fire - 1, last, job_id=job.job_id) if may_repeat else 1
+        yield minute_at, count_of(version, fire - 1, fire_edge(version, last)) if may_repeat else 1
         after = last
 
 
-def _is_quick(schedule: Schedule) -> bool:
-    return isinstance(schedule, Every) and schedule.every_us < US_PER_MINUTE
+def _is_slow(schedule: Schedule) -> bool:
+    return isinstance(schedule, Every) and schedule.every_us >= US_PER_MINUTE
 
 
 class BusyJob(NamedTuple):
@@ -95,7 +109,7 @@ class BusyJob(NamedTuple):
 
 
 class BusyMinute(NamedTuple):
-    """One minute. ``jobs``: those with the most fires in it, at most JOBS_SHOWN of ``job_count``."""
+    """One minute, by due time. ``jobs``: those with the most fires in it, at most JOBS_SHOWN of ``job_count``."""
 
     minute_at: Instant
     fire_count: int
@@ -109,15 +123,15 @@ class Forecast:
     ``stopped``: why not all jobs were counted, for people; "" where all were.
     """
 
-    def __init__(
-        self, from_at: Instant, load: Load | None = None, *, jobs_max: int = JOBS_MAX, steps_max: int = STEPS_MAX
-    ) -> None:
+    def __init__(self, from_at: Instant, *, jobs_max: int = JOBS_MAX, steps_max: int = STEPS_MAX) -> None:
         self.begin_at = -(-from_at // US_PER_MINUTE) * US_PER_MINUTE
         self.end_at = self.begin_at + MINUTES * US_PER_MINUTE
         self.by_minute = {tier: array("Q", bytes(8 * MINUTES)) for tier in Tier}
-        """Fires of each tier, minute by minute from ``begin_at``."""
+        """Fires of each tier by fire time, minute by minute from ``begin_at``."""
+        self.due_by_minute = {tier: array("Q", bytes(8 * MINUTES)) for tier in Tier}
+        """The same by due time."""
         self.stopped = ""
-        self._load = load or PlannedLoad()
+        self._load = PlannedLoad()
         self._jobs: list[Planned] = []
         self._jobs_max = jobs_max
         self._passed_over_count = 0
@@ -131,8 +145,13 @@ class Forecast:
 
     @property
     def fire_count(self) -> int:
-        """All fires that were counted."""
+        """All fires that were counted, by fire time."""
         return sum(sum(minutes) for minutes in self.by_minute.values())
+
+    @property
+    def due_count(self) -> int:
+        """All that is due in the span: jitter carries fires over its ends."""
+        return sum(sum(minutes) for minutes in self.due_by_minute.values())
 
     def take(self, jobs: Iterable[Planned], passed_over_count: int = 0) -> bool:
         """Count these. False at a bound, where ``stopped`` says which: a job is counted whole or not at all.
@@ -147,22 +166,33 @@ class Forecast:
             if self.job_count >= self._jobs_max:
                 self.stopped = f"{self._jobs_max} jobs were counted, and there are more"
                 return False
-            if self._steps_left < MINUTES:
+            if self._steps_left < (2 * MINUTES if job.timing.jitter_us else MINUTES):
                 self.stopped = (
                     f"{self.job_count} jobs were counted, which took {self._steps_max - self._steps_left} steps, "
                     "and there are more"
                 )
                 return False
-            minutes = self.by_minute[job.tier]
-            for minute_at, count in self._load(job, self.begin_at, self.end_at):
-                minutes[(minute_at - self.begin_at) // US_PER_MINUTE] += count
-                self._steps_left -= 1
+            self._count(job)
             self._jobs.append(job)
         return True
 
+    def _count(self, job: Planned) -> None:
+        before, after = self.by_minute[job.tier], self.due_by_minute[job.tier]
+        if not job.timing.jitter_us:
+            self._add(job, before, after)
+            return
+        self._add(job.before_jitter(), before)
+        self._add(job, after)
+
+    def _add(self, job: Planned, *tallies: array[int]) -> None:
+        for minute_at, count in self._load(job, self.begin_at, self.end_at):
+            self._steps_left -= 1
+            for tally in tallies:
+                tally[(minute_at - self.begin_at) // US_PER_MINUTE] += count
+
     def busiest(self, count: int) -> list[BusyMinute]:
-        """The minutes with the most fires, most first, then the earliest; none without a fire. At most BUSIEST_MAX."""
-        totals = [sum(fires) for fires in zip(*self.by_minute.values(), strict=True)]
+        """The minutes in which most is due, most first, then the earliest; none without a fire. At most BUSIEST_MAX."""
+        totals = [sum(fires) for fires in zip(*self.due_by_minute.values(), strict=True)]
         numbers = nlargest(min(count, BUSIEST_MAX), range(MINUTES), key=lambda number: (totals[number], -number))
         return [self._busy(number, totals[number]) for number in numbers if totals[number]]
 
@@ -190,9 +220,15 @@ def forecast_document(forecast: Forecast, busiest_count: int) -> dict[str, Any]:
         "end_at": format_rfc3339(forecast.end_at),
         "job_count": forecast.job_count,
         "fire_count": forecast.fire_count,
+        "due_count": forecast.due_count,
         "stopped": forecast.stopped or None,
         "tiers": [
-            {"tier": tier.word, "fire_count": sum(minutes), "by_minute": minutes.tolist()}
+            {
+                "tier": tier.word,
+                "fire_count": sum(minutes),
+                "by_minute": minutes.tolist(),
+                "due_by_minute": forecast.due_by_minute[tier].tolist(),
+            }
             for tier, minutes in forecast.by_minute.items()
         ],
         "busiest": [

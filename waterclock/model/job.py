@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import NamedTuple, TypeAlias
 
+from .concurrency import FREE, Concurrency
 from .executor import Executor, executor_label
 from .failure_policy import DEFAULT, FailurePolicy
 from .ids import Instant
+from .timing import PLAIN, Timing
 
 
 class Tier(IntEnum):
@@ -69,7 +71,14 @@ class Once:
     at: Instant
 
 
-Schedule: TypeAlias = Cron | Every | Once
+@dataclass(frozen=True, slots=True)
+class Dates:
+    """A fire at each of these instants, which rise."""
+
+    times: tuple[Instant, ...]
+
+
+Schedule: TypeAlias = Cron | Every | Once | Dates
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,8 @@ class JobSpec:
 
     ``handler`` names the Python function that a worker registered, "" where an ``executor`` reaches the work instead;
     ``payload`` is handed to either as bytes. ``at_most_once``: the call is made once or never, and not tried again.
+    ``timing`` narrows and spreads the schedule's fires, and says what becomes of missed ones; ``concurrency`` what
+    becomes of those that find others of its runs still open.
     """
 
     handler: str
@@ -88,6 +99,8 @@ class JobSpec:
     executor: Executor | None = None
     at_most_once: bool = False
     policy: FailurePolicy = DEFAULT
+    timing: Timing = PLAIN
+    concurrency: Concurrency = FREE
 
     @property
     def label(self) -> str:
@@ -107,7 +120,7 @@ class CommandKind(StrEnum):
     """The verbs that change a job, fire it, or speak of one run of it. UNKNOWN: a symbol of a later release.
 
     CANCEL: end ``run_id``. REDRIVE: run ``work`` once more, as a new series. DEFER: hand ``work`` out at ``due_at``.
-    DISCARD: put the dead letter of ``run_id`` away.
+    DISCARD: put the dead letter of ``run_id`` away. ROLLBACK: bring the spec of ``to_revision`` back.
     """
 
     UNKNOWN = "UNKNOWN"
@@ -121,6 +134,7 @@ class CommandKind(StrEnum):
     REDRIVE = "REDRIVE"
     DEFER = "DEFER"
     DISCARD = "DISCARD"
+    ROLLBACK = "ROLLBACK"
 
 
 JOB_VERBS = (
@@ -146,7 +160,8 @@ class Command(NamedTuple):
     the same ``idempotency_key`` (where there is none, with the same ``command_id``) is ignored for 24 hours.
     ``answer``: say on run-events what became of it (an ANSWERED); a repeat is always answered. ``run_id``: of a CANCEL
     the run, of a REDRIVE or DISCARD the one that was given up. ``work``: a framed work record; ``due_at``: when a DEFER
-    wants it.
+    wants it. ``resume_at``: of a PAUSE when it ends by itself (0: it does not), of a RESUME the end that it carries
+    out. ``to_revision``: of a ROLLBACK the version whose spec comes back.
     """
 
     kind: CommandKind
@@ -163,6 +178,17 @@ class Command(NamedTuple):
     run_id: str = ""
     due_at: Instant = 0
     work: bytes | None = None
+    resume_at: Instant = 0
+    to_revision: int = 0
+
+
+class Pause(NamedTuple):
+    """Why a job is paused: who asked, with which words, since when. ``resume_at``: when it ends by itself, or 0."""
+
+    actor: str
+    note: str
+    paused_at: Instant
+    resume_at: Instant = 0
 
 
 class JobVersion(NamedTuple):
@@ -170,6 +196,8 @@ class JobVersion(NamedTuple):
 
     ``anchor_at`` is the resolved anchor of an interval (0 for the other kinds). ``spec_revision`` is the revision
     that brought the spec (a pause or resume keeps it). ``created_at``: the stamp of the job's first version.
+    ``action`` is the command's kind in small letters, ``note`` its words (both "" in versions of an earlier release).
+    ``pause``: while it is paused. ``from_revision``: of a rollback, the version whose spec it brought back.
     """
 
     job_id: str
@@ -181,3 +209,7 @@ class JobVersion(NamedTuple):
     anchor_at: Instant = 0
     spec_revision: int = 0
     created_at: Instant = 0
+    action: str = ""
+    note: str = ""
+    pause: Pause | None = None
+    from_revision: int = 0

@@ -5,14 +5,16 @@ The fields are those of ``schemas/avro/job_event.avsc``, in its order and with i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from .concurrency import Concurrency
 from .executor import executor_to_stored
 from .failure_policy import Backoff, FailurePolicy
 from .ids import US_PER_S, Instant
-from .job import Command, CommandKind, Cron, Every, JobSpec, Once, Schedule
+from .job import Command, CommandKind, Cron, Dates, Every, JobSpec, Once, Schedule
 from .policy_document import says_retry
+from .timing import PLAIN, Timing
 
 Part: TypeAlias = Mapping[str, Any]
 """A nested record, by field name."""
@@ -45,6 +47,17 @@ class JobEvent(NamedTuple):
     at_most_once: bool = False
     retry: Part | None = None
     timeouts: Part | None = None
+    dates: Sequence[Instant] | None = None
+    active_from_at: Instant | None = None
+    active_until_at: Instant | None = None
+    misfire: str = "LATEST"
+    catch_up: Part | None = None
+    jitter: Part | None = None
+    overlap: str = "ALLOW"
+    max_concurrent: int = 0
+    concurrency_key: str = ""
+    max_concurrent_per_key: int = 0
+    max_held: int = 0
 
 
 def event_of(command: Command) -> JobEvent:
@@ -69,7 +82,7 @@ def _spec_parts(spec: JobSpec) -> dict[str, Any]:
         "at_most_once": spec.at_most_once,
         **_schedule_parts(spec.schedule),
     }
-    parts |= _policy_parts(spec.policy)
+    parts |= _policy_parts(spec.policy) | _timing_parts(spec.timing) | _concurrency_parts(spec.concurrency)
     if spec.executor is not None:
         ((word, stored),) = executor_to_stored(spec.executor).items()
         parts[word] = _record(stored)
@@ -85,6 +98,8 @@ def _schedule_parts(schedule: Schedule) -> dict[str, Any]:
             return {"every_us": schedule.every_us, "start_at": schedule.start_at}
         case Once():
             return {"once_at": schedule.at}
+        case Dates():
+            return {"dates": list(schedule.times)}
 
 
 def _policy_parts(policy: FailurePolicy) -> dict[str, Part]:
@@ -100,6 +115,32 @@ def _policy_parts(policy: FailurePolicy) -> dict[str, Part]:
     if any(limits.values()):
         parts["timeouts"] = {name: us // US_PER_S for name, us in limits.items()}
     return parts
+
+
+def _timing_parts(timing: Timing) -> dict[str, Any]:
+    """Each part where it says something else than the default, and then in full."""
+    parts: dict[str, Any] = {
+        "active_from_at": timing.from_at or None,
+        "active_until_at": timing.until_at or None,
+        "misfire": timing.misfire.name,
+    }
+    if timing.jitter_us:
+        parts["jitter"] = {"window_s": timing.jitter_us // US_PER_S, "per_fire": timing.jitter_per_fire}
+    catch_up = (timing.catch_up_max, timing.catch_up_window_us, timing.catch_up_order)
+    if catch_up != (PLAIN.catch_up_max, PLAIN.catch_up_window_us, PLAIN.catch_up_order):
+        window_s = timing.catch_up_window_us // US_PER_S
+        parts["catch_up"] = {"max": timing.catch_up_max, "window_s": window_s, "order": timing.catch_up_order.name}
+    return parts
+
+
+def _concurrency_parts(concurrency: Concurrency) -> dict[str, Any]:
+    return {
+        "overlap": concurrency.overlap.name,
+        "max_concurrent": concurrency.max_concurrent,
+        "concurrency_key": concurrency.key,
+        "max_concurrent_per_key": concurrency.max_per_key,
+        "max_held": concurrency.max_held,
+    }
 
 
 def _retry_part(policy: FailurePolicy) -> Part:

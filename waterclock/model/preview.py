@@ -1,7 +1,8 @@
 """The future of a schedule before it is saved: its next fires, each with what a clock change does to it.
 
 A mark says what a person would not guess from the expression: that a fire serves local times which do not exist, that
-such times before it are served by nothing, that its local time comes twice. Jitter and calendars will be marks too.
+such times before it are served by nothing, that its local time comes twice. Jitter is no mark: a row has its due time.
+Calendars will be marks too.
 
 What must hold: rows come from the evaluator that decides (``upcoming``, ``schedule``), never from a second one. Pure.
 How it fails: RequestError where a cron text does not compile.
@@ -9,20 +10,22 @@ How it fails: RequestError where a cron text does not compile.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 from zoneinfo import ZoneInfo
 
 from .cron import CronSpec, compile_cron
 from .cron_walk import GapTimes
 from .cron_words import in_words
 from .ids import US_PER_MINUTE, Instant
-from .job import Cron, Every, Fold, JobSpec, JobStatus, Once, Schedule
+from .job import Cron, Dates, Every, Fold, JobSpec, JobStatus, Once, Schedule
 from .schedule import fires_between
 from .time_text import format_duration, format_rfc3339
-from .upcoming import HORIZON_US, upcoming
+from .timing import Timing
+from .upcoming import HORIZON_US, due_times, upcoming
 from .zones import TIME_END, span_at, spans_from
 
 PREVIEW_MAX = 100
@@ -58,12 +61,16 @@ class Mark(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One fire. ``local`` is aware, in the schedule's zone; ``offset_changed``: against the row before it."""
+    """One fire. ``local`` is aware, in the schedule's zone; ``offset_changed``: against the row before it.
+
+    ``due_at``: the fire time plus jitter; None where the jitter cannot be known, because the job has no id yet.
+    """
 
     fire_time: Instant
     local: datetime
     offset_changed: bool
     marks: tuple[Mark, ...]
+    due_at: Instant | None
 
 
 class Preview(NamedTuple):
@@ -84,14 +91,24 @@ def preview_cron(cron: Cron, after: Instant, count: int, *, job_id: str = "") ->
 
 
 def preview_job(spec: JobSpec, anchor_at: Instant, after: Instant, count: int, *, job_id: str = "") -> Preview:
-    """The next fires of a job that would be saved now. ``anchor_at``: what an interval would count from."""
-    schedule = spec.schedule
-    fires = upcoming(spec, JobStatus.ACTIVE, anchor_at, after, min(count, PREVIEW_MAX), job_id=job_id)
+    """The next fires of a job that would be saved now. ``anchor_at``: what an interval would count from.
+
+    What ``H`` means must be in ``spec`` already. ``job_id``: what jitter is drawn from; "" where there is none yet.
+    """
+    schedule, timing = spec.schedule, spec.timing
+    fires = upcoming(spec, JobStatus.ACTIVE, anchor_at, after, min(count, PREVIEW_MAX))
+    warnings = _warnings(spec, after, job_id)
     if isinstance(schedule, Cron):
-        cron = compile_cron(schedule, job_id)
-        return Preview(cron.zone, cron.resolved, in_words(cron), cron.warnings, _cron_rows(cron, fires, after))
-    rows = tuple(Row(fire, _local(fire, "UTC"), False, ()) for fire in fires)
-    return Preview("UTC", "", _in_words(schedule, anchor_at), _warnings(schedule, after), rows)
+        cron = compile_cron(schedule)
+        rows = _cron_rows(cron, fires, max(after, timing.from_at - 1))
+        said = (cron.zone, cron.resolved, in_words(cron) + _timing_in_words(timing), (*cron.warnings, *warnings))
+    else:
+        rows = tuple(Row(fire, _local(fire, "UTC"), False, (), fire) for fire in fires)
+        said = ("UTC", "", _in_words(schedule, anchor_at) + _timing_in_words(timing), warnings)
+    if timing.jitter_us:
+        due: list[Instant] | list[None] = due_times(job_id, spec, anchor_at, fires) if job_id else [None] * len(fires)
+        rows = tuple(row._replace(due_at=due_at) for row, due_at in zip(rows, due, strict=True))
+    return Preview(*said, rows)
 
 
 def anchor_of(schedule: Schedule, now: Instant) -> Instant:
@@ -105,7 +122,7 @@ def _cron_rows(spec: CronSpec, fires: Iterable[Instant], after: Instant) -> tupl
     for fire in fires:
         local = _local(fire, spec.zone)
         marks = (*_gap_marks(spec, after, fire), *_fold_marks(spec, fire, local))
-        rows.append(Row(fire, local, local.utcoffset() != before.utcoffset(), marks))
+        rows.append(Row(fire, local, local.utcoffset() != before.utcoffset(), marks, fire))
         before, after = local, fire
     return tuple(rows)
 
@@ -150,16 +167,49 @@ def _wall(seconds: int) -> datetime:
     return (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None)
 
 
-def _in_words(schedule: Every | Once, anchor_at: Instant) -> str:
+def _in_words(schedule: Every | Once | Dates, anchor_at: Instant) -> str:
+    match schedule:
+        case Once():
+            return f"Once, at {format_rfc3339(schedule.at)}"
+        case Dates():
+            first, last = schedule.times[0], schedule.times[-1]
+            if first == last:
+                return f"On one date, {format_rfc3339(first)}"
+            return f"On {len(schedule.times)} dates, from {format_rfc3339(first)} to {format_rfc3339(last)}"
+        case Every():
+            every = f"Every {format_duration(schedule.every_us)}"
+            if schedule.start_at is not None:
+                return f"{every}, counted from {format_rfc3339(anchor_at)}"
+            return f"{every}, counted from the moment in which it is saved"
+        case _:
+            assert_never(schedule)
+
+
+def _timing_in_words(timing: Timing) -> str:
+    """What is added to a schedule's words; "" for the plain timing. What becomes of missed fires is no part of it."""
+    said: list[str] = []
+    if timing.from_at:
+        said.append(f"not before {format_rfc3339(timing.from_at)}")
+    if timing.until_at:
+        said.append(f"only before {format_rfc3339(timing.until_at)}")
+    if timing.jitter_us:
+        by = "each fire by its own offset" if timing.jitter_per_fire else "all fires by the same offset"
+        said.append(f"due less than {format_duration(timing.jitter_us)} later, {by}")
+    return "".join(f"; {each}" for each in said)
+
+
+def _warnings(spec: JobSpec, after: Instant, job_id: str) -> tuple[str, ...]:
+    schedule, timing = spec.schedule, spec.timing
+    said: list[str] = []
     if isinstance(schedule, Once):
-        return f"Once, at {format_rfc3339(schedule.at)}"
-    every = f"Every {format_duration(schedule.every_us)}"
-    if schedule.start_at is not None:
-        return f"{every}, counted from {format_rfc3339(anchor_at)}"
-    return f"{every}, counted from the moment in which it is saved"
-
-
-def _warnings(schedule: Every | Once, after: Instant) -> tuple[str, ...]:
-    if isinstance(schedule, Once) and schedule.at <= after:
-        return ("Its instant is over: saved now, it is decided at once.",)
-    return ()
+        if schedule.at <= after:
+            said.append("Its instant is over: saved now, it is decided at once.")
+    elif 0 < timing.until_at <= after + 1:
+        said.append("Its active_until is over: it never fires.")
+    elif isinstance(schedule, Dates) and (over := bisect_right(schedule.times, after)):
+        all_over = over == len(schedule.times)
+        said.append("All its dates are over: it never fires." if all_over
+                    else f"{over} of its {len(schedule.times)} dates are over: they are no fires.")  # fmt: skip
+    if timing.jitter_us and not job_id:
+        said.append("Jitter is drawn from the job's id: name the job to see when each fire is due.")
+    return tuple(said)

@@ -26,6 +26,7 @@ def row_document(row: Row) -> dict[str, Any]:
     """One fire. ``local`` carries its offset, nominal times carry none: they may not exist."""
     return {
         "utc": format_rfc3339(row.fire_time),
+        "due_time": None if row.due_at is None else format_rfc3339(row.due_at),
         "local": row.local.isoformat(),
         "offset_changed": row.offset_changed,
         "marks": [_mark_document(mark) for mark in row.marks],
@@ -38,6 +39,8 @@ def remark(row: Row) -> str | None:
     said = [_says(mark) for mark in row.marks]
     if row.offset_changed:
         said.append(f"after the clock change to UTC{_offset(row.local)}")
+    if row.due_at is not None and row.due_at != row.fire_time:
+        said.append(f"by jitter due {format_rfc3339(row.due_at)}")
     return "; ".join(said) or None
 
 

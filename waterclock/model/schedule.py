@@ -11,12 +11,13 @@ How it fails: RequestError from compiling a cron schedule, which :func:`check_sc
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import assert_never
 
 from .cron import compile_cron
 from .errors import RequestError
 from .ids import US_PER_S, Instant
-from .job import Cron, Every, Once, Schedule
+from .job import Cron, Dates, Every, Once, Schedule
 
 EVERY_US_MIN = US_PER_S
 """The shortest interval."""
@@ -26,6 +27,9 @@ EVERY_US_MAX = 3_650 * 86_400 * US_PER_S
 
 AT_MAX: Instant = 7_258_118_400 * US_PER_S
 """The year 2200: a one-off or a start at or beyond it is a slip of the pen (or milliseconds taken for seconds)."""
+
+DATES_MAX = 1_000
+"""Instants in one list."""
 
 
 def next_fire(schedule: Schedule, anchor_at: Instant, after: Instant, *, job_id: str = "") -> Instant | None:
@@ -41,6 +45,9 @@ def next_fire(schedule: Schedule, anchor_at: Instant, after: Instant, *, job_id:
             return anchor + max(first, (after - anchor) // schedule.every_us + 1) * schedule.every_us
         case Once():
             return schedule.at if schedule.at > after else None
+        case Dates():
+            place = bisect_right(schedule.times, after)
+            return schedule.times[place] if place < len(schedule.times) else None
         case _:
             assert_never(schedule)
 
@@ -59,6 +66,9 @@ def last_fire(
             return newest if number >= first and newest > after else None
         case Once():
             return schedule.at if after < schedule.at <= until else None
+        case Dates():
+            place = bisect_right(schedule.times, until)
+            return schedule.times[place - 1] if place and schedule.times[place - 1] > after else None
         case _:
             assert_never(schedule)
 
@@ -74,6 +84,8 @@ def count_fires(schedule: Schedule, anchor_at: Instant, after: Instant, until: I
             return max(0, (until - anchor) // schedule.every_us - from_number + 1)
         case Once():
             return int(after < schedule.at <= until)
+        case Dates():
+            return max(0, bisect_right(schedule.times, until) - bisect_right(schedule.times, after))
         case _:
             assert_never(schedule)
 
@@ -106,6 +118,8 @@ def check_schedule(schedule: Schedule, job_id: str = "") -> None:
                 _check_instant(schedule.start_at, "/start_at")
         case Once():
             _check_instant(schedule.at, "/at")
+        case Dates():
+            _check_dates(schedule.times)
         case _:
             assert_never(schedule)
 
@@ -115,6 +129,19 @@ def _line(schedule: Every, anchor_at: Instant) -> tuple[Instant, int]:
     if schedule.start_at is not None:
         return schedule.start_at, 0
     return anchor_at, 1
+
+
+def _check_dates(times: tuple[Instant, ...]) -> None:
+    if not 1 <= len(times) <= DATES_MAX:
+        raise RequestError(
+            f"{len(times)} dates are no list of dates", pointer="/dates", hint=f"Give 1 to {DATES_MAX} instants"
+        )
+    for place, at in enumerate(times):
+        _check_instant(at, f"/dates/{place}")
+        if place and at <= times[place - 1]:
+            raise RequestError(
+                "The dates do not rise", pointer=f"/dates/{place}", hint="Send the job as a document, which sorts them"
+            )
 
 
 def _check_instant(at: Instant, pointer: str) -> None:

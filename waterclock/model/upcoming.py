@@ -7,22 +7,34 @@ decided later; this is the plan.
 from __future__ import annotations
 
 from .ids import US_PER_S, Instant
-from .job import JobSpec, JobStatus
-from .schedule import fires_between
+from .job import JobSpec, JobStatus, JobVersion
+from .timetable import due_of, next_fire
 
 HORIZON_US = 50 * 366 * 86_400 * US_PER_S
 """How far ahead a fire is looked for: about fifty years."""
 
 
-def upcoming(
-    spec: JobSpec, status: JobStatus, anchor_at: Instant, now: Instant, count: int, *, job_id: str = ""
-) -> list[Instant]:
-    """The next ``count`` fires after ``now``, or as many as there are. ``anchor_at``: see ``schedule.py``."""
-    if status is not JobStatus.ACTIVE:
-        return []
-    return fires_between(spec.schedule, anchor_at, now, now + HORIZON_US, count, job_id=job_id)
+def upcoming(spec: JobSpec, status: JobStatus, anchor_at: Instant, now: Instant, count: int) -> list[Instant]:
+    """The next ``count`` fires after ``now``, or as many as there are. ``anchor_at``: see ``schedule.py``.
+
+    What a document's ``H`` means must be in ``spec`` already. With jitter a fire is due later: :func:`due_times`.
+    """
+    fires: list[Instant] = []
+    after: Instant | None = now
+    while status is JobStatus.ACTIVE and len(fires) < count and after is not None:
+        after = next_fire(spec, anchor_at, after)
+        if after is None or after > now + HORIZON_US:
+            break
+        fires.append(after)
+    return fires
 
 
 def next_fire_of(spec: JobSpec, status: JobStatus, anchor_at: Instant, now: Instant) -> Instant | None:
     """The next fire after ``now``, or None."""
     return next(iter(upcoming(spec, status, anchor_at, now, 1)), None)
+
+
+def due_times(job_id: str, spec: JobSpec, anchor_at: Instant, fires: list[Instant]) -> list[Instant]:
+    """When these fires of a job are due, jitter included."""
+    version = JobVersion(job_id, 0, spec, JobStatus.ACTIVE, "", 0, anchor_at)
+    return [due_of(version, fire_at) for fire_at in fires]

@@ -12,6 +12,7 @@ from waterclock.log.following import Followed
 from waterclock.log.port import Record
 from waterclock.model.events import EventKind, Pending, RunEvent, Skipped
 from waterclock.model.fold import OpenRun
+from waterclock.model.ids import Instant
 from waterclock.model.job import Command
 from waterclock.store.port import AttemptRow, AuditRow, FailureRow, History, LetterRow, RunRow
 
@@ -56,12 +57,11 @@ class Batch:
             if shard.live:
                 self.ignored[verdict.reason] += 1
         elif isinstance(detail, Pending):
-            run = fold.open[event.run_id]
-            run.note = Known(event, detail, record.timestamp_us)
+            self._made(shard, event, detail, record.timestamp_us)
+        elif isinstance(detail, Skipped):
+            self.runs.pop(event.run_id, None)  # it was held
             if shard.live:
-                self.runs[event.run_id] = run
-                if detail.linked_run:
-                    self._note_letter(redriven_row(event, detail, record.timestamp_us))
+                self.skipped.append(skipped_row(event, detail, record.timestamp_us))
         elif run is not None and run.note is not None:
             follow(run.note, event, run.state)
             if shard.live:
@@ -70,8 +70,18 @@ class Batch:
                     self.attempts.append(attempt_row(run.note, run.state, record.timestamp_us))
                 elif kind in _GIVEN_UP:
                     self.failures.append(failure_row(run.note, event, run.state.attempt, record.timestamp_us))
-        elif isinstance(detail, Skipped) and shard.live:
-            self.skipped.append(skipped_row(event, detail, record.timestamp_us))
+
+    def _made(self, shard: Followed[Known], event: RunEvent, detail: Pending, recorded_at: Instant) -> None:
+        """HELD, or PENDING: of a new run, or of one that was held."""
+        run = shard.fold.open[event.run_id]
+        if run.note is None:
+            run.note = Known(event, detail, recorded_at)
+        else:
+            follow(run.note, event, run.state)
+        if shard.live:
+            self.runs[event.run_id] = run
+            if detail.linked_run:
+                self._note_letter(redriven_row(event, detail, recorded_at))
 
     def obey(self, command: Command, record: Record) -> None:
         """Note who asked for what, and what that did to a dead letter."""

@@ -2,11 +2,12 @@
 
 Must hold: a row is a function of the run and of its write stamp alone, so that a replay, in whatever batches, writes
 the same cells: ``wts = dispatched_at + attempt * 64 + rank``, and each rank is reached by one accepted event of that
-attempt. Between RUNNING and RETRYING, rank 10 is an open attempt that was asked to stop, and rank 12 one that has
-ended and waits for its verdict. What was done last about a dead letter is a row of its own, by the record time of the
-redrive's PENDING or of the command that discarded it.
+attempt (``dispatched_at`` is that of the run's first event, be it HELD or PENDING). Between RUNNING and RETRYING, rank
+10 is an open attempt that was asked to stop, and rank 12 one that has ended and waits for its verdict. What was done
+last about a dead letter is a row of its own, by the record time of the redrive's PENDING or of the command that
+discarded it.
 
-Not shown yet: HELD runs (the event names neither revision nor tier; they come with the overlap policies).
+A run that is HELD has the row of a PENDING one whose ``reason`` says why it waits; its release is rank 4.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ _RANK = {
     RunStatus.CANCELLED: 32,
     RunStatus.SKIPPED: 32,
 }
+_RANK_RELEASED = 4
 _RANK_ASKED_TO_STOP = 10
 _RANK_UNDECIDED = 12
 _ATTEMPT_STEP = 64
@@ -61,6 +63,7 @@ class Known:
         "reason",
         "series",
         "started_at",
+        "was_held",
     )
 
     def __init__(self, event: RunEvent, pending: Pending, dispatched_at: Instant) -> None:
@@ -71,14 +74,17 @@ class Known:
         self.started_at: Instant = 0
         self.ended_at: Instant = 0
         self.ended: Ended | None = None
-        self.reason = ""
+        self.reason = event.reason if event.kind is EventKind.HELD else ""
+        self.was_held = event.kind is EventKind.HELD
         self.next_attempt_at: Instant = 0
 
 
 def follow(known: Known, event: RunEvent, state: RunState) -> None:
     """Take in an accepted event; ``state`` is the one after it."""
     detail, kind = event.detail, event.kind
-    if kind is EventKind.STARTED:
+    if isinstance(detail, Pending):
+        known.pending, known.reason = detail, ""
+    elif kind is EventKind.STARTED:
         known.started_at, known.ended_at, known.ended, known.reason = event.at, 0, None, ""
         known.next_attempt_at = 0
     elif isinstance(detail, Ended):
@@ -101,7 +107,9 @@ def run_row(known: Known, state: RunState) -> RunRow:
     status, attempt, outcome, worker, _, token, _, asked_to_stop = state
     pending = known.pending
     rank = _RANK[status]
-    if status is RunStatus.RUNNING and outcome is not Outcome.NONE:
+    if status is RunStatus.PENDING and known.was_held and not state.held:
+        rank = _RANK_RELEASED
+    elif status is RunStatus.RUNNING and outcome is not Outcome.NONE:
         rank = _RANK_UNDECIDED
     elif status is RunStatus.RUNNING and asked_to_stop:
         rank = _RANK_ASKED_TO_STOP
@@ -144,14 +152,15 @@ def error_text(ended: Ended | None) -> str:
 
 
 def skipped_row(event: RunEvent, skipped: Skipped, dispatched_at: Instant) -> RunRow:
-    """The one row of a skipped range, under its first fire."""
+    """The one row of a skipped range, under its first fire; of a run of a series that was dropped, its own."""
+    series = parse_run_id(event.run_id).series if "~" in event.run_id else 0
     return RunRow(
         event.job_id,
         skipped.from_at,
-        0,
+        series,
         skipped.revision,
         skipped.tier,
-        Origin.SCHEDULE,
+        Origin.TRIGGER if series else Origin.SCHEDULE,
         RunStatus.SKIPPED,
         Outcome.NONE,
         0,
@@ -162,7 +171,7 @@ def skipped_row(event: RunEvent, skipped: Skipped, dispatched_at: Instant) -> Ru
         0,
         "",
         None,
-        event.reason,
+        f"{event.reason}: {skipped.cap}" if skipped.cap else event.reason,
         "",
         "",
         skipped.fire_count,

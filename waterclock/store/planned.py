@@ -38,7 +38,7 @@ def planned_pages(store: Reading, tenants: Iterable[str]) -> Iterator[Page]:
             lines = store.jobs(tenant, PAGE, after)
             rows = store.job_rows([line.job_id for line in lines if line.status is not JobStatus.DELETED])
             jobs = [
-                Planned(row.job_id, row.spec.tier, row.spec.schedule, row.anchor_at)
+                Planned(row.job_id, row.spec.tier, row.spec.schedule, row.anchor_at, row.spec.timing)
                 for row in rows
                 if row is not None and row.status is JobStatus.ACTIVE
             ]

@@ -17,8 +17,10 @@ from typing import NamedTuple, Protocol
 
 from waterclock.model.events import Outcome, RunStatus
 from waterclock.model.ids import Instant, RunId
-from waterclock.model.job import JobSpec, JobStatus, JobVersion, Tier
+from waterclock.model.job import JobSpec, JobStatus, JobVersion, Pause, Tier
 from waterclock.model.run_log import LogStream
+
+from .versions import Versions
 
 
 class DueRow(NamedTuple):
@@ -68,6 +70,7 @@ class JobRow(NamedTuple):
     src_partition: int
     src_offset: int
     wts: int
+    pause: Pause | None = None
 
 
 class JobChange(NamedTuple):
@@ -312,7 +315,7 @@ class LineKeeping(Protocol):
         ...
 
 
-class Reading(Protocol):
+class Reading(Versions, Protocol):
     """What people read: CLI, API."""
 
     def job(self, job_id: str) -> JobRow | None: ...
@@ -359,8 +362,6 @@ class Reading(Protocol):
     def letter_rows(self, runs: Sequence[tuple[str, Instant, int]]) -> list[LetterRow | None]:
         """For each (job id, fire time, series): what was done about its dead letter, None: nothing. Many at once."""
         ...
-
-    def version(self, job_id: str, revision: int) -> JobVersion | None: ...
 
 
 class Access(Protocol):

@@ -6,10 +6,12 @@ cell that was never written. Enum numbers and word lists are on-disk format: app
 
 from __future__ import annotations
 
+import orjson
+
 from waterclock.model.document import spec_from_json, spec_to_json
 from waterclock.model.events import Outcome, RunStatus
 from waterclock.model.ids import US_PER_S, Instant, RunId, slot_of
-from waterclock.model.job import Cron, Every, JobSpec, JobStatus, JobVersion, Tier
+from waterclock.model.job import Cron, Dates, Every, JobSpec, JobStatus, JobVersion, Once, Pause, Tier
 from waterclock.model.run_log import LogStream
 
 from .cells import Values
@@ -32,12 +34,13 @@ from .tables import PSHARDS
 US_PER_HOUR = 3_600 * US_PER_S
 US_PER_DAY = 24 * US_PER_HOUR
 
-KINDS = ("cron", "every", "once")
+KINDS = ("cron", "every", "once", "dates")
 KEY_SHELF = "keys"
 """The one partition of ``api_keys``."""
 
 ORIGINS = ("", "SCHEDULE", "TRIGGER", "UNKNOWN", "REDRIVE")
 
+_KIND_NUMBER = {Cron: 0, Every: 1, Once: 2, Dates: 3}
 _ORIGIN_NUMBER = {word: number for number, word in enumerate(ORIGINS)}
 _TIERS = tuple(Tier)
 _RUN_STATUSES = tuple(RunStatus)
@@ -79,9 +82,7 @@ def due_row(slot: int, minute: int, values: Values) -> DueRow:
 
 
 def _kind_number(spec: JobSpec) -> int:
-    if isinstance(spec.schedule, Cron):
-        return 0
-    return 1 if isinstance(spec.schedule, Every) else 2
+    return _KIND_NUMBER[type(spec.schedule)]
 
 
 def job_values(job: JobRow) -> Values:
@@ -91,30 +92,43 @@ def job_values(job: JobRow) -> Values:
     return (
         job.job_id,
         spec_to_json(job.spec).decode(),
-        *job[2:],
+        *job[2:11],
         tenant,
         name,
         _kind_number(job.spec),
         zone,
         job.spec.tier,
+        _pause_text(job.pause),
     )
 
 
 def job_row(job_id: str, values: Values) -> JobRow:
     """A row of ``jobs`` as read."""
     spec, status, *rest = values[:10]
-    return JobRow(job_id, spec_from_json(spec.encode()), _JOB_STATUSES[status], *rest)
+    return JobRow._make((job_id, spec_from_json(spec.encode()), _JOB_STATUSES[status], *rest, _pause_of(values[15])))
 
 
 def version_values(version: JobVersion) -> Values:
     """A row of ``job_versions``."""
-    return (version.job_id, version.revision, spec_to_json(version.spec).decode(), *version[3:])
+    told = (version.action, version.note, _pause_text(version.pause), version.from_revision)
+    return (version.job_id, version.revision, spec_to_json(version.spec).decode(), *version[3:9], *told)
 
 
 def version_of(job_id: str, values: Values) -> JobVersion:
     """A row of ``job_versions`` as read."""
-    revision, spec, status, *rest = values
-    return JobVersion(job_id, revision, spec_from_json(spec.encode()), _JOB_STATUSES[status], *rest)
+    revision, spec, status, *rest, action, note, pause, from_revision = values
+    told = (action or "", note or "", _pause_of(pause), from_revision or 0)  # rows of an earlier release have none
+    head = (job_id, revision, spec_from_json(spec.encode()), _JOB_STATUSES[status])
+    return JobVersion._make((*head, *rest, *told))
+
+
+def _pause_text(pause: Pause | None) -> str:
+    """On-disk format: parts may be appended, never moved."""
+    return "" if pause is None else orjson.dumps(tuple(pause)).decode()
+
+
+def _pause_of(text: str | None) -> Pause | None:
+    return Pause._make(orjson.loads(text)[:4]) if text else None
 
 
 def listing_values(job: JobRow) -> Values:

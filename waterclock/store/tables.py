@@ -79,7 +79,7 @@ JOBS = _table(
     "",
     "spec text, status tinyint, revision bigint, anchor_at bigint, spec_revision bigint, created_at bigint, "
     "updated_at bigint, src_part int, src_offset bigint, wts bigint, tenant text, name text, kind tinyint, tz text, "
-    "tier tinyint",
+    "tier tinyint, pause text",
     expiring=True,
 )
 DUE = _table(
@@ -94,7 +94,8 @@ JOB_VERSIONS = _table(
     "job_versions",
     "job_id text",
     "revision bigint desc",
-    "spec text, status tinyint, actor text, wts bigint, anchor_at bigint, spec_revision bigint, created_at bigint",
+    "spec text, status tinyint, actor text, wts bigint, anchor_at bigint, spec_revision bigint, created_at bigint, "
+    "action text, note text, pause text, from_revision bigint",
 )
 JOBS_BY_TENANT = _table(
     "jobs_by_tenant",

@@ -65,6 +65,7 @@ STAMP_AHEAD_US = 2 * rows.US_PER_HOUR
 """Greatest lead of a stamp over the clock: deletes of ``due`` rows carry their command's stamp plus one hour."""
 
 VERSIONS_MAX = 100
+_REVISION_MAX = 2**63 - 1
 RUN_DAYS = 33
 """Day partitions that a list of runs looks into: tomorrow's (clocks differ), today's and those of 31 days before."""
 
@@ -241,6 +242,11 @@ class TabularStore(TabularShelves):
     def version(self, job_id: str, revision: int) -> JobVersion | None:
         (found,) = self._cells.select("version", _VERSION, [(job_id, revision)])
         return rows.version_of(job_id, found[0]) if found else None
+
+    def history(self, job_id: str, limit: int, below: int | None = None) -> list[JobVersion]:
+        edge = _REVISION_MAX if below is None else min(below, _REVISION_MAX)
+        (found,) = self._cells.select("history", _VERSIONS_BELOW, [(job_id, edge, limit)])
+        return [rows.version_of(job_id, values) for values in found]
 
     # -- the API's keys, and what it remembers of requests
 

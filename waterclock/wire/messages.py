@@ -14,7 +14,6 @@ from waterclock.model.events import (
     Control,
     DeadLetter,
     Heartbeat,
-    JobState,
     KeyState,
     Lease,
     OpenRunState,
@@ -25,8 +24,10 @@ from waterclock.model.events import (
     SourceRecord,
     WorkRecord,
 )
+from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.ids import event_id, format_instant
 from waterclock.model.job import Command
+from waterclock.model.job_state import JobState
 from waterclock.model.run_log import RunLog
 
 from . import codec, headers
@@ -244,6 +245,22 @@ def open_run_message(names: Names, role: str, partition: int, run: OpenRunState)
     """A run that has been open for long, in its own partition."""
     value = codec.encode_open_run(run)
     return Outgoing(names.state(role), run.run_id.encode(), value, headers.TAIL, partition=partition)
+
+
+FLOW_PREFIX = "flow/"
+"""How the keys of JobFlow and RunFlow begin: a run id has an ``@``, which no job id has."""
+
+
+def flow_job_message(names: Names, role: str, partition: int, flow: JobFlow) -> Outgoing:
+    """A job whose runs wait for one another, in the job's partition."""
+    key, value = (FLOW_PREFIX + flow.job_id).encode(), codec.encode_flow_job(flow)
+    return Outgoing(names.state(role), key, value, headers.TAIL, partition=partition)
+
+
+def flow_run_message(names: Names, role: str, partition: int, flow: RunFlow) -> Outgoing:
+    """A run of such a job that waits or is open, in the job's partition."""
+    key, value = (FLOW_PREFIX + flow.run_id).encode(), codec.encode_flow_run(flow)
+    return Outgoing(names.state(role), key, value, headers.TAIL, partition=partition)
 
 
 def state_tombstone(names: Names, role: str, partition: int, key: str) -> Outgoing:

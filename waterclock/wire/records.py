@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
+from waterclock.model.concurrency import concurrency_from_json, concurrency_to_json
 from waterclock.model.events import (
     Answered,
     Control,
@@ -18,7 +19,6 @@ from waterclock.model.events import (
     Ended,
     EventKind,
     Heartbeat,
-    JobState,
     KeyState,
     Lease,
     LeaseKind,
@@ -37,9 +37,12 @@ from waterclock.model.events import (
 )
 from waterclock.model.executor import executor_from_json, executor_to_json
 from waterclock.model.failure_policy import policy_from_json, policy_to_json
-from waterclock.model.job import Command, CommandKind, Cron, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
+from waterclock.model.flow_state import JobFlow, RunFlow
+from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
 from waterclock.model.job_event import JobEvent
+from waterclock.model.job_state import JobState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
+from waterclock.model.timing import timing_from_json, timing_to_json
 
 Dict: TypeAlias = dict[str, Any]
 _Value = TypeVar("_Value")
@@ -116,12 +119,17 @@ def _command_from_record(record: Dict) -> Command:
     return Command(**record | {"kind": CommandKind(record["kind"]), "spec": spec})
 
 
+_KINDS = ("cron", "every", "once", "dates")
+
+
 def _spec_to_record(spec: JobSpec) -> Dict:
     record: Dict = {"handler": spec.handler, "tier": spec.tier.name, "pool": spec.pool, "payload": spec.payload}
     executor = executor_to_json(spec.executor) if spec.executor else ""
     policy = policy_to_json(spec.policy)
     record |= {"executor": executor, "at_most_once": spec.at_most_once, "policy": policy}
-    return record | {"cron": None, "every": None, "once": None} | _schedule_to_record(spec.schedule)
+    record["timing"] = timing_to_json(spec.timing)
+    record["concurrency"] = concurrency_to_json(spec.concurrency)
+    return record | dict.fromkeys(_KINDS) | _schedule_to_record(spec.schedule)
 
 
 def _schedule_to_record(schedule: Schedule) -> Dict:
@@ -129,25 +137,31 @@ def _schedule_to_record(schedule: Schedule) -> Dict:
         return {"every": {"every_us": schedule.every_us, "start_at": schedule.start_at}}
     if isinstance(schedule, Once):
         return {"once": {"once_at": schedule.at}}
+    if isinstance(schedule, Dates):
+        return {"dates": list(schedule.times)}
     rules = {"gap": schedule.gap.name, "fold": schedule.fold.name}
     return {"cron": {"text": schedule.text, "zone": schedule.zone, "seconds": schedule.seconds} | rules}
 
 
 def _spec_from_record(record: Dict) -> JobSpec:
-    schedule = _schedule_from_record(record["cron"], record["every"], record["once"])
+    schedule = _schedule_from_record({kind: record[kind] for kind in _KINDS})
     executor = executor_from_json(record["executor"]) if record["executor"] else None
     parts = (record["handler"], schedule, Tier[record["tier"]], record["pool"], record["payload"])
-    return JobSpec(*parts, executor, record["at_most_once"], policy_from_json(record["policy"]))
+    rules = policy_from_json(record["policy"]), timing_from_json(record["timing"])
+    beside = concurrency_from_json(record["concurrency"])
+    return JobSpec(*parts, executor, record["at_most_once"], *rules, beside)
 
 
-def _schedule_from_record(cron: Dict | None, every: Dict | None, once: Dict | None) -> Schedule:
-    if sum(schedule is not None for schedule in (cron, every, once)) != 1:
-        raise ValueError("a spec has exactly one of cron, every and once")
+def _schedule_from_record(given: Dict) -> Schedule:
+    if sum(schedule is not None for schedule in given.values()) != 1:
+        raise ValueError(f"a spec has exactly one of {', '.join(_KINDS)}")
+    cron, every, once, dates = given.values()
     if every is not None:
         return Every(every["every_us"], every["start_at"])
     if once is not None:
         return Once(once["once_at"])
-    assert cron is not None
+    if dates is not None:
+        return Dates(tuple(dates))
     return Cron(cron["text"], cron["zone"], cron["seconds"], Gap[cron["gap"]], Fold[cron["fold"]])
 
 
@@ -211,6 +225,14 @@ def _open_run_from_record(record: Dict) -> OpenRunState:
     return OpenRunState(**record | {"work": work})
 
 
+def _flow_run_to_record(run: RunFlow) -> Dict:
+    return run._asdict() | {"tier": run.tier.name}
+
+
+def _flow_run_from_record(record: Dict) -> RunFlow:
+    return RunFlow(**record | {"tier": Tier[record["tier"]], "origin": Origin(record["origin"])})
+
+
 EVENT = Shape(_event_to_record, _event_from_record)
 WORK = Shape(_work_to_record, _work_from_record)
 COMMAND = Shape(_command_to_record, _command_from_record)
@@ -223,5 +245,7 @@ SHARD_STATE = Shape(ShardState._asdict, lambda record: ShardState(**record))
 JOB_STATE = Shape(JobState._asdict, lambda record: JobState(**record))
 JOB_EVENT = Shape(JobEvent._asdict, _job_event_from_record)
 OPEN_RUN = Shape(_open_run_to_record, _open_run_from_record)
+FLOW_JOB = Shape(JobFlow._asdict, lambda record: JobFlow(**record))
+FLOW_RUN = Shape(_flow_run_to_record, _flow_run_from_record)
 KEY_STATE = Shape(KeyState._asdict, lambda record: KeyState(**record))
 RUN_LOG = Shape(_run_log_to_record, _run_log_from_record)

@@ -169,9 +169,9 @@ def _get_pending(data: bytes, place: int) -> tuple[Pending, int]:
 
 
 def _put_skipped(skipped: Skipped) -> bytes:
-    revision, from_at, to_at, fire_count, tier, due_at, run_instead = skipped
+    revision, from_at, to_at, fire_count, tier, due_at, run_instead, cap = skipped
     longs = put_long(revision) + put_instant(from_at) + put_instant(to_at) + put_long(fire_count)
-    return longs + TIER_BYTE[tier] + put_instant(due_at) + put_text(run_instead)
+    return longs + TIER_BYTE[tier] + put_instant(due_at) + put_text(run_instead) + put_text(cap)
 
 
 def _get_skipped(data: bytes, place: int) -> tuple[Skipped, int]:
@@ -182,7 +182,8 @@ def _get_skipped(data: bytes, place: int) -> tuple[Skipped, int]:
     tier = TIER_AT[data[place]]
     due_at, place = get_instant(data, place + 1)
     run_instead, place = get_text(data, place)
-    return Skipped(revision, from_at, to_at, fire_count, tier, due_at, run_instead), place
+    cap, place = get_text(data, place)
+    return Skipped(revision, from_at, to_at, fire_count, tier, due_at, run_instead, cap), place
 
 
 def _put_started(started: Started) -> bytes:
@@ -260,10 +261,10 @@ def _get_answered(data: bytes, place: int) -> tuple[Answered, int]:
     pointer, place = get_text(data, place)
     hint, place = get_text(data, place)
     first_command_id, place = get_text(data, place)
-    answered = Answered(
-        command_id, offset, verdict, revision, run_id, problem, message, pointer, hint, first_command_id
-    )
-    return answered, place
+    held, place = get_text(data, place)
+    skipped, place = get_text(data, place)
+    why = (problem, message, pointer, hint, first_command_id)
+    return Answered(command_id, offset, verdict, revision, run_id, *why, held, skipped), place
 
 
 def _put_retrying(retrying: Retrying) -> bytes:

@@ -24,6 +24,8 @@ KINDS = (
     "command",
     "control",
     "dead_letter",
+    "flow_job",
+    "flow_run",
     "heartbeat",
     "job_event",
     "job_state",

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 from .binary import get_long
 from .schemata import Schema
 
-ITEMS_MAX = 1_000
-"""Array items of one record, all arrays together: well over what any record of ours may hold."""
+ITEMS_MAX = 1_500
+"""Array items of one record, all arrays together: a whole list of dates, and well over what else a record may hold."""
 
 _Step: TypeAlias = Callable[[bytes, int, list[int]], int]
 """From the place of a value to the place after it; the list holds how many array items are left."""

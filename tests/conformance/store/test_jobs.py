@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from waterclock.model.ids import US_PER_S
-from waterclock.model.job import Cron, Every, Fold, Gap, JobStatus, Once, Schedule
+from waterclock.model.job import Cron, Every, Fold, Gap, JobStatus, Once, Pause, Schedule
 from waterclock.store.port import JobChange, JobListing
 
 from .world import US_PER_DAY, StoreWorld
@@ -197,3 +197,32 @@ def test_a_tenant_sees_its_own_jobs_alone(world: StoreWorld) -> None:
     world.store.apply([JobChange(mine, None), JobChange(other, None)])
 
     assert [line.job_id for line in world.store.jobs(world.tenant, 10)] == [mine.job_id]
+
+
+def test_a_version_tells_who_made_it_with_which_words_and_why_its_job_is_paused(world: StoreWorld) -> None:
+    pause = Pause("ann@acme", 'the bank is shut: \u20ac "x"', world.now, world.now + HOUR_US)
+    told = {"action": "rollback", "note": "too slow", "from_revision": 7, "pause": pause}
+    version = world.version(revision=12, status=JobStatus.PAUSED, **told)
+    job = world.job(revision=12, status=JobStatus.PAUSED, pause=pause)
+    world.store.apply([JobChange(job, version)])
+
+    assert world.other.version(job.job_id, 12) == version
+    assert world.other.job(job.job_id) == job
+
+    later = world.now + 1
+    world.store.apply([JobChange(world.job(revision=13, stamp=later), world.version(revision=13, stamp=later))])
+    resumed = world.other.job(job.job_id)
+    assert resumed is not None
+    assert resumed.pause is None, "a pause that is over must not stay in its cell"
+
+
+def test_a_jobs_history_comes_newest_first_in_pages(world: StoreWorld) -> None:
+    versions = [world.version(revision=number, stamp=world.now + number, note=f"n{number}") for number in (3, 5, 9)]
+    world.store.apply([JobChange(world.job(), version) for version in versions])
+
+    newest_first = versions[::-1]
+    assert world.other.history(world.job_id(), 10) == newest_first
+    assert world.other.history(world.job_id(), 2) == newest_first[:2]
+    assert world.other.history(world.job_id(), 10, 9) == newest_first[1:]
+    assert world.other.history(world.job_id(), 10, 3) == []
+    assert world.other.history(world.job_id("nobody"), 10) == []

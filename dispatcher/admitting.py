@@ -1,0 +1,119 @@
+"""Fires, triggers and redrives of jobs that have an overlap policy or a limit: handed out, HELD or dropped.
+
+Jobs without one never come here. A fire is judged by the version that it belongs to, a trigger by the one that stands,
+a redrive by its job's newest limits, whatever its work was made of. What must hold: misfires come in the order in which
+their catch-up hands them out, so each finds what the one before has left.
+"""
+
+from __future__ import annotations
+
+from waterclock.log.port import Outgoing
+from waterclock.model.concurrency import Concurrency
+from waterclock.model.events import Origin, WorkRecord
+from waterclock.model.flow_state import RunFlow
+from waterclock.model.ids import Instant, make_run_id
+from waterclock.model.job import JobVersion
+from waterclock.wire import codec
+
+from .admission import OVERLAP, Admission, Fate, admit
+from .emit import Emitter, pending_of_version
+from .flow import HELD_BYTES_MAX, RUNS_MAX
+from .holding import ask_to_end, drop, drop_held, hand_out, hold, note_limits
+from .run_orders import pending_of_redrive
+from .shard import Shard
+
+
+def admit_fire(
+    shard: Shard,
+    out: Emitter,
+    version: JobVersion,
+    *,
+    fire_at: Instant,
+    due_at: Instant,
+    now: Instant,
+    in_order: bool = True,
+) -> None:
+    """Decide one fire of a schedule. Not ``in_order``: what it comes to names no due position."""
+    run_id = make_run_id(version.job_id, fire_at)
+    run = _entrant(run_id, version, fire_at, Origin.SCHEDULE, None)
+    admission = _admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
+    if admission.fate is Fate.RUN:
+        out.run(version, fire_at=fire_at, due_at=due_at, now=now, in_order=in_order)
+        hand_out(shard, out, run)
+    elif admission.fate is Fate.HOLD:
+        place = due_at if in_order else None
+        pending = pending_of_version(version, Origin.SCHEDULE)._replace(fire_at=fire_at, due_at=place)
+        hold(shard, out, run, admission.reason, pending, version, now)
+    else:
+        drop(out, run, admission.reason, now, cap=admission.cap, due_at=due_at if in_order else 0)
+
+
+def admit_trigger(
+    shard: Shard,
+    out: Emitter,
+    version: JobVersion,
+    *,
+    fire_at: Instant,
+    series: int,
+    payload: bytes | None,
+    now: Instant,
+) -> Admission:
+    """Decide the run of a trigger; the answer says what it came to."""
+    run_id = make_run_id(version.job_id, fire_at, series)
+    run = _entrant(run_id, version, fire_at, Origin.TRIGGER, payload)
+    admission = _admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
+    if admission.fate is Fate.RUN:
+        out.trigger(version, fire_at, series, payload, now)
+        hand_out(shard, out, run)
+    elif admission.fate is Fate.HOLD:
+        pending = pending_of_version(version, Origin.TRIGGER)._replace(fire_at=fire_at)
+        hold(shard, out, run, admission.reason, pending, version, now)
+    else:
+        drop(out, run, admission.reason, now, cap=admission.cap)
+    return admission
+
+
+def admit_redrive(
+    shard: Shard, out: Emitter, work: WorkRecord, linked_run: str, messages: tuple[Outgoing, ...], now: Instant
+) -> Admission | None:
+    """Decide a redrive; ``messages`` hand it out. None: nothing limits its job, and nothing was done."""
+    job = shard.flow.jobs.get(work.job_id)
+    if job is None or job.limits.is_free:
+        return None
+    group, framed = job.limits.group(work.payload), codec.encode_work(work)
+    what = (work.fire_at, work.revision, work.tier, Origin.REDRIVE, group)
+    run = RunFlow(work.run_id, "", *what, work=framed, linked_run=linked_run)
+    admission = _admitted(shard, out, work.job_id, job.limits, run, now)
+    if admission.fate is Fate.RUN:
+        out.hand_out(*messages)
+        hand_out(shard, out, run)
+    elif admission.fate is Fate.HOLD:
+        hold(shard, out, run, admission.reason, pending_of_redrive(work, linked_run), None, now)
+    else:
+        drop(out, run, admission.reason, now, cap=admission.cap)
+    return admission
+
+
+def _entrant(run_id: str, version: JobVersion, fire_at: Instant, origin: Origin, payload: bytes | None) -> RunFlow:
+    spec = version.spec
+    group = spec.concurrency.group(spec.payload if payload is None else payload)
+    return RunFlow(run_id, "", fire_at, version.revision, spec.tier, origin, group, payload)
+
+
+def _admitted(shard: Shard, out: Emitter, job_id: str, limits: Concurrency, run: RunFlow, now: Instant) -> Admission:
+    """The decision, with what it asks of others carried out already."""
+    flow = shard.flow
+    job = flow.jobs.get(job_id)
+    if job is None:
+        # Its own command has made it known; only a record that was lost or cannot be read leads here.
+        newest = shard.lately.get(job_id)
+        job = flow.job(job_id, newest[0].spec.concurrency if newest else limits)
+        note_limits(shard, out, job)
+    own_bytes = len(run.payload or b"") + len(run.work or b"")
+    full = flow.run_count >= RUNS_MAX or flow.held_bytes + own_bytes > HELD_BYTES_MAX
+    admission = admit(job, limits, run.group, paused=shard.is_paused(job_id), full=full)
+    for run_id in admission.replaced:
+        drop_held(shard, out, job, run_id, OVERLAP, now)
+    for run_id in admission.stopped:
+        ask_to_end(out, job.open[run_id], limits.overlap, now)
+    return admission

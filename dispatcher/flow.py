@@ -1,0 +1,248 @@
+"""Runs of one shard that wait for one another: of each job with an overlap policy or a limit, who is open, who HELD.
+
+Memory goes ahead of the log: what the owner decides counts at once, what it then reads of it changes nothing. Nobody
+else makes a run, so an event of a run that is not known here is passed over, and a run is known from its decision to
+its final event. What must hold: a state is moved by the one reducer alone, in the order of the log; an event below a
+run's ``folded_to`` is in its state already. How it fails: a round that does not land drops the whole shard, and
+what is committed is taken over (``takeover.py``): the records under ``flow/``, then run-events from the oldest
+``folded_to`` to the high watermark.
+
+Later needs of the same fold (a delay after the last end, a pause after failures) belong into ``FlowJob``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from waterclock.model.concurrency import FREE, Concurrency, concurrency_from_json
+from waterclock.model.errors import UndecodableRecord
+from waterclock.model.events import EventKind, Origin, RunEvent, RunStatus
+from waterclock.model.flow_state import RunFlow
+from waterclock.model.ids import job_of_run, ordinal
+from waterclock.model.job import JobVersion
+from waterclock.model.known_state import state_from_text, state_to_text
+from waterclock.model.reduce import RunState, reduce
+from waterclock.wire import codec
+from waterclock.wire.messages import FLOW_PREFIX
+
+RUNS_MAX = 100_000
+"""Runs of one shard that are held or open, about 1 KB each. Beyond it a fire is SKIPPED(overlap)."""
+
+HELD_BYTES_MAX = 64 * 1024 * 1024
+"""Payloads of triggers and work of redrives that are held, for one shard. A schedule's own runs share their version."""
+
+NEW = RunState(RunStatus.PENDING)
+_WAITS = RunState(RunStatus.PENDING, held=True)
+
+
+class Held:
+    """A run that waits. ``version``: what it is made of, None where a predecessor has held it (``admitting.py``)."""
+
+    __slots__ = ("kept", "version")
+
+    def __init__(self, kept: RunFlow, version: JobVersion | None) -> None:
+        self.kept = kept
+        self.version = version
+
+    @property
+    def size(self) -> int:
+        """Bytes that are its own."""
+        return len(self.kept.payload or b"") + len(self.kept.work or b"")
+
+
+class Open:
+    """A run that was handed out. ``kept``: as the state topic holds it."""
+
+    __slots__ = ("asked_by_us", "kept", "state")
+
+    def __init__(self, kept: RunFlow, state: RunState) -> None:
+        self.kept = kept
+        self.state = state
+        self.asked_by_us = False
+
+    @property
+    def asked(self) -> bool:
+        """Its end was asked for: by whoever, as the log says, or in this very round."""
+        return self.asked_by_us or self.state.cancel_requested
+
+
+class FlowJob:
+    """One job. ``limits``: those of its newest version; ``held`` in the order in which they were decided."""
+
+    __slots__ = ("by_group", "held", "job_id", "limits", "open")
+
+    def __init__(self, job_id: str, limits: Concurrency) -> None:
+        self.job_id = job_id
+        self.limits = limits
+        self.held: dict[str, Held] = {}
+        self.open: dict[str, Open] = {}
+        self.by_group: Counter[str] = Counter()
+        """Open runs by concurrency group."""
+
+    def has_room(self, limits: Concurrency, group: str) -> bool:
+        """Whether one more run of this group may be open."""
+        if limits.job_limit and len(self.open) >= limits.job_limit:
+            return False
+        return not (group and limits.key_limit and self.by_group[group] >= limits.key_limit)
+
+    def next_released(self, *, paused: bool) -> Held | None:
+        """The oldest run that waits and finds room now. A pause keeps what the schedule made."""
+        if self.limits.job_limit and len(self.open) >= self.limits.job_limit:
+            return None
+        for held in self.held.values():
+            if self._may_go(held, paused=paused) and self.has_room(self.limits, held.kept.group):
+                return held
+        return None
+
+    def waits_before(self, limits: Concurrency, group: str, *, paused: bool) -> bool:
+        """Whether somebody goes before a new run of this group: nobody overtakes."""
+        if self.next_released(paused=paused) is not None:
+            return True
+        return any(self._may_go(held, paused=paused) for held in self.waiting(limits, group))
+
+    def waiting(self, limits: Concurrency, group: str) -> list[Held]:
+        """Those that wait in the same queue: of the same group, or all where the job has no key."""
+        return [held for held in self.held.values() if not limits.key or held.kept.group == group]
+
+    @staticmethod
+    def _may_go(held: Held, *, paused: bool) -> bool:
+        return not paused or held.kept.origin is not Origin.SCHEDULE
+
+
+class Flow:
+    """All such jobs of a shard. ``position``: run-events below it are in the states here, as far as they matter."""
+
+    def __init__(self, generation: int = 1) -> None:
+        self.jobs: dict[str, FlowJob] = {}
+        self.followed: dict[bytes, FlowJob] = {}
+        """Jobs with open runs, by the key of their events."""
+        self.position = 0
+        self.ready_at = 0
+        self.changed: dict[str, None] = {}
+        """Jobs of which a run may have found room, in the order in which that was noticed."""
+        self.ended: list[str] = []
+        """Runs whose end was read and whose record is still to be forgotten."""
+        self.run_count = 0
+        self.held_bytes = 0
+        self.quiet_from_s = -1.0
+        """Since when no run is open (monotonic seconds); the tail's own."""
+        self._high_bits = ordinal(generation, 0)
+
+    @property
+    def ready(self) -> bool:
+        """Whether run-events were read to where they ended at take-over: before that nothing of it is decided."""
+        return self.position >= self.ready_at or not self.followed
+
+    def job(self, job_id: str, limits: Concurrency) -> FlowJob:
+        """The job, new with these limits where it is not known."""
+        known = self.jobs.get(job_id)
+        if known is None:
+            known = self.jobs[job_id] = FlowJob(job_id, limits)
+        return known
+
+    def forget_job(self, job_id: str) -> None:
+        """Nothing of it waits or is open, and nothing new is limited."""
+        del self.jobs[job_id]
+        self.changed.pop(job_id, None)
+
+    def hold(self, job: FlowJob, held: Held) -> None:
+        """Put a run behind all that wait."""
+        job.held[held.kept.run_id] = held
+        self.run_count += 1
+        self.held_bytes += held.size
+
+    def unhold(self, job: FlowJob, run_id: str) -> Held:
+        """It waits no longer."""
+        held = job.held.pop(run_id)
+        self.run_count -= 1
+        self.held_bytes -= held.size
+        return held
+
+    def opened(self, job: FlowJob, run: Open) -> None:
+        """It was handed out."""
+        job.open[run.kept.run_id] = run
+        job.by_group[run.kept.group] += 1
+        self.run_count += 1
+        self.followed[job.job_id.encode()] = job
+
+    def apply(self, job: FlowJob, event: RunEvent, offset: int) -> None:
+        """An event of a job with open runs, at its offset."""
+        run = job.open.get(event.run_id)
+        if run is None:
+            self._apply_to_held(job, event, offset)
+            return
+        if offset < run.kept.folded_to:
+            return
+        verdict = reduce(run.state, event, self._high_bits | offset)
+        if not verdict.accepted or verdict.state is None:
+            return
+        run.state = verdict.state
+        if run.state.final:
+            self._ended(job, run)
+
+    def kept_now(self, run: Open) -> RunFlow:
+        """What a successor has to know of an open run as of ``position``."""
+        run.kept = run.kept._replace(state=state_to_text(run.state), folded_to=self.position)
+        return run.kept
+
+    def old_news(self, below: int, limit: int) -> Iterator[Open]:
+        """Open runs, at most ``limit``, because of which a successor would read from below this offset."""
+        if self.position <= below:
+            return
+        for job in self.followed.values():
+            for run in job.open.values():
+                if limit <= 0:
+                    return
+                if run.kept.folded_to < below:
+                    limit -= 1
+                    yield run
+
+    def restore(self, records: Iterable[tuple[str, bytes]], end: int, low: int) -> list[str]:
+        """Begin with what the state topic holds, oldest first; run-events are then to be read from ``position`` to
+        ``end``. ``low``: the first event that is still there. Returns the keys of records that cannot be read."""
+        strange: list[str] = []
+        starts: list[int] = []
+        for key, value in records:
+            try:
+                self._restore_one(key.removeprefix(FLOW_PREFIX), value, starts)
+            except (UndecodableRecord, ValueError):
+                strange.append(key)
+        self.position = max(low, min(starts, default=end))
+        self.ready_at = end
+        self.changed |= dict.fromkeys(job_id for job_id, job in self.jobs.items() if job.held or job.limits.is_free)
+        return strange
+
+    def _restore_one(self, name: str, value: bytes, starts: list[int]) -> None:
+        if "@" not in name:
+            kept_job = codec.decode_flow_job(value)
+            self.job(kept_job.job_id, FREE).limits = concurrency_from_json(kept_job.concurrency)
+            return
+        kept = codec.decode_flow_run(value)
+        job = self.job(job_of_run(kept.run_id), FREE)
+        if kept.held:
+            self.hold(job, Held(kept, None))
+            return
+        self.opened(job, Open(kept, state_from_text(kept.state) or NEW))
+        starts.append(kept.folded_to)
+
+    def _apply_to_held(self, job: FlowJob, event: RunEvent, offset: int) -> None:
+        """Its release is ours and went before; anything else that the reducer takes ends it."""
+        if event.run_id not in job.held or event.kind is EventKind.PENDING:
+            return
+        verdict = reduce(_WAITS, event, self._high_bits | offset)
+        if verdict.accepted and verdict.state is not None and verdict.state.final:
+            self.unhold(job, event.run_id)
+            self.ended.append(event.run_id)
+            self.changed[job.job_id] = None
+
+    def _ended(self, job: FlowJob, run: Open) -> None:
+        del job.open[run.kept.run_id]
+        job.by_group[run.kept.group] -= 1
+        if not job.by_group[run.kept.group]:
+            del job.by_group[run.kept.group]
+        self.run_count -= 1
+        if not job.open:
+            del self.followed[job.job_id.encode()]
+        self.ended.append(run.kept.run_id)
+        self.changed[job.job_id] = None

@@ -1,0 +1,77 @@
+"""What is said of runs that wait for one another, each in the round that decides it: to the log and to the state topic.
+
+No rule is here. What must hold: memory, events and records of the state topic change together, so that a successor
+knows what this owner knew at the committed position.
+"""
+
+from __future__ import annotations
+
+from waterclock.model.concurrency import Overlap, concurrency_to_json
+from waterclock.model.events import Control, ControlKind, EventKind, Pending, RunEvent, Skipped
+from waterclock.model.flow_state import JobFlow, RunFlow
+from waterclock.model.ids import Instant, job_of_run
+from waterclock.model.job import JobVersion
+from waterclock.wire.messages import FLOW_PREFIX, control_message, event_message
+
+from .emit import Emitter
+from .flow import NEW, FlowJob, Held, Open
+from .shard import Shard
+
+
+def note_limits(shard: Shard, out: Emitter, job: FlowJob) -> None:
+    """Keep a job's limits."""
+    out.job_flow(shard.partition, JobFlow(job.job_id, concurrency_to_json(job.limits)))
+
+
+def hand_out(shard: Shard, out: Emitter, run: RunFlow) -> None:
+    """A run goes out in this round: from here on it is open."""
+    flow = shard.flow
+    kept = run._replace(held="", payload=None, work=None, linked_run="", folded_to=flow.position)
+    opened = Open(kept, NEW)
+    flow.opened(flow.jobs[job_of_run(run.run_id)], opened)
+    out.run_flow(shard.partition, flow.kept_now(opened))
+
+
+def hold(
+    shard: Shard, out: Emitter, run: RunFlow, reason: str, pending: Pending, version: JobVersion | None, now: Instant
+) -> None:
+    """A run waits, behind all others of its job."""
+    job_id, kept = job_of_run(run.run_id), run._replace(held=reason)
+    shard.flow.hold(shard.flow.jobs[job_id], Held(kept, version))
+    event = RunEvent(EventKind.HELD, job_id, run.run_id, now, reason=reason, detail=pending)
+    out.hand_out(event_message(out.names, event))
+    out.run_flow(shard.partition, kept)
+
+
+def drop(out: Emitter, run: RunFlow, reason: str, now: Instant, *, cap: str = "", due_at: Instant = 0) -> None:
+    """A run is not made."""
+    detail = Skipped(run.revision, run.fire_at, run.fire_at, 1, run.tier, due_at, cap=cap)
+    event = RunEvent(EventKind.SKIPPED, job_of_run(run.run_id), run.run_id, now, reason=reason, detail=detail)
+    out.hand_out(event_message(out.names, event))
+
+
+def drop_held(
+    shard: Shard, out: Emitter, job: FlowJob, run_id: str, reason: str, now: Instant, *, cap: str = ""
+) -> None:
+    """A run that waited is not made after all."""
+    held = shard.flow.unhold(job, run_id)
+    drop(out, held.kept, reason, now, cap=cap)
+    out.state_forgotten(shard.partition, FLOW_PREFIX + run_id)
+
+
+def ask_to_end(out: Emitter, run: Open, overlap: Overlap, now: Instant) -> None:
+    """Ask an open run to end, in favour of one that waits for it: control first (design §7)."""
+    run.asked_by_us = True
+    run_id = run.kept.run_id
+    job_id = job_of_run(run_id)
+    hard = overlap is Overlap.TERMINATE_OTHER
+    out.ahead.append(control_message(out.names, Control(ControlKind.CANCEL_REQUESTED, job_id, run_id, now, hard)))
+    event = RunEvent(EventKind.CANCEL_REQUESTED, job_id, run_id, now, reason=overlap.value)
+    out.hand_out(event_message(out.names, event))
+
+
+def forget_drained(shard: Shard, out: Emitter, job: FlowJob) -> None:
+    """Forget a job whose new runs are limited by nothing, once none of the older ones waits or is open."""
+    if job.limits.is_free and not job.held and not job.open:
+        shard.flow.forget_job(job.job_id)
+        out.state_forgotten(shard.partition, FLOW_PREFIX + job.job_id)

@@ -1,0 +1,66 @@
+"""Pauses: who paused a job and why, and when one that ends by itself is over (design §6). Pure.
+
+A pause with a ``resume_at`` is ended by a RESUME, like any other. Its command is appended by the shard's owner, in a
+round of its own work, a little before the time; whoever applies it gives it the stamp ``resume_at - 1``. So the clock
+only decides when to ask; what the pause covers follows from commands alone: every fire before ``resume_at`` counts as
+paused, that at ``resume_at`` is the first that is owed. A replay and a zombie decide alike (``resuming.py``).
+
+Its limit: where nobody owns the shard from ``LEAD_US`` before ``resume_at`` on, the pause lasts until somebody does.
+"""
+
+from __future__ import annotations
+
+from waterclock.model.errors import RequestError
+from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.job import Command, CommandKind, JobVersion, Pause
+from waterclock.model.time_text import format_rfc3339
+
+LEAD_US = 10 * US_PER_S
+"""So long before its time the end of a pause is asked for: a take-over after a crash fits in."""
+
+AHEAD_US_MAX = 60 * US_PER_S
+"""How far a stamp may lie ahead of its record: a stamp in the far future would win over every change to come."""
+
+WITHIN_US = 3_660 * 86_400 * US_PER_S
+"""Ten years: the longest pause that ends by itself."""
+
+
+def stamp_of(command: Command, appended_at: Instant, before: JobVersion | None) -> Instant:
+    """When the command counts: its append time, pushed past the job's previous stamp, and to the end of a pause that it
+    carries out. Raises RequestError where that end lies too far ahead."""
+    stamp_at = max(appended_at, before.stamp_at + 1) if before else appended_at
+    if command.kind is not CommandKind.RESUME or not command.resume_at:
+        return stamp_at
+    if command.resume_at - appended_at > AHEAD_US_MAX:
+        raise RequestError(
+            f"a resume counts at most {AHEAD_US_MAX // US_PER_S} s ahead of its time",
+            pointer="/resume_at",
+            hint="Pause the job with this resume_at instead",
+        )
+    return max(stamp_at, command.resume_at - 1)
+
+
+def pause_of(command: Command, stamp_at: Instant, note_max: int) -> Pause:
+    """The pause that a PAUSE begins. Raises RequestError where it would end at once, or hardly ever."""
+    if command.resume_at and not stamp_at < command.resume_at <= stamp_at + WITHIN_US:
+        raise RequestError(
+            f"{_shown(command.resume_at)} is no time to resume at",
+            pointer="/resume_at",
+            hint="A pause ends in the future, within ten years, or by a resume",
+        )
+    return Pause(command.actor, command.note[:note_max], stamp_at, command.resume_at)
+
+
+def is_same_pause(asked: Pause | None, standing: Pause | None) -> bool:
+    """Whether what is asked for stands already: the same end, and no other words."""
+    if asked is None:
+        return True
+    stands = standing or Pause("", "", 0)  # paused by an earlier release
+    return asked.resume_at == stands.resume_at and asked.note in ("", stands.note)
+
+
+def _shown(at: Instant) -> str:
+    try:
+        return format_rfc3339(at)
+    except (ValueError, OverflowError):
+        return str(at)[:40]

@@ -1,0 +1,56 @@
+"""What commands put out at once: runs of triggers and redrives, one-offs that lie behind, cancels, deferred attempts.
+
+Jobs with an overlap policy or a limit have their runs admitted first; what became of one is for the answer.
+"""
+
+from __future__ import annotations
+
+from waterclock.model.ids import Instant, minute_of
+from waterclock.model.job import Command, CommandKind, JobVersion
+
+from . import commands
+from .admission import Admission
+from .admitting import admit_fire, admit_redrive, admit_trigger
+from .emit import Emitter
+from .releasing import withdraw
+from .run_orders import Order
+from .shard import Shard
+
+
+def put_out(shard: Shard, out: Emitter, command: Command, order: Order, now: Instant) -> Admission | None:
+    """Into the round; a deferred attempt into the window where its minute is loaded, for nobody reads that again.
+
+    A redrive goes by its job's limits; answers what became of it where there are any.
+    """
+    if order.redriven is not None:
+        admission = admit_redrive(shard, out, order.redriven, command.run_id, order.messages, now)
+        if admission is not None:
+            return admission
+    elif command.kind is CommandKind.CANCEL:
+        withdraw(shard, command.run_id)
+    out.ahead += order.ahead
+    out.hand_out(*order.messages)
+    deferred = order.deferred
+    if deferred is not None and shard.is_loaded(deferred.job_id, minute_of(deferred.due_at)):
+        shard.timeline.add_deferred(deferred)
+    return None
+
+
+def run_at_once(
+    shard: Shard, out: Emitter, fired: JobVersion, applied: commands.Applied, payload: bytes | None, now: Instant
+) -> Admission | None:
+    """The run of a trigger, or a one-off that lies behind; what became of a trigger's, where there were limits."""
+    fire_at, series = applied.run_at, applied.series
+    assert fire_at is not None
+    is_free = fired.spec.concurrency.is_free
+    if series and is_free:
+        out.trigger(fired, fire_at, series, payload, now)
+    elif series:
+        return admit_trigger(shard, out, fired, fire_at=fire_at, series=series, payload=payload, now=now)
+    else:
+        due_at = commands.due_apart(fired, fire_at)
+        if is_free:
+            out.run(fired, fire_at=fire_at, due_at=due_at, now=now, in_order=False)
+        else:
+            admit_fire(shard, out, fired, fire_at=fire_at, due_at=due_at, now=now, in_order=False)
+    return None

@@ -1,0 +1,143 @@
+"""Runs that were HELD go out as others end, as their job changes, or not at all.
+
+What must hold: a run that waits ends as PENDING, SKIPPED or CANCELLED. The oldest that finds room goes first. A pause
+keeps what the schedule made (what people asked for goes on), a delete drops all (SKIPPED, ``withdrawn``), an edit
+counts at once for those that wait, each still made of the revision that its fire belongs to.
+
+How it fails: a run that a predecessor has held needs its version from ``job_versions``; while the store is away it
+waits, and its job's others behind it.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from waterclock.model.concurrency import FREE
+from waterclock.model.ids import Instant, job_of_run
+from waterclock.model.job import JobStatus, JobVersion
+from waterclock.store.port import TimeIndex
+from waterclock.wire import codec
+from waterclock.wire.messages import FLOW_PREFIX
+
+from .emit import Emitter
+from .flow import FlowJob, Held
+from .holding import drop_held, forget_drained, hand_out, note_limits
+from .shard import Shard
+
+log_ = structlog.get_logger("dispatcher")
+
+WITHDRAWN = "withdrawn"
+"""Why a run that waited is dropped with its job."""
+
+REVISION_GONE = "revision-gone"
+
+RELEASES_MAX = 500
+"""Runs of a shard that go out in one round."""
+
+VERSIONS_MAX = 200
+"""Versions that one round asks the store for."""
+
+KEPT_BEHIND = 5_000
+"""Offsets of run-events that a successor reads again because of one run, before its record is written anew."""
+
+_KEPT_PER_ROUND = 200
+
+
+def follow_version(shard: Shard, out: Emitter, version: JobVersion, now: Instant) -> None:
+    """A command has made this version: its limits count from now on."""
+    flow = shard.flow
+    job = flow.jobs.get(version.job_id)
+    is_gone = version.status is JobStatus.DELETED
+    limits = FREE if is_gone else version.spec.concurrency
+    if job is None:
+        if not limits.is_free:
+            note_limits(shard, out, flow.job(version.job_id, limits))
+        return
+    if is_gone:
+        for run_id in list(job.held):
+            drop_held(shard, out, job, run_id, WITHDRAWN, now)
+    if limits != job.limits:
+        job.limits = limits
+        note_limits(shard, out, job)
+    flow.changed[job.job_id] = None
+
+
+def withdraw(shard: Shard, run_id: str) -> None:
+    """A cancel of this run goes out: where it waits, that ends it."""
+    job = shard.flow.jobs.get(job_of_run(run_id))
+    if job is not None and run_id in job.held:
+        shard.flow.unhold(job, run_id)
+        shard.flow.ended.append(run_id)
+        shard.flow.changed[job.job_id] = None
+
+
+def settle(shard: Shard, index: TimeIndex | None, out: Emitter, now: Instant) -> bool:
+    """Forget what has ended, and hand out what finds room by that. True where more goes out in the next round.
+
+    ``index`` None: the store is away. Raises BackendDown: versions could not be read. Nothing is lost by that, and
+    other jobs' runs are in the round.
+    """
+    flow = shard.flow
+    for run_id in flow.ended:
+        out.state_forgotten(shard.partition, FLOW_PREFIX + run_id)
+    flow.ended.clear()
+    if not flow.changed:
+        return False
+    left, wanting = RELEASES_MAX, list[FlowJob]()
+    for job_id in list(flow.changed):
+        job = flow.jobs[job_id]
+        left, waits = _release(shard, out, job, left, now)
+        if waits is None:
+            del flow.changed[job_id]
+            forget_drained(shard, out, job)
+        elif left:
+            wanting.append(job)
+        else:
+            break
+    if wanting and index is not None:
+        _learn_versions(shard, index, out, wanting, now)
+    return bool(flow.changed)
+
+
+def keep_up(shard: Shard, out: Emitter) -> None:
+    """Write the records of long runs anew, so that no take-over reads run-events from their beginning."""
+    flow = shard.flow
+    for run in list(flow.old_news(flow.position - KEPT_BEHIND, _KEPT_PER_ROUND)):
+        out.run_flow(shard.partition, flow.kept_now(run))
+
+
+def _release(shard: Shard, out: Emitter, job: FlowJob, left: int, now: Instant) -> tuple[int, Held | None]:
+    """Hand out the job's runs as far as there is room, ``left`` at most. Answers what is left of that, and the run
+    that could go and has to wait for the next round (None: there is none)."""
+    paused = shard.is_paused(job.job_id)
+    while (held := job.next_released(paused=paused)) is not None:
+        if not left or not _knows_what(held):
+            return left, held
+        left -= 1
+        kept, version = shard.flow.unhold(job, held.kept.run_id).kept, held.version
+        if kept.work is not None:
+            out.release_redrive(codec.decode_work(kept.work), kept.linked_run, now)
+        elif version is not None:
+            out.release(version, kept, now)
+        hand_out(shard, out, kept)
+    return left, None
+
+
+def _knows_what(held: Held) -> bool:
+    return held.version is not None or held.kept.work is not None
+
+
+def _learn_versions(shard: Shard, index: TimeIndex, out: Emitter, jobs: list[FlowJob], now: Instant) -> None:
+    """What runs are made of that a predecessor has held: read once, for the next round. Raises BackendDown."""
+    waiting = [(job, held) for job in jobs for held in job.held.values() if not _knows_what(held)]
+    asked = list(dict.fromkeys((job.job_id, held.kept.revision) for job, held in waiting))[:VERSIONS_MAX]
+    found = index.versions_below([(job_id, revision + 1) for job_id, revision in asked])
+    known = dict(zip(asked, found, strict=True))
+    for job, held in waiting:
+        place = job.job_id, held.kept.revision
+        version = known.get(place)
+        if version is not None and version.revision == held.kept.revision:
+            held.version = version
+        elif place in known:
+            log_.error("a held run cannot be made: its revision is gone", run_id=held.kept.run_id)
+            drop_held(shard, out, job, held.kept.run_id, WITHDRAWN, now, cap=REVISION_GONE)

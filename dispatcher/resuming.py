@@ -1,0 +1,60 @@
+"""Asks for the end of pauses whose time has come: a RESUME, appended by the shard's owner in a round of its work.
+
+What must hold: it is carried out once, across take-overs. The command expects the very revision that is paused, so the
+second of two is refused, and so is one that a person was quicker than; its id follows from that revision, so that a
+double is mostly told as a repeat. When a pause ends rides in the job's record in the state topic, as the pause itself
+does, and the command in the round that the group fences. How it fails: a round that does not land asks again after the
+take-over; a command that came to nothing is given again ``AGAIN_US`` later, while the pause stands.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.job import Command, CommandKind
+from waterclock.model.time_text import format_rfc3339
+
+from .emit import Emitter
+from .shard import Shard
+
+AGAIN_US = 30 * US_PER_S
+
+_WAITS_US = 1 * US_PER_S
+
+_ASKED_MAX = 200
+"""Of one shard in one round: many jobs may be paused until the same instant."""
+
+
+def ask_for_resumes(shard: Shard, out: Emitter, now: Instant) -> bool:
+    """Append the RESUME of every pause that is about to end, ``_ASKED_MAX`` at most. True where more wait.
+
+    Only once the commands that stood at take-over are applied: among them may be the predecessor's own.
+    """
+    asked, waiting = 0, shard.resumes
+    while waiting and waiting[0][0] <= now and asked < _ASKED_MAX:
+        _, job_id, revision = heapq.heappop(waiting)
+        decided = shard.decided.get(job_id)
+        if decided is None or not decided.paused or decided.revision != revision:
+            continue  # something else has become of it
+        if shard.inbox and now > decided.resume_at:
+            # It may wait there already, for as long as the store is away: one command for each look would pile up.
+            heapq.heappush(waiting, (now + _WAITS_US, job_id, revision))
+            continue
+        out.order(_resume(job_id, revision, decided.resume_at, now))
+        heapq.heappush(waiting, (now + AGAIN_US, job_id, revision))
+        asked += 1
+    return bool(waiting) and waiting[0][0] <= now
+
+
+def _resume(job_id: str, revision: int, resume_at: Instant, now: Instant) -> Command:
+    return Command(
+        CommandKind.RESUME,
+        job_id,
+        f"resume/{revision}",
+        "dispatcher",
+        now,
+        expected_revision=revision,
+        note=f"its pause ends at {format_rfc3339(resume_at)}",
+        resume_at=resume_at,
+    )

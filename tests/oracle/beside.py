@@ -1,0 +1,209 @@
+"""I7: no more runs of a job, or of a key of its, are open than its limits allow, by the order of the log; who waits
+goes in order, and comes to an end. Imports nothing of ours.
+
+Input: dumps of ``commands`` and ``run-events``. A fire goes by the revision that it belongs to, whoever waits and
+whatever people ask for by the newest revision of which REVISED stands before it. A run is open from its PENDING to its
+final event, and under way from its first STARTED: limits hold for either.
+"""
+
+import collections
+import json
+
+from . import jobs, owed, policies, runs
+from .books import is_limited
+from .records import decode
+
+MASK = owed.MASK
+IN_VAIN = 60_000_000
+"""Microseconds after which an owner has surely read that nothing is open any more."""
+
+
+class _Job:
+    """One job on its way through the log. ``open`` and ``held``: run id -> its group, in order."""
+
+    def __init__(self, job, healed_at):
+        self.versions = {version.offset: version for version in job.judged.made}
+        self.payloads = {trigger.offset: trigger.payload for trigger in job.judged.triggers}
+        self.works = {command["offset"]: command["record"]["work"] for command in job.commands}
+        self.newest = None
+        self.open = {}
+        self.running = set()
+        self.held = {}
+        self.order = {}
+        self.people = set()
+        self.quiet_from = healed_at
+        self.healed_at = healed_at
+
+    @property
+    def is_paused(self):
+        return self.newest is not None and self.newest.status == "PAUSED"
+
+    def group(self, event, spec):
+        """Pointer and value of a run's key; None where its limits have none."""
+        pointer = policies.beside(spec)["key"]
+        if not pointer:
+            return None
+        series = int(event["run_id"].partition("~")[2] or 0) & MASK
+        payload = self.payloads.get(series)
+        if self.works.get(series):
+            payload = decode(self.works[series])[1]["payload"]
+        return pointer, value_at(spec["payload"] if payload is None else payload, pointer)
+
+
+def value_at(payload, pointer):
+    """What a JSON pointer finds, as text; "null" where it finds nothing."""
+    try:
+        found = json.loads(payload)
+    except ValueError:
+        return "null"
+    for name in pointer.split("/")[1:]:
+        name = name.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901 - unescaped
+        if isinstance(found, dict):
+            found = found.get(name)
+        elif isinstance(found, list):
+            found = found[int(name)] if name.isdecimal() and int(name) < len(found) else None
+        else:
+            found = None
+    return json.dumps(found, sort_keys=True)
+
+
+def limits_of(spec):
+    """(how many of the job, how many of one key) may be open; None: any number."""
+    said = policies.beside(spec)
+    most = said["max_concurrent"] or (1 if said["overlap"] != "allow" and not said["key"] else None)
+    return most, (said["max_per_key"] or 1) if said["key"] else None
+
+
+def check(commands, events, rules=owed.Rules(), healed_at=0):  # noqa: B008  # a value
+    """(complaints, counts) at rest. ``healed_at``: before it an owner may have read late, or its clock have jumped."""
+    complaints, counts = [], collections.Counter()
+    known = {job_id: _Job(job, healed_at) for job_id, job in jobs.read(commands, events, rules).items()}
+    states = {}
+    for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
+        _, event = decode(record["value"])
+        job, stamp = known[event["job_id"]], record["timestamp_us"]
+        if event["kind"] == "REVISED":
+            job.newest = job.versions.get(event["revised"]["revision"] & MASK)
+        if event["kind"] in ("REVISED", "ANSWERED"):
+            continue
+        before = states.get(event["run_id"])
+        after = runs.step(before, event, record["offset"])
+        if after:
+            states[event["run_id"]] = after
+            complaints += [f"{event['run_id']}: {wrong}" for wrong in _moved(job, event, before, after, counts, stamp)]
+    for job in known.values():
+        complaints += [f"{run_id}: held at rest" for run_id in job.held]
+        counts["jobs with limits"] += any(is_limited(version.spec) for version in job.versions.values())
+    return complaints, counts
+
+
+def _moved(job, event, before, after, counts, stamp):
+    """What is wrong with an accepted event."""
+    run_id, kind = event["run_id"], event["kind"]
+    if kind == "HELD":
+        counts[f"held:{event['reason']}"] += 1
+        yield from _waits(job, event, stamp)
+    elif kind == "PENDING":
+        counts["released"] += before is not None
+        yield from _goes(job, event, was_held=before is not None)
+    elif kind == "STARTED" and run_id in job.open:
+        job.running.add(run_id)
+    elif kind == "SKIPPED" and event["reason"] in policies.DROPPED:
+        yield from _dropped(job, event, before, counts, stamp)
+    if kind == "CANCEL_REQUESTED" and event["reason"] in ("cancel_other", "terminate_other"):
+        counts[f"asked to end by {event['reason']}"] += 1
+    if after["status"] in runs.FINAL:
+        counts["cancelled while held"] += run_id in job.held and after["status"] == "CANCELLED"
+        job.open.pop(run_id, None)
+        job.held.pop(run_id, None)
+        job.running.discard(run_id)
+        job.quiet_from = max(stamp, job.healed_at)
+
+
+def _spec_of(job, event, *, was_held):
+    """By what the run goes: the revision of a fire, else the newest one; a job that is deleted limits nothing."""
+    detail = event["pending"] or event["skipped"]
+    own = job.versions.get(detail["revision"] & MASK)
+    is_fire = "~" not in event["run_id"] and not was_held
+    if is_fire:
+        return own.spec if own is not None else None
+    return job.newest.spec if job.newest is not None and job.newest.status != "DELETED" else None
+
+
+def _waits(job, event, stamp):
+    spec = _spec_of(job, event, was_held=False)
+    if spec is None or not is_limited(spec):
+        yield "held, and nothing limits its job"
+        return
+    yield from _in_vain(job, stamp)
+    job.held[event["run_id"]] = job.group(event, spec)
+    job.order[event["run_id"]] = len(job.order)
+    if "~" in event["run_id"]:
+        job.people.add(event["run_id"])
+
+
+def _goes(job, event, *, was_held):
+    run_id = event["run_id"]
+    spec = _spec_of(job, event, was_held=was_held)
+    group = job.held.pop(run_id) if was_held else (job.group(event, spec) if spec is not None else None)
+    if spec is None or (not is_limited(spec) and not was_held):
+        return
+    yield from _overtakes(job, run_id, group, spec)
+    if was_held and job.is_paused and run_id not in job.people:
+        yield "released while its job is paused"
+    job.open[run_id] = group
+    if not is_limited(spec):
+        return
+    most, most_of_key = limits_of(spec)
+    for what, those in (("open", job.open), ("under way", job.running)):
+        if most is not None and len(those) > most:
+            yield f"{len(those)} runs of the job are {what}, {most} may be"
+        beside = sum(job.open[each] == group for each in those)
+        if group is not None and most_of_key is not None and beside > most_of_key:
+            yield f"{beside} runs with {group} are {what}, {most_of_key} may be"
+
+
+def _overtakes(job, run_id, group, spec):
+    """Whether somebody who may go waits in the same queue, and was there first."""
+    has_key = bool(policies.beside(spec)["key"])
+    before = [
+        each
+        for each, its in job.held.items()
+        if (not has_key or its == group)
+        and (each in job.people or not job.is_paused)
+        and _held_before(job, each, run_id)
+    ]
+    if before:
+        yield f"goes before {before[0]}, which waits"
+
+
+def _held_before(job, other, run_id):
+    """A run that was not held itself comes last."""
+    return job.order[other] < job.order.get(run_id, 1 << 62)
+
+
+def _stops(spec):
+    return policies.beside(spec)["overlap"] in ("cancel_other", "terminate_other")
+
+
+def _in_vain(job, stamp):
+    """Whether it finds no room although nothing has been open, and nobody has waited, for long."""
+    if not job.open and not job.held and job.quiet_from < stamp - IN_VAIN:
+        yield f"it found no room, and nothing has been open for {(stamp - job.quiet_from) / 1_000_000:.0f} s"
+
+
+def _dropped(job, event, before, counts, stamp):
+    spec = _spec_of(job, event, was_held=before is not None)
+    cap = event["skipped"]["cap"]
+    counts[f"dropped:{event['reason']} {cap}".strip()] += 1
+    if event["reason"] == "withdrawn":
+        if before is None:
+            yield "withdrawn, and it was not held"
+        return
+    word = policies.beside(spec)["overlap"] if spec is not None else "allow"
+    if not cap and before is None and word not in ("skip", "buffer_one"):
+        yield f"dropped, and its job says {word}"
+    if not cap and before is not None and not any(_stops(version.spec) for version in job.versions.values()):
+        yield "it was held, and its job was never one that stops others"
+    if before is None:
+        yield from _in_vain(job, stamp)

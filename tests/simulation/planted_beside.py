@@ -1,0 +1,87 @@
+"""Bugs of overlap and limits: patches of the product for the time of one play. See ``planted.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+from waterclock.dispatcher import putting_out
+from waterclock.dispatcher.flow import Flow, FlowJob, Held
+
+from waterclock.model.events import Outcome, RunEvent, RunStatus
+from waterclock.wire import codec
+
+from .planted_failures import Planted
+
+
+@contextmanager
+def held_forgotten() -> Iterator[None]:
+    """A successor begins without the runs that its predecessor has held."""
+
+    def restore(self: Flow, records: Iterable[tuple[str, bytes]], end: int, low: int) -> list[str]:
+        return right(self, [(key, value) for key, value in records if not _is_held(key, value)], end, low)
+
+    right = Flow.restore
+    with mock.patch.object(Flow, "restore", restore):
+        yield
+
+
+def _is_held(key: str, value: bytes) -> bool:
+    return "@" in key and bool(codec.decode_flow_run(value).held)
+
+
+@contextmanager
+def attempts_counted() -> Iterator[None]:
+    """The limit counts attempts: a run that waits for its retry leaves its place to another."""
+
+    def apply(self: Flow, job: FlowJob, event: RunEvent, offset: int) -> None:
+        right(self, job, event, offset)
+        run = job.open.get(event.run_id)
+        if run is not None and run.state.status is RunStatus.RUNNING and run.state.outcome is not Outcome.NONE:
+            self._ended(job, run)
+
+    right = Flow.apply
+    with mock.patch.object(Flow, "apply", apply):
+        yield
+
+
+@contextmanager
+def ends_not_read() -> Iterator[None]:
+    """A successor follows open runs from the end of run-events on: what ended meanwhile stays open for ever."""
+
+    def restore(self: Flow, records: Iterable[tuple[str, bytes]], end: int, low: int) -> list[str]:
+        strange = right(self, records, end, low)
+        self.position = end
+        return strange
+
+    right = Flow.restore
+    with mock.patch.object(Flow, "restore", restore):
+        yield
+
+
+@contextmanager
+def pause_lets_go() -> Iterator[None]:
+    """A pause does not keep what waits."""
+
+    def may_go(_held: Held, *, paused: bool) -> bool:
+        return True
+
+    with mock.patch.object(FlowJob, "_may_go", staticmethod(may_go)):
+        yield
+
+
+@contextmanager
+def cancelled_still_waits() -> Iterator[None]:
+    """A run that is cancelled while it waits keeps its place, and goes out when its turn comes."""
+    with mock.patch.object(putting_out, "withdraw", return_value=None):
+        yield
+
+
+PLANTED_BESIDE: dict[str, Planted] = {
+    "held runs forgotten at a take-over": held_forgotten,
+    "limit counts attempts": attempts_counted,
+    "ends of open runs not read at a take-over": ends_not_read,
+    "pause lets go of what waits": pause_lets_go,
+    "cancelled run still waits": cancelled_still_waits,
+}

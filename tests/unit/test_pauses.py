@@ -1,0 +1,241 @@
+"""A pause says who and why, and may end by itself: once, at its very instant, whoever owns the shard by then."""
+
+from __future__ import annotations
+
+import pytest
+from waterclock.dispatcher import pauses, resuming
+
+from tests.oracle.books import balance
+from tests.unit.dispatcher_world import NAMES, START, World, every, raw
+from waterclock.log.memory import CommitFate
+from waterclock.model.errors import BackendDown
+from waterclock.model.events import EventKind, Skipped
+from waterclock.model.ids import US_PER_S, make_run_id, ordinal, parse_run_id
+from waterclock.model.job import Command, CommandKind, JobStatus, Pause
+from waterclock.store.memory import MemoryStore
+from waterclock.store.port import JobRow
+from waterclock.wire import codec
+
+JOB = "t:a"
+SECONDLY = every(1, start_at=START)
+
+
+def paused_world(resume_at: int, **more: object) -> tuple[World, int]:
+    world = World(partitions=1)
+    world.run(1)
+    world.command(CommandKind.CREATE, JOB, SECONDLY)
+    world.run(3.5)
+    offset = world.command(CommandKind.PAUSE, JOB, note="the bank is shut", resume_at=resume_at, **more)
+    world.run(0.5)
+    return world, offset
+
+
+def row(world: World) -> JobRow:
+    found = MemoryStore(world.clock, world.tables, "looking").job(JOB)
+    assert found is not None
+    return found
+
+
+def resumes(world: World) -> list[Command]:
+    commands = [codec.decode_command(record.value) for record in world.records(NAMES.commands)]  # type: ignore[attr-defined]
+    return [command for command in commands if command.kind is CommandKind.RESUME]
+
+
+def skipped(world: World) -> list[Skipped]:
+    found = [event.detail for event in world.events(EventKind.SKIPPED)]
+    return [each for each in found if isinstance(each, Skipped)]
+
+
+def check_books(world: World) -> None:
+    commands = [raw(record) for record in world.records(NAMES.commands)]
+    events = [raw(record) for record in world.records(NAMES.run_events)]
+    complaints, counts = balance(commands, events, world.clock.now() - 2 * US_PER_S)
+    assert complaints == []
+    assert counts["runs"] > 0
+
+
+def test_a_pause_says_who_and_why() -> None:
+    world, offset = paused_world(START + 60 * US_PER_S)
+    pause = row(world).pause
+
+    assert pause is not None
+    assert (pause.actor, pause.note, pause.resume_at) == ("test", "the bank is shut", START + 60 * US_PER_S)
+    version = MemoryStore(world.clock, world.tables, "looking").version(JOB, ordinal(1, offset))
+    assert version is not None
+    assert (version.action, version.note, version.pause) == ("pause", "the bank is shut", pause)
+
+
+def test_the_fire_at_the_end_of_a_pause_is_the_first_that_is_owed() -> None:
+    resume_at = START + 40 * US_PER_S
+    world, _ = paused_world(resume_at)
+    world.run(60)
+
+    (pause,) = skipped(world)
+    assert pause.to_at == resume_at - US_PER_S
+    runs = world.runs(JOB)
+    assert make_run_id(JOB, resume_at) in runs
+    assert len(set(runs)) == len(runs)
+    assert (row(world).status, row(world).pause) == (JobStatus.ACTIVE, None)
+    assert len(resumes(world)) == 1
+    check_books(world)
+
+
+def test_a_pause_that_is_over_before_its_end_can_be_asked_for_early_ends_all_the_same() -> None:
+    resume_at = START + 5 * US_PER_S
+    world, _ = paused_world(resume_at)
+    world.run(10)
+
+    assert make_run_id(JOB, resume_at) in world.runs(JOB)
+    check_books(world)
+
+
+@pytest.mark.parametrize("before_s", [0.5, 8, 9.9, 10.1, 25])
+def test_a_pause_ends_once_whoever_owns_the_shard_by_then(before_s: float) -> None:
+    resume_at = START + 40 * US_PER_S
+    world, _ = paused_world(resume_at)
+    world.run((resume_at - world.clock.now()) / US_PER_S - before_s)
+    world.crash()
+    world.run(60)
+
+    assert row(world).status is JobStatus.ACTIVE
+    assert len(resumes(world)) == 1
+    check_books(world)
+
+
+@pytest.mark.parametrize("fate", [CommitFate.ABORTS, CommitFate.UNANSWERED])
+def test_a_round_in_trouble_asks_for_the_end_again_or_finds_it_asked_for(fate: CommitFate) -> None:
+    resume_at = START + 40 * US_PER_S
+    world, _ = paused_world(resume_at)
+    world.run((resume_at - pauses.LEAD_US - world.clock.now()) / US_PER_S - 0.2)
+    assert resumes(world) == []
+    world.cluster.faults.next_commit(NAMES.transactional_id("dispatcher", "d1"), fate)
+    world.run(40)
+
+    assert row(world).status is JobStatus.ACTIVE
+    assert len(resumes(world)) == 1
+    check_books(world)
+
+
+def test_while_nobody_owns_the_shard_a_pause_lasts() -> None:
+    resume_at = START + 20 * US_PER_S
+    world, _ = paused_world(resume_at)
+    world.cluster.kill(f"d1-{world.lives}")
+    world.clock.advance(120 * US_PER_S)
+    back_at = world.clock.now()
+    world.dispatcher = world.start()
+    world.run(30)
+
+    (pause,) = skipped(world)
+    assert pause.to_at >= back_at - US_PER_S
+    assert row(world).status is JobStatus.ACTIVE
+    check_books(world)
+
+
+def test_an_end_that_a_person_was_quicker_than_is_not_carried_out() -> None:
+    world, _ = paused_world(START + 40 * US_PER_S)
+    world.command(CommandKind.RESUME, JOB)
+    world.command(CommandKind.PAUSE, JOB)
+    world.run(80)
+
+    assert (row(world).status, resumes(world)[0].actor) == (JobStatus.PAUSED, "test")
+    assert len(resumes(world)) == 1
+    check_books(world)
+
+
+def test_a_change_of_a_paused_job_keeps_its_pause_and_its_end() -> None:
+    resume_at = START + 40 * US_PER_S
+    world, _ = paused_world(resume_at)
+    changed = world.command(CommandKind.UPDATE, JOB, every(2, start_at=START))
+    world.run(1)
+    pause = row(world).pause
+    assert pause is not None
+    assert (pause.note, pause.resume_at) == ("the bank is shut", resume_at)
+    world.run(60)
+
+    (resume,) = resumes(world)
+    assert resume.expected_revision == ordinal(1, changed)
+    assert row(world).status is JobStatus.ACTIVE
+    check_books(world)
+
+
+def test_a_pause_again_with_another_end_replaces_the_first() -> None:
+    world, _ = paused_world(START + 40 * US_PER_S)
+    world.command(CommandKind.PAUSE, JOB, resume_at=START + 80 * US_PER_S)
+    world.run(60)
+    assert row(world).status is JobStatus.PAUSED
+    world.run(40)
+    assert row(world).status is JobStatus.ACTIVE
+    check_books(world)
+
+
+def test_the_same_pause_again_changes_nothing() -> None:
+    world, offset = paused_world(START + 400 * US_PER_S)
+    world.command(CommandKind.PAUSE, JOB, resume_at=START + 400 * US_PER_S)
+    world.run(1)
+
+    assert row(world).revision == ordinal(1, offset)
+    assert row(world).pause == Pause("test", "the bank is shut", row(world).updated_at, START + 400 * US_PER_S)
+
+
+@pytest.mark.parametrize("resume_at", [START - 60 * US_PER_S, START + 5_000 * 86_400 * US_PER_S, 2**62])
+def test_a_pause_that_ends_in_the_past_or_hardly_ever_is_refused(resume_at: int) -> None:
+    world, _ = paused_world(resume_at)
+
+    assert row(world).status is JobStatus.ACTIVE
+    (reject,) = [codec.decode_reject(record.value) for record in world.records(NAMES.rejects)]  # type: ignore[attr-defined]
+    assert reject.pointer == "/resume_at"
+
+
+def test_nobody_can_push_a_stamp_into_the_far_future() -> None:
+    world, _ = paused_world(0)
+    world.command(CommandKind.RESUME, JOB, resume_at=START + 3_600 * US_PER_S)
+    world.run(1)
+
+    assert row(world).status is JobStatus.PAUSED
+    assert len(world.records(NAMES.rejects)) == 1
+
+
+def test_a_resume_that_came_to_nothing_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    resume_at = START + 40 * US_PER_S
+    world, _ = paused_world(resume_at)
+    right = resuming._resume
+    monkeypatch.setattr(
+        resuming, "_resume", lambda *words: right(*words)._replace(resume_at=resume_at + 3_600 * US_PER_S)
+    )
+    world.run(40)
+    assert row(world).status is JobStatus.PAUSED
+    monkeypatch.setattr(resuming, "_resume", right)
+    world.run(40)
+
+    assert row(world).status is JobStatus.ACTIVE
+
+
+def test_a_trigger_just_before_the_end_of_a_pause_runs_at_once() -> None:
+    resume_at = START + 40 * US_PER_S
+    world, _ = paused_world(resume_at)
+    world.run((resume_at - world.clock.now()) / US_PER_S - 4)
+    asked_at = world.clock.now()
+    world.command(CommandKind.TRIGGER, JOB)
+    world.run(1)
+
+    (triggered,) = [run_id for run_id in world.runs(JOB) if "~" in run_id]
+    assert parse_run_id(triggered).fire_at == asked_at
+    world.run(10)
+    check_books(world)
+
+
+def test_while_the_store_is_away_the_end_of_a_pause_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    resume_at = START + 40 * US_PER_S
+    world, _ = paused_world(resume_at)
+
+    def away(*_: object) -> None:
+        raise BackendDown("cassandra", "away")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(MemoryStore, "versions_below", away)
+        world.run(200, step_s=0.5)
+    assert len(resumes(world)) == 1
+    world.run(40)
+
+    assert row(world).status is JobStatus.ACTIVE
+    check_books(world)
