@@ -9,7 +9,8 @@ from waterclock.settings import Settings
 from waterclock.store.opening import open_store
 from waterclock.wire.names import Names
 
-from .loop import Dispatcher, Pace
+from .loop import Dispatcher
+from .pace import Pace
 
 _SESSION_TIMEOUT_S = 6.0
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import structlog
 
@@ -18,7 +17,7 @@ from waterclock.log.port import Committed, Log, Polled, TopicPartition
 from waterclock.model.errors import BackendDown, LostResource, RoundAborted, RoundInDoubt
 from waterclock.model.events import ShardState
 from waterclock.model.ids import US_PER_S, Instant
-from waterclock.store.port import TimeIndex
+from waterclock.store.shelves import JobIndex
 from waterclock.transact import Round, Rounds
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
@@ -26,34 +25,24 @@ from waterclock.wire.pools import Pools
 from . import applying, deciding, releasing, window
 from .emit import Emitter, Templates
 from .event_tail import EventTail
+from .pace import Pace, is_behind
 from .position import Position, encode_cursor
 from .ready import make_ready
+from .rebuild import Rebuilds
 from .resuming import ask_for_resumes
 from .shard import Shard
+from .sweep import Sweep
 from .takeover import take_over
+from .tzdata import ZoneData
 
 _POLL_MAX = 500
 _INBOX_MAX = 2_000
 _IDLE_S = 0.05
-_FOLLOW_S = 0.01
 _IDLE_BEHIND_US = 1 * US_PER_S
 _OLD_NEWS_S = 5.0
 """So long after a start a position is believed even where it equals the one from before."""
 
 log_ = structlog.get_logger("dispatcher")
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How a dispatcher paces itself. Seconds, records."""
-
-    look_ahead_s: float = 90.0
-    grace_s: float = 60.0
-    round_records: int = 2_000
-    round_interval_s: float = 0.020
-    idle_commit_s: float = 5.0
-    store_retry_s: float = 1.0
-    store_retry_max_s: float = 30.0
 
 
 class Dispatcher:
@@ -63,7 +52,7 @@ class Dispatcher:
         self,
         clock: Clock,
         log: Log,
-        index: TimeIndex,
+        index: JobIndex,
         names: Names,
         *,
         instance: str,
@@ -79,9 +68,14 @@ class Dispatcher:
         self._generation = generation
         self._pace = pace or Pace()
         self._grace_us = round(self._pace.grace_s * US_PER_S)
+        self._zone_data = ZoneData(index, clock)  # before it joins: one that is too old must own nothing
         self._partitions = log.partitions(names.commands)
         self._rounds = Rounds(log, names.transactional_id("dispatcher", instance))
         self._inputs = log.consumer(names.group("dispatcher"), [names.commands], instance=instance)
+        self._rebuilds = Rebuilds(index)
+        self._sweep = Sweep(
+            index, clock, self._zone_data, every_s=self._pace.sweep_every_s, lap_s=self._pace.sweep_lap_s
+        )
         self._shards: dict[int, Shard] = {}
         self._waiting: set[TopicPartition] = set()
         # What the client told right after a start: for a moment that is still where it stood before (librdkafka).
@@ -113,7 +107,10 @@ class Dispatcher:
             self._drop_all()  # part of the shards has moved on: what is committed decides
             raise
         self._note_landed(draft)
-        return self._look_ahead(now) or busy or self._make_ready()
+        busy = self._look_ahead(now) or busy or self._make_ready()
+        if not busy or self._sweep.is_overdue:
+            self._look_for_missing(now)
+        return busy
 
     def drain(self) -> bool:
         """Nothing is held between rounds: one last commit of positions is all."""
@@ -222,7 +219,7 @@ class Dispatcher:
         self._apply(shards, out, now)
         busy |= self._settle(shards, out, now)
         for shard in shards:
-            if shard.may_decide:
+            if shard.may_decide and not self._rebuilds.holds(shard, now):
                 busy |= ask_for_resumes(shard, out, now)
                 busy |= self._fire(shard, out, now, limit) >= limit
         return busy
@@ -325,15 +322,19 @@ class Dispatcher:
         return self._encodes_more
 
     def _look_ahead(self, now: Instant) -> bool:
-        """One slice for each shard that needs it. True while a window ends too soon."""
+        """One slice for each shard that needs it. True while a window ends too soon. Raises OlderZoneData."""
         if self._store_is_down():
             return False
         hungry = False
         look_ahead_us = round(self._pace.look_ahead_s * US_PER_S)
         asked_at_s = self._clock.monotonic_s()
         try:
+            self._zone_data.check()
             for shard in self._shards.values():
-                if window.wants_more(shard, now, look_ahead_us):
+                if self._rebuilds.holds(shard, now):
+                    self._rebuilds.go_on(shard, now)
+                    hungry = True
+                elif window.wants_more(shard, now, look_ahead_us):
                     window.load_slice(shard, self._index, self._names)
                     hungry |= window.wants_more(shard, now, look_ahead_us)
                 else:
@@ -341,6 +342,16 @@ class Dispatcher:
         except BackendDown as down:
             self._note_store_down(down, asked_at_s)
         return hungry
+
+    def _look_for_missing(self, now: Instant) -> None:
+        """A little of the sweep for rows that should stand."""
+        if self._store_is_down():
+            return
+        asked_at_s = self._clock.monotonic_s()
+        try:
+            self._sweep.look(list(self._shards.values()), now)
+        except BackendDown as down:
+            self._note_store_down(down, asked_at_s)
 
     def _store_is_down(self) -> bool:
         return self._clock.monotonic_s() < self._store_down_until_s
@@ -375,19 +386,8 @@ class Dispatcher:
         nearest_s = 0.0 if self._encodes_more else _IDLE_S
         for shard in self._shards.values():
             due_at = shard.timeline.next_due_at()
-            if not shard.flow.ready:
-                nearest_s = min(nearest_s, _FOLLOW_S)  # neither commands nor fires go on before
-                continue
             if can_store and (shard.inbox or window.wants_more(shard, now, look_ahead_us)):
                 nearest_s = 0.0
             elif due_at is not None and due_at < shard.horizon_at:
                 nearest_s = min(nearest_s, max(0.0, (due_at - now) / US_PER_S))
-        return max(rest_s, nearest_s) if not self._behind(now) else 0.0
-
-    def _behind(self, now: Instant) -> bool:
-        late_us = round(self._pace.round_interval_s * US_PER_S) * 5
-        for shard in self._shards.values():
-            due_at = shard.timeline.next_due_at() if shard.flow.ready else None
-            if due_at is not None and due_at < min(now - late_us, shard.horizon_at):
-                return True
-        return False
+        return max(rest_s, nearest_s) if not is_behind(self._shards.values(), pace, now) else 0.0

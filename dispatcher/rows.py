@@ -39,7 +39,7 @@ def due_row(version: JobVersion, fire_at: Instant, wts: int) -> DueRow:
         attempt=1,
         tier=version.spec.tier,
         tenant=version.job_id.partition(":")[0],
-        env=seal(version),
+        env=seal(version, fire_at),
         wts=wts,
     )
 

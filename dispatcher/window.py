@@ -127,7 +127,7 @@ def _version_of(row: DueRow, index: TimeIndex) -> JobVersion:
     Raises UndecodableRecord where there is neither.
     """
     try:
-        stamp_at, anchor_at, spec = unseal(row.env)
+        stamp_at, anchor_at, spec, _ = unseal(row.env)
     except UndecodableRecord as error:
         for version in index.versions([row.job_id]).get(row.job_id, []):
             if version.revision == row.revision:
@@ -138,8 +138,20 @@ def _version_of(row: DueRow, index: TimeIndex) -> JobVersion:
 
 
 def _checked_versions(shard: Shard, index: TimeIndex, rows: list[DueRow]) -> dict[str, list[JobVersion]]:
-    old = [row.job_id for row in rows if row.due_at - row.wts > _LONG_AGO_US and row.job_id not in shard.lately]
+    old = [
+        row.job_id
+        for row in rows
+        if row.job_id not in shard.lately and (row.due_at - row.wts > _LONG_AGO_US or _is_stale(row))
+    ]
     return index.versions(old) if old else {}
+
+
+def _is_stale(row: DueRow) -> bool:
+    """Written under other transitions of its zone: its fire may be none, and a newer version's deletes missed it."""
+    try:
+        return unseal(row.env).is_stale
+    except UndecodableRecord:
+        return False  # it is rebuilt, or said
 
 
 def _trusted(shard: Shard, row: DueRow, known: dict[str, list[JobVersion]]) -> bool:
@@ -159,6 +171,8 @@ def _chain(shard: Shard, version: JobVersion, row: DueRow, ends_at: Instant | No
     first_at: Instant | None = row.fire_at
     if row.fire_at <= edge_at:
         first_at = next_of(version, edge_at)
+    elif _is_stale(row):
+        first_at = next_of(version, row.fire_at - 1)
     minute_end = (row.minute + 1) * US_PER_MINUTE
     if first_at is None or due_of(version, first_at) >= minute_end or (ends_at is not None and first_at > ends_at):
         return None

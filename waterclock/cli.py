@@ -40,6 +40,7 @@ _ENTRIES = {
     "topics": _Entry("topics", "Look into topics.", _LOOK),
     "lag": _Entry("lag", "How far behind each group is.", _LOOK),
     "ledger": _Entry("ledger", "Prove that every owed fire ran or was skipped.", _LOOK),
+    "upkeep": _Entry("upkeep", "How far sweeps and checks are, and what they found.", _LOOK),
     "sim": _Entry("sim", "Play the whole system from one seed (in a checkout).", _LOOK),
     "init": _Entry("init", "Make topics, rights and tables; --plan shows them first.", _OWN),
     "doctor": _Entry("doctor", "Say what is wrong with the clusters, and what to do.", _OWN),

@@ -38,6 +38,7 @@ from .failure_checkers import (
     work_goes_out_once,
 )
 from .ledger_checkers import the_ledger_agrees_with_the_books
+from .upkeep_checkers import the_sweep_makes_good_what_was_lost_and_nothing_else
 
 Checker: TypeAlias = Callable[[Dumps, Counts], list[str]]
 
@@ -73,7 +74,7 @@ def missed_fires_end_as_their_policy_says(dumps: Dumps, counts: Counts) -> list[
 
 def no_more_are_open_than_may_be(dumps: Dumps, counts: Counts) -> list[str]:
     """I7: limits and overlap policies hold at the arbiter, whoever waits goes in order, and nobody waits for ever."""
-    complaints, found = beside.check(dumps.commands, dumps.events, dumps.rules, dumps.healed_at)
+    complaints, found = beside.check(dumps.commands, dumps.events, dumps.rules)
     counts.update(found)
     return [f"I7 {complaint}" for complaint in complaints]
 
@@ -293,6 +294,7 @@ CHECKERS: tuple[Checker, ...] = (
     cancels_have_one_winner,
     calls_at_most_once,
     the_reconciler_finds_nothing,
+    the_sweep_makes_good_what_was_lost_and_nothing_else,
     nothing_acknowledged_is_lost,
     same_key_same_answer,
     refused_commands_are_rejected,

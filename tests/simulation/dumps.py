@@ -52,7 +52,8 @@ class Dumps:
 
     ``events`` are those that roles wrote; ``with_forged`` has also what came from a torn round or from a stranger, all
     of which must be ignored. ``history`` is the clients', ``lagging`` and ``unstable`` say what is not at rest,
-    ``listed`` names each tenant's jobs as a list of them shows. ``versions``: of each job, oldest first.
+    ``rows_*``: see ``losses.py``. ``listed`` names each tenant's jobs as a list of them shows. ``versions``: of each
+    job, oldest first.
     """
 
     seed: int
@@ -88,6 +89,9 @@ class Dumps:
     stood: list[tuple[str, int, int, str]]
     swallowed: list[tuple[str, int, int, int]]
     lost_roles: frozenset[str]
+    rows_lost: list[str]
+    rows_missing: list[str]
+    rows_repaired: list[str]
     broken: list[str]
 
     @cached_property
@@ -183,6 +187,9 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         stood=list(world.stood),
         swallowed=list(world.swallowed),
         lost_roles=frozenset(world.lost_roles),
+        rows_lost=list(world.rows_lost),
+        rows_missing=list(world.rows_missing),
+        rows_repaired=list(world.rows_repaired),
         broken=list(broken),
     )
 

@@ -56,6 +56,16 @@ class Order(NamedTuple):
     payload: str = ""
 
 
+def rare_orders() -> list[Order]:
+    """Jobs whose next row stands for a while before anybody loads it."""
+    handler = STEADY["t:second"]
+    schedules = {"t:rare": Every(3_600 * US_PER_S), "t:rarer": Cron("17 */2 * * *")}
+    return [
+        Order(US_PER_S, CommandKind.CREATE, job_id, JobSpec(handler, schedule))
+        for job_id, schedule in schedules.items()
+    ]
+
+
 def job_orders(rng: random.Random, start_at: Instant, horizon: int, *, in_autumn: bool) -> list[Order]:
     """Jobs, and what becomes of them."""
     jobs = [f"t:job{number}" for number in range(rng.randint(3, 6))]

@@ -10,9 +10,10 @@ import random
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from waterclock.dispatcher.loop import Pace
+from waterclock.dispatcher.pace import Pace
 
 from waterclock.model.ids import US_PER_S, Instant
+from waterclock.store.tabular import DUE_KEPT_US
 
 from .beside_people import beside_orders
 from .buggify import SITES, SMALL, draw_some
@@ -24,6 +25,7 @@ from .people import (
     in_pools,
     job_orders,
     of_tenants,
+    rare_orders,
     repeated,
     run_orders,
     through_doors,
@@ -59,6 +61,12 @@ _RACES_SHARE = 0.25
 _ANEW_SHARE = 0.5
 """The rest must come to rest with what it has in memory: a new process hides what the old one has forgotten."""
 
+_SHORT_LIFE_SHARE = 0.3
+_SHORT_LIFE_US = 180 * US_PER_S
+"""An absence of minutes then is what one of more than three days is: the rows that carry the chains are gone."""
+
+_LOSES_SHARE = 0.15
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -66,7 +74,8 @@ class Plan:
 
     ``sites`` and ``small``: see ``buggify.py``; ``kept_behind``: the retry router's own. ``patience``: who finds
     nothing to do for several turns rests up to so many times longer; ``busy_us``: who had something to do goes on
-    about so soon; ``heals_anew``: in the end everybody is started anew, not only who is dead.
+    about so soon; ``heals_anew``: in the end everybody is started anew, not only who is dead. ``rows_kept_us``: how
+    long rows of ``due`` live after their time; ``loses_rows``: after the heal the store loses some of them.
     """
 
     seed: int
@@ -94,6 +103,8 @@ class Plan:
     api_wait_s: float
     troubles: tuple[Trouble, ...]
     heals_anew: bool
+    rows_kept_us: int = DUE_KEPT_US
+    loses_rows: bool = False
 
     def job_ids(self) -> set[str]:
         """Every job that there may be, those too that one tenant makes by a request for another's."""
@@ -126,6 +137,8 @@ def draw(seed: int) -> Plan:
     controls = control_orders(dice(seed, "control"), jobs, start_at, horizon)
     orders += with_timing(dice(seed, "control timing"), controls, start_at)
     orders += beside_orders(dice(seed, "beside"), start_at, horizon)
+    loses_rows = dice(seed, "rows lost").random() < _LOSES_SHARE
+    orders += rare_orders() if loses_rows else []
     return Plan(
         seed=seed,
         start_at=start_at,
@@ -157,6 +170,8 @@ def draw(seed: int) -> Plan:
         api_wait_s=rng.choice([0.3, 1.0, 3.0]),
         troubles=tuple(troubles(dice(seed, "troubles"), slots, horizon, races=races)),
         heals_anew=dice(seed, "heal").random() < _ANEW_SHARE,
+        rows_kept_us=_SHORT_LIFE_US if dice(seed, "rows kept").random() < _SHORT_LIFE_SHARE else DUE_KEPT_US,
+        loses_rows=loses_rows,
     )
 
 

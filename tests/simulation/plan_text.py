@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from waterclock.dispatcher.loop import Pace
+from waterclock.dispatcher.pace import Pace
 
 from waterclock.model.document import spec_from_json, spec_to_json
 from waterclock.model.job import CommandKind, JobSpec

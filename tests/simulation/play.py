@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from unittest import mock
 
 import structlog
-from waterclock.dispatcher import keys, window
+from waterclock.dispatcher import keys, rebuild, window
 from waterclock.dispatcher.position import decode_cursor
 
 from waterclock.log.memory import Killed
 from waterclock.log.port import TopicPartition
 from waterclock.model.errors import BackendDown, LostResource
 from waterclock.model.ids import US_PER_S, Instant, job_of_run
+from waterclock.store import tabular
 from waterclock.store.memory import MemoryStore
 
 from .api_clients import ApiClients
@@ -32,6 +33,7 @@ from .buggify import made_small
 from .checkers import CHECKERS, Checker, judged
 from .dice import dice
 from .dumps import Dumps, take_dumps
+from .losses import Losses
 from .nemesis import Nemesis
 from .pacing import Pacing
 from .people import LADDER_US, STEADY, Order
@@ -128,6 +130,7 @@ class _Play:
         self._senders = Senders(self._world.outside, NAMES, self._world.history, POOLS)
         self._clients = ApiClients(self._world, self._schedule, story, dice(plan.seed, "clients"))
         self._pace = Pacing(plan, self._world.executors)
+        self._losses = Losses(self._world, dice(plan.seed, "losses"))
         self._broken: list[str] = []
         self._let_go_before: set[str] = set()
         self._ends: list[int] = []
@@ -144,6 +147,8 @@ class _Play:
         schedule.run(self._plan.horizon)
         self._heal()
         self._fill()
+        if self._plan.loses_rows:
+            self._lose_rows()
         if self._paused_too_long():
             self._wait_for("ends the pauses whose time has come", lambda: not self._paused_too_long())
         self._asking.pause_all(self._job_ids(), world.clock.now())
@@ -159,6 +164,7 @@ class _Play:
                 break
             is_at_rest = self._let_go() if is_at_rest and self._onlooker.held() else self._sleep()
         self._probe()
+        self._losses.note_repairs()
         return take_dumps(world, until, self._broken)
 
     def _fill(self) -> None:
@@ -170,6 +176,15 @@ class _Play:
         if missing > 0:
             steady = [job_id for job_id in STEADY if job_id in self._plan.job_ids()]
             self._asking.trigger(steady, -(-missing // _EVENTS_OF_A_RUN), self._world.clock.now())
+
+    def _lose_rows(self) -> None:
+        """The store loses rows that nobody has loaded yet, and the sweep has time to find out."""
+        lost = self._losses.lose()
+        for row in lost:
+            self._story.tell(self._schedule.tick, "store", f"loses the row of {row.job_id} due {row.due_at}")
+        if lost:
+            self._wait_for("makes lost rows again", self._losses.are_made_good)
+        self._losses.note_missing()
 
     def _job_ids(self) -> list[str]:
         return sorted(self._plan.job_ids())
@@ -356,6 +371,8 @@ def _constants(plan: Plan) -> Iterator[None]:
     """Constants of the product that a plan shrinks."""
     with made_small(plan.small), ExitStack() as patches:
         patches.enter_context(mock.patch.object(window, "SLOTS_PER_SLICE", plan.slots_per_slice))
+        patches.enter_context(mock.patch.object(tabular, "DUE_KEPT_US", plan.rows_kept_us))
+        patches.enter_context(mock.patch.object(rebuild, "REBUILD_AFTER_US", plan.rows_kept_us * 2 // 3))
         patches.enter_context(mock.patch.object(keys, "WITHIN_US", plan.repeat_within_us))
         patches.enter_context(mock.patch.object(keys, "_GRACE_US", plan.repeat_within_us // 100))
         yield

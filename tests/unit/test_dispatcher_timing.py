@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from waterclock.dispatcher.loop import Pace
+from waterclock.dispatcher.pace import Pace
 
 from tests.oracle import books, makings, misfires, owed
 from tests.unit.dispatcher_world import NAMES, START, World, every, raw

@@ -24,6 +24,7 @@ OPTIONS = {
     "api_answers": ("TimeWindowCompactionStrategy", 86_400),
     "api_operations": ("TimeWindowCompactionStrategy", 86_400),
     "run_logs": ("TimeWindowCompactionStrategy", 86_400),
+    "upkeep": ("UnifiedCompactionStrategy", 864_000),
 }
 
 

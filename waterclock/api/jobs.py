@@ -16,7 +16,9 @@ from waterclock.model.document import PAYLOAD_MAX, spec_to_document
 from waterclock.model.errors import RequestError
 from waterclock.model.events import Answered, CommandVerdict
 from waterclock.model.job import MUST_BE_NEW, CommandKind, Every, JobStatus
-from waterclock.store.port import JobListing, JobRow
+from waterclock.store.expecting import expectation_of
+from waterclock.store.listing import JobListing
+from waterclock.store.port import JobRow
 from waterclock.store.standing import RUNS_LOOKED_AT, standing_of
 
 from . import shapes, views, wanting
@@ -269,8 +271,11 @@ def _newborn(services: Services, order: Order, answer: Answered) -> JobRow | Non
 
 
 async def _job_reply(services: Services, status: int, row: JobRow, **headers: str) -> Response:
-    document = views.job_view(row, services.clock.now()) | {"warnings": await services.crew.warnings(row.spec)}
-    return views.reply(status, document, ETag=etag(row.revision), **headers)
+    now, found = services.clock.now(), None
+    if row.spec.timing.expect_within_us:
+        found = await services.call(expectation_of, services.store, row, now)
+    more = {"expectation": views.expectation_view(found), "warnings": await services.crew.warnings(row.spec)}
+    return views.reply(status, views.job_view(row, now) | more, ETag=etag(row.revision), **headers)
 
 
 async def _standing(services: Services, job_id: str) -> JobRow:

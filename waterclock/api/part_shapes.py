@@ -99,3 +99,11 @@ class Timeouts(BaseModel):
     queue: str | None = Field(None, examples=["10m"])
     attempt: str | None = Field(None, examples=["2m"])
     run: str | None = Field(None, examples=["1h"])
+
+
+class Expectation(BaseModel):
+    """Of a job that says `expect_within`: when it succeeded last, and until when the next success is waited for."""
+
+    succeeded_at: str | None = Field(description="When its newest success ended; null: there is none")
+    by: str
+    overdue: bool

@@ -19,7 +19,7 @@ from waterclock.model.events import Answered, EventKind, Revised
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.serving import Served, who_serves
 from waterclock.settings import Settings
-from waterclock.store.port import Store
+from waterclock.store.upkeep import UpkeptStore
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
@@ -57,7 +57,7 @@ class Services:
         settings: Settings,
         clock: Clock,
         log: Log,
-        store: Store,
+        store: UpkeptStore,
         *,
         on_death: Callable[[], None] = lambda: None,
     ) -> None:

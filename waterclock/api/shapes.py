@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .part_shapes import CLOSED as _CLOSED
 from .part_shapes import DURATION as _DURATION
-from .part_shapes import CatchUp, GrpcCall, HttpCall, Jitter, KafkaRecord, Retry, ShellCommand, Timeouts
+from .part_shapes import CatchUp, Expectation, GrpcCall, HttpCall, Jitter, KafkaRecord, Retry, ShellCommand, Timeouts
 from .problems import MEDIA_TYPE
 
 _OPEN = ConfigDict(extra="allow")
@@ -74,6 +74,9 @@ class JobChange(BaseModel):
         None, ge=1, le=1000, description="How many with the same key may be open; else 1, where there is a key"
     )
     max_held: int | None = Field(None, ge=1, le=1000, description="How many may wait; else 100")
+    expect_within: str | None = Field(
+        None, pattern=_DURATION, description="A finding when no run has succeeded for so long", examples=["26h"]
+    )
     tier: Literal["high", "medium", "low"] | None = None
     priority: str | None = Field(None, description="Another word for tier, in any case", examples=["HIGH"])
     pool: str | None = Field(None, pattern=_POOL)
@@ -150,6 +153,9 @@ class Job(BaseModel):
     revision: int = Field(description="Also its ETag")
     created_at: Instant
     updated_at: Instant
+    expectation: Expectation | None = Field(
+        default=None, description="null where nobody waits; only where one job is asked for"
+    )
     warnings: list[str] | None = Field(
         default=None, description="No worker for its pool, or none that knows its handler; not in lists"
     )

@@ -16,6 +16,7 @@ from waterclock.clusters import (
     doctor_kafka,
     doctor_ledger,
     doctor_runs,
+    doctor_upkeep,
 )
 from waterclock.clusters.finding import Finding, State
 from waterclock.clusters.plan import plan_of
@@ -64,6 +65,11 @@ def _examined(settings: Settings, principal: str) -> Iterator[Finding]:
             yield from doctor_runs.examine(log, names_of(settings), clock, settings.generation)
             yield from doctor_forgotten.examine(log, names_of(settings), clock, settings.generation)
             yield from _ledger(settings, log, clock)
+    try:
+        with open_store(settings) as store:
+            yield from doctor_upkeep.examine(store, clock)
+    except WaterclockError as trouble:
+        yield Finding(doctor_upkeep.SWEEP_CHECK, State.WARN, str(trouble), "It cannot be told now")
 
 
 def _ledger(settings: Settings, log: Log, clock: Clock) -> Iterator[Finding]:

@@ -21,6 +21,7 @@ from waterclock.model.time_text import format_rfc3339, parse_duration, parse_rfc
 from waterclock.model.upcoming import due_times, upcoming
 from waterclock.serving import warning_for, who_serves
 from waterclock.settings import Settings, load_settings
+from waterclock.store.expecting import expectation_of
 from waterclock.store.port import JobRow, Reading
 
 from . import bulk, importing, versions, watching
@@ -77,6 +78,7 @@ def create(
     concurrency_key: ConcurrencyKeyOption = None,
     max_concurrent_per_key: MaxPerKeyOption = None,
     max_held: MaxHeldOption = None,
+    expect_within: Annotated[str | None, typer.Option(help="A finding when none succeeded for so long: 26h")] = None,
     tier: Annotated[str | None, typer.Option(help="high, medium or low [medium]")] = None,
     pool: Annotated[str | None, typer.Option(help="Which workers [default]")] = None,
     payload: Annotated[str | None, typer.Option(help="JSON; what is not JSON is taken as a JSON string")] = None,
@@ -97,6 +99,7 @@ def create(
         **_named(catch_up=_given(max=catch_up_max, window=catch_up_window, order=catch_up_order)),
         **_named(overlap=overlap, max_concurrent=max_concurrent, concurrency_key=concurrency_key),
         **_named(max_concurrent_per_key=max_concurrent_per_key, max_held=max_held),
+        **_named(expect_within=expect_within),
         **_named(tier=tier, pool=pool, seconds=seconds or None),
         **_named(payload=None if payload is None else _json_or_text(payload)),
     }
@@ -152,9 +155,10 @@ def show(job: JobArgument, output: OutputOption = None) -> None:
         runs = [
             f"{run.status.name:<10} {make_run_id(job_id, run.fire_at, run.series)}" for run in store.runs(job_id, 5)
         ]
+        waited_for = _waited_for(store, row)
     with open_log(settings) as log:
         note = _warning(settings, log, row.spec)
-    show_one({**_card(row), "newest_runs": runs, "note": note or None}, output)
+    show_one({**_card(row), "newest_runs": runs, **waited_for, "note": note or None}, output)
 
 
 @app.command()
@@ -317,6 +321,16 @@ def _card(row: JobRow) -> dict[str, Any]:
         "updated_at": format_rfc3339(row.updated_at),
         **_plan(row.job_id, row.spec, row.anchor_at, _next_fires(row, _NEXT_FIRES)),
     }
+
+
+def _waited_for(store: Reading, row: JobRow) -> dict[str, Any]:
+    """Of a job that says ``expect_within``: until when its next success is waited for."""
+    found = expectation_of(store, row, SystemClock().now())
+    if found is None:
+        return {}
+    succeeded = format_rfc3339(found.succeeded_at) if found.succeeded_at else "never"
+    by = format_rfc3339(found.by)
+    return {"last_success": succeeded, "expected_by": f"{by} (overdue)" if found.is_overdue else by}
 
 
 def _plan(job_id: str, spec: JobSpec, anchor_at: Instant, fires: list[Instant]) -> dict[str, Any]:

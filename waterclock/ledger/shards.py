@@ -14,7 +14,7 @@ How it fails: BackendDown; Busy where one hour is over the bound.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from waterclock.log.port import Committed, Isolation, Log, TopicPartition
@@ -44,6 +44,7 @@ VERSIONS_SEEN = 100
 """As many versions of a job as the store tells at once."""
 
 _PAGE = 500
+_PART_RECORDS = 1_000
 _JOBS_PAGES_MAX = 1_000_000
 
 
@@ -118,6 +119,18 @@ class Ledger:
 
     def judge(self, shard: int, asked: Asked, positions: Mapping[TopicPartition, Committed]) -> ShardVerdict:
         """The verdict on one shard. Raises BackendDown, Busy."""
+        work = self.judging(shard, asked, positions)
+        while True:  # ends: so does the log, and the jobs
+            try:
+                next(work)
+            except StopIteration as end:
+                verdict: ShardVerdict = end.value
+                return verdict
+
+    def judging(
+        self, shard: int, asked: Asked, positions: Mapping[TopicPartition, Committed]
+    ) -> Generator[None, None, ShardVerdict]:
+        """The same in parts of some ten milliseconds, for whoever has to rest in between. One at a time."""
         self._remarks = []
         sums = Sums(asked.names_max)
         committed = positions.get(TopicPartition(self._names.commands, shard))
@@ -131,10 +144,12 @@ class Ledger:
         obeyed_to = ordinal(self._generation, committed.offset)
         at = proved_from
         while True:  # ends: each part ends behind its first hour, or raises Busy
-            facts = self._facts(place, at, decided_to, asked)
+            facts = yield from self._facts(place, at, decided_to, asked)
             is_last = facts.until_at >= decided_to
             until_at = asked.until_at if is_last else facts.until_at
-            self._judge_part(shard, asked, facts, Span(at, facts.until_at, until_at, cursor_at), sums, obeyed_to)
+            yield from self._judge_part(
+                shard, asked, facts, Span(at, facts.until_at, until_at, cursor_at), sums, obeyed_to
+            )
             if is_last:
                 break
             at = facts.until_at
@@ -161,13 +176,17 @@ class Ledger:
             return record.timestamp_us + RETAINED_MARGIN_US
         return 1 << 62
 
-    def _facts(self, place: TopicPartition, from_at: Instant, decided_to: Instant, asked: Asked) -> Facts:
+    def _facts(
+        self, place: TopicPartition, from_at: Instant, decided_to: Instant, asked: Asked
+    ) -> Generator[None, None, Facts]:
         facts = Facts(from_at, decided_to, asked.facts_max)
         end = self._log.high_watermark(place)
         begin = max(self._log.low_watermark(place), self._log.offset_at(place, max(from_at - READ_BEFORE_US, 0)))
         wanted = {job_id.encode() for job_id in asked.job_ids}
         unreadable = 0
-        for record in read_range(self._log, Isolation.COMMITTED, place, begin, end):
+        for number, record in enumerate(read_range(self._log, Isolation.COMMITTED, place, begin, end), 1):
+            if number % _PART_RECORDS == 0:
+                yield
             if wanted and record.key not in wanted:
                 continue
             try:
@@ -187,13 +206,16 @@ class Ledger:
 
     # Jobs ---------------------------------------------------------------------------------------------------------
 
-    def _judge_part(self, shard: int, asked: Asked, facts: Facts, span: Span, sums: Sums, obeyed_to: int) -> None:
+    def _judge_part(
+        self, shard: int, asked: Asked, facts: Facts, span: Span, sums: Sums, obeyed_to: int
+    ) -> Iterator[None]:
         for job_ids in self._pages(shard, asked, facts):
             known = self._jobs.versions(job_ids)
             for job_id in job_ids:
                 found = known.get(job_id, [])
                 said = facts.jobs.pop(job_id, None) or JobFacts()
                 self._judge_job(job_id, found, said, span, sums, obeyed_to)
+            yield
 
     def _judge_job(
         self, job_id: str, found: Sequence[JobVersion], said: JobFacts, span: Span, sums: Sums, obeyed_to: int

@@ -46,6 +46,8 @@ class Timing:
 
     ``from_at``, ``until_at``: fires lie in [from, until); 0: no such end. ``jitter_us``: the window over which fires
     are spread, 0: none; ``jitter_per_fire``: each fire has an offset of its own, else all of the job's have one.
+    ``expect_within_us``: a run should have succeeded within so long before any moment; 0: nobody waits for one. It
+    decides nothing, it is told (``waterclock/recorder/overdue.py``).
     ``catch_up_window_us``: what is later than that when a misfire is decided is SKIPPED(expired), whatever the policy.
     """
 
@@ -57,6 +59,7 @@ class Timing:
     catch_up_order: CatchUpOrder = CatchUpOrder.OLDEST
     jitter_us: int = 0
     jitter_per_fire: bool = False
+    expect_within_us: int = 0
 
 
 PLAIN = Timing()

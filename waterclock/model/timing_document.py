@@ -1,4 +1,5 @@
-"""Timing in a job document: ``active_from``, ``active_until``, ``jitter``, ``misfire``, ``catch_up``, key by key.
+"""Timing in a job document, key by key: ``active_from``, ``active_until``, ``jitter``, ``misfire``, ``catch_up`` and
+``expect_within``.
 
 ``{"active_from": "2026-12-01T00:00:00Z", "jitter": "30s", "misfire": "all", "catch_up": {"max": 20}}``. What must hold:
 ``timing_from_document(timing_to_document(t)) == t`` for every timing that came through here. How it fails: RequestError
@@ -32,7 +33,11 @@ _GAPS_FROM: Instant = 1_767_225_600 * US_PER_S
 """2026-01-01: where no other start is given, fires are counted from here, so that asking twice is answered alike."""
 _GAPS_UNTIL_US = 30 * 366 * _DAY_US
 
-KEYS = ("active_from", "active_until", "jitter", "misfire", "catch_up")
+EXPECT_US_MIN = 60 * US_PER_S
+EXPECT_US_MAX = 30 * _DAY_US
+"""As long as history is kept: what is older cannot be told from what never was."""
+
+KEYS = ("active_from", "active_until", "jitter", "misfire", "catch_up", "expect_within")
 _CATCH_UP_KEYS = ("max", "window", "order")
 _JITTER_KEYS = ("window", "per_fire")
 _JITTER_HINT = 'A duration such as "30s", or {"window": "30s", "per_fire": true}'
@@ -50,6 +55,8 @@ def timing_from_document(document: Mapping[str, object], schedule: Schedule) -> 
         parts |= _catch_up(document["catch_up"])
     if "jitter" in document:
         parts |= _jitter(document["jitter"])
+    if "expect_within" in document:
+        parts["expect_within_us"] = parse_duration(document["expect_within"], "/expect_within")
     timing = Timing(**parts)
     check_timing(timing, schedule)
     _check_that_it_fires(timing, schedule)
@@ -73,12 +80,15 @@ def timing_to_document(timing: Timing) -> dict[str, Any]:
         window = format_duration(timing.catch_up_window_us)
         order = timing.catch_up_order.value
         document["catch_up"] = {"max": timing.catch_up_max, "window": window, "order": order}
+    if timing.expect_within_us:
+        document["expect_within"] = format_duration(timing.expect_within_us)
     return document
 
 
 def check_timing(timing: Timing, schedule: Schedule) -> None:
     """Refuse a timing that cannot be kept: RequestError. Cheap: for every command, which may come by no document."""
-    numbers = (timing.from_at, timing.until_at, timing.catch_up_max, timing.catch_up_window_us, timing.jitter_us)
+    numbers = (timing.from_at, timing.until_at, timing.catch_up_max, timing.catch_up_window_us, timing.jitter_us,
+               timing.expect_within_us)  # fmt: skip
     if not all(isinstance(number, int) for number in numbers):
         _refuse("/timing", "The timing holds what is no whole number", "Send the job as a document")
     for at, key in ((timing.from_at, "active_from"), (timing.until_at, "active_until")):
@@ -93,6 +103,9 @@ def check_timing(timing: Timing, schedule: Schedule) -> None:
     if not 0 <= timing.jitter_us <= JITTER_US_MAX or timing.jitter_us % US_PER_S:
         longest = format_duration(JITTER_US_MAX)
         _refuse("/jitter", "The window is out of range", f"Whole seconds, from 1s to {longest}")
+    within_us = timing.expect_within_us
+    if within_us and (not EXPECT_US_MIN <= within_us <= EXPECT_US_MAX or within_us % US_PER_S):
+        _refuse("/expect_within", "The time is out of range", "Whole seconds, from 1m to 30d")
     if isinstance(schedule, Every) and timing.jitter_us > schedule.every_us // 2:
         _refuse_wide(timing, schedule.every_us)
 

@@ -20,6 +20,7 @@ from waterclock.model.ids import Instant, RunId
 from waterclock.model.job import JobSpec, JobStatus, JobVersion, Pause, Tier
 from waterclock.model.run_log import LogStream
 
+from .listing import JobListing
 from .versions import Versions
 
 
@@ -206,15 +207,6 @@ class LogRow(NamedTuple):
     wts: int = 0
 
 
-class JobListing(NamedTuple):
-    """One line of a tenant's job list. (``created_at``, ``job_id``) is the page token."""
-
-    job_id: str
-    created_at: Instant
-    kind: str
-    status: JobStatus
-
-
 class ApiKey(NamedTuple):
     """A key of the API, without its secret: ``digest`` is the secret's SHA-256. ``scopes``: words, spaces between.
 
@@ -290,8 +282,8 @@ class TimeIndex(Protocol):
         """All rows of these buckets, unordered across slots, ordered by key within one. Never without a minute."""
         ...
 
-    def write_due(self, rows: Sequence[DueRow]) -> None:
-        """Write rows ahead; acknowledged when it returns. Rows whose expiry has passed are left out."""
+    def write_due(self, rows: Sequence[DueRow], *, kept_from: Instant = 0) -> None:
+        """Write rows ahead, acknowledged. They expire three days after due, or after ``kept_from``; or are left out."""
         ...
 
     def dispose_due(self, slots: Sequence[int], minute: int) -> None:

@@ -172,6 +172,7 @@ RUN_LOGS = _table(
     "at bigint, stream tinyint, line text",
     ttl_s=LOG_TTL_S,
 )
+UPKEEP = _table("upkeep", "what text", "place text", "told text, at bigint")
 
 TABLES = (
     JOBS,
@@ -187,5 +188,6 @@ TABLES = (
     API_OPERATIONS,
     RUN_LOGS,
     LETTERS,
+    UPKEEP,
 )
 """Every table of the domain (``schema_migrations`` belongs to the migrator alone)."""
