@@ -36,7 +36,7 @@ from .keys import Intention, intention_of
 from .known import Known
 from .putting_out import put_out, run_at_once
 from .releasing import follow_version
-from .rows import Ahead, passed_rows, rows_ahead, void_row, void_rows
+from .rows import Ahead, rows_ahead, void_row, void_rows
 from .run_orders import Order, order_of, speaks_of_a_run
 from .shard import Decided, Shard
 
@@ -273,7 +273,7 @@ def _plan(
         versions,
         edge_at,
         paused_from,
-        known.fresh_from(job_id),
+        decided.edges if decided else (),
         terms.grace_us,
         decided.fires_to_at if decided else 0,
         target,
@@ -293,8 +293,6 @@ def _plan(
             plan.deletes.append(void_row(job_id, row.revision, row.due_at, version.stamp_at))
     if version.status is JobStatus.ACTIVE:
         plan.ahead = _rows_of(shard, version, applied.floor_at)
-        if applied.floor_at > version.stamp_at and version.spec.timing.jitter_us:
-            plan.deletes += passed_rows(version, applied.floor_at)
     # Last, when nothing can go wrong any more: the batch's next commands are decided by it.
     if applied.decided_at is not None:
         known.decided[job_id] = _decided(applied, version, decided.fires_to_at if decided else 0)
@@ -305,7 +303,8 @@ def _plan(
 def _decided(applied: commands.Applied, version: JobVersion, fires_to_at: Instant) -> Decided:
     """What a command says of the job's fires; nobody takes back what was said before of fire times."""
     assert applied.decided_at is not None
-    return Decided.of(version, applied.decided_at, max(applied.fires_to_at, fires_to_at))
+    fires_to_at = max(applied.fires_to_at, fires_to_at)
+    return Decided.of(version, applied.decided_at, fires_to_at)._replace(edges=applied.edges)
 
 
 def _rows_of(shard: Shard, version: JobVersion, floor_at: Instant) -> Ahead:

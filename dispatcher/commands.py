@@ -17,12 +17,13 @@ from waterclock.model.ids import US_PER_S, Instant, make_run_id, ordinal
 from waterclock.model.job import MUST_BE_NEW, Command, CommandKind, Every, JobSpec, JobStatus, JobVersion, Once
 from waterclock.model.policy_document import check_policy
 from waterclock.model.schedule import check_schedule
-from waterclock.model.timetable import due_of, fire_edge, last_of, next_of
+from waterclock.model.timetable import due_of, fire_edge, last_of
 from waterclock.model.timing_document import check_timing
 from waterclock.store.port import JobRow
 
+from .edges import Edges, begins_after, is_decided, with_edge
 from .misfire import DELETED, PAUSED, SkipRange, decide_one, skip_all
-from .owed import Stretch, in_force, stretches
+from .owed import Stretch, stretches
 from .pauses import is_same_pause, pause_of, stamp_of
 
 NOTE_MAX = 500
@@ -52,7 +53,8 @@ class Applied(NamedTuple):
     ``skipped`` are fires that end here without a run, ``decided_at`` up to where the job's fires are thereby decided.
     ``run_at`` is a fire to make at once (a trigger, or a one-off that lies behind); ``series`` goes into its run id.
     ``floor_at``: of an ACTIVE version, the fire time after which its own fires begin. ``fires_to_at``: whenever they
-    are due, all fires up to this fire time are decided; 0: nothing is said of that.
+    are due, all fires up to this fire time are decided; 0: nothing is said of that. ``edges``: under which the job's
+    late versions were applied, this one's with them.
     """
 
     row: JobRow
@@ -64,6 +66,7 @@ class Applied(NamedTuple):
     series: int = 0
     floor_at: Instant = 0
     fires_to_at: Instant = 0
+    edges: Edges = ()
 
     @property
     def triggered(self) -> str:
@@ -79,7 +82,7 @@ def apply(
     versions: Sequence[JobVersion],
     edge_at: Instant,
     paused_from: Instant = 0,
-    fresh_from: int | None = None,
+    edges: Edges = (),
     grace_us: int = GRACE_US,
     fires_after: Instant = 0,
     target: JobVersion | None = None,
@@ -87,10 +90,10 @@ def apply(
     """Apply ``command``. ``versions``: the job's, newest first, all below the command, as far back as ``edge_at``.
 
     ``edge_at``: every fire of the job due at or before it is decided. ``paused_from``: for a paused job, the edge when
-    it was paused. ``fresh_from``: versions from this revision on came under this same edge, so they have decided
-    nothing at or before it (default: none did). ``grace_us``: how late a one-off that lies behind may be and is no
-    misfire. ``fires_after``: up to this fire time everything is decided, whenever it is due. ``target``: of a rollback,
-    the version that it names. Raises RequestError (refused: nothing changes).
+    it was paused. ``edges``: under which those of ``versions`` were applied that came late. ``grace_us``: how late a
+    one-off that lies behind may be and is no misfire. ``fires_after``: up to this fire time everything is decided,
+    whenever it is due. ``target``: of a rollback, the version that it names. Raises RequestError (refused: nothing
+    changes), Busy.
     """
     before = versions[0] if versions else None
     stamp_at = stamp_of(command, place.appended_at, before)
@@ -109,18 +112,18 @@ def apply(
     if after is None:
         assert standing is not None
         return Applied(_row(standing, place), stamp_at)
-    deciders = [known for known in versions if fresh_from is None or known.revision < fresh_from]
-    closed = _close(after, versions, edge_at, paused_from, place, fires_after)
-    # While a job was paused its older versions decided nothing.
-    was_paused = before is not None and before.status is JobStatus.PAUSED and paused_from > 0
-    floor_at = _floor(after, max(edge_at, closed.decided_at or 0), deciders, paused_from if was_paused else edge_at)
-    behind_at = _behind(after, before, edge_at, deciders)
+    edges = with_edge(edges, after, edge_at, versions)
+    closed = _close(after, versions, edge_at, paused_from, place, fires_after, edges)
+    if edges and closed.decided_at is None:
+        closed = closed._replace(decided_at=edge_at)  # so that the edges are kept; the cursor says no less
+    floor_at = begins_after(after, versions, edges)
+    behind_at = _behind(after, versions, edge_at, edges)
     # As of the edge or the stamp, which a replay repeats, and not of somebody's clock.
     missed = decide_one(after, behind_at, max(edge_at, stamp_at), grace_us) if behind_at is not None else ""
     if behind_at is not None and missed:
         ended = (SkipRange(after, behind_at, behind_at, 1), missed)
-        return closed._replace(floor_at=floor_at, skipped=(*closed.skipped, ended))
-    return closed._replace(floor_at=floor_at, run_at=behind_at)
+        return closed._replace(floor_at=floor_at, edges=edges, skipped=(*closed.skipped, ended))
+    return closed._replace(floor_at=floor_at, edges=edges, run_at=behind_at)
 
 
 def _expect(command: Command, before: JobVersion | None, standing: JobVersion | None) -> None:
@@ -280,6 +283,7 @@ def _close(
     paused_from: Instant,
     place: Place,
     fires_after: Instant,
+    edges: Edges,
 ) -> Applied:
     """End what older versions still owed where the new one says so, and find what the new one owes at once."""
     stamp_at, before = after.stamp_at, versions[0] if versions else None
@@ -287,12 +291,13 @@ def _close(
     decided_at: Instant | None = None
     if before is not None and before.status is JobStatus.PAUSED:
         # A paused job's fires count as paused up to the command that ends the pause, or changes the paused job.
-        rest = skip_all(Stretch(before, max(before.stamp_at, fire_edge(before, paused_from)), stamp_at))
+        began_at = max(begins_after(before, versions[1:], edges), fire_edge(before, paused_from))
+        rest = skip_all(Stretch(before, began_at, stamp_at))
         skipped += [(rest, PAUSED)] if rest else []
         decided_at = max(edge_at, stamp_at)
     elif after.status is not JobStatus.ACTIVE:
         reason = PAUSED if after.status is JobStatus.PAUSED else DELETED
-        owed = stretches(versions, edge_at, fires_after=fires_after, fires_until=stamp_at)
+        owed = stretches(versions, edge_at, fires_after=fires_after, fires_until=stamp_at, edges=edges)
         skipped += [(rest, reason) for stretch in owed if (rest := skip_all(stretch))]
         decided_at = max(edge_at, stamp_at)
     has_jitter = any(version.spec.timing.jitter_us for version in versions)
@@ -307,29 +312,7 @@ def _close(
     )
 
 
-def _floor(after: JobVersion, edge_at: Instant, deciders: Sequence[JobVersion], decided_to: Instant) -> Instant:
-    """The fire time after which the version's own fires begin: those stamped before, due beyond the edge, undecided.
-
-    Between stamp and edge lies a fire only where the command came late, and at most one of those is due beyond the
-    edge because of its jitter. With another jitter an older version may have decided it already (design §6), if it was
-    due by ``decided_to``.
-    """
-    floor_at = max(after.stamp_at, fire_edge(after, edge_at))
-    first_at = next_of(after, floor_at) if floor_at < edge_at else None
-    if first_at is None or first_at > edge_at:
-        return floor_at
-    return first_at if any(_has_decided(known, first_at, decided_to) for known in deciders) else floor_at
-
-
-def _has_decided(version: JobVersion, fire_at: Instant, edge_at: Instant) -> bool:
-    """Whether this version may have decided the fire by the edge. Rather once too often than a run made twice."""
-    is_its_own = version.status is JobStatus.ACTIVE and version.stamp_at < fire_at
-    return is_its_own and last_of(version, fire_at - 1, fire_at) is not None and due_of(version, fire_at) <= edge_at
-
-
-def _behind(
-    after: JobVersion, before: JobVersion | None, edge_at: Instant, deciders: Sequence[JobVersion]
-) -> Instant | None:
+def _behind(after: JobVersion, versions: Sequence[JobVersion], edge_at: Instant, edges: Edges) -> Instant | None:
     """A one-off whose instant lies at or behind the edge, or before its first command: decided at once (design §6)."""
     schedule = after.spec.schedule
     if after.status is not JobStatus.ACTIVE or not isinstance(schedule, Once) or after.spec_revision != after.revision:
@@ -337,20 +320,15 @@ def _behind(
     at, is_over = schedule.at, schedule.at <= after.stamp_at
     if last_of(after, at - 1, at) is None:
         return None  # it lies outside the job's own ends
-    if before is None:
+    if not versions:
         return at if is_over or due_of(after, at) <= edge_at else None
     is_behind = not is_over and due_of(after, at) <= edge_at
-    return at if is_behind and not _decided_by(deciders, at, edge_at) else None
+    return at if is_behind and not is_decided(at, versions, edges, edge_at) else None
 
 
 def due_apart(version: JobVersion, fire_at: Instant) -> Instant:
     """When a one-off that its command decides is due: one that was over by then has no jitter, it is due at once."""
     return fire_at if fire_at <= version.stamp_at else due_of(version, fire_at)
-
-
-def _decided_by(deciders: Sequence[JobVersion], fire_at: Instant, edge_at: Instant) -> bool:
-    owner = in_force(deciders, fire_at)
-    return owner is not None and _has_decided(owner, fire_at, edge_at)
 
 
 def _row(version: JobVersion, place: Place) -> JobRow:

@@ -85,7 +85,8 @@ def _catch_up(
     """
     job_id = late.job_id
     versions = shard.lately.get(job_id) or [late]
-    owed = stretches(versions, due_at - 1, until_at, fires_after=shard.fires_decided_to(job_id))
+    decided_to = shard.fires_decided_to(job_id)
+    owed = stretches(versions, due_at - 1, until_at, fires_after=decided_to, edges=shard.edges_of(job_id))
     decision = decide(owed, now, grace_us)
     for version, fire_at in decision.runs:
         # Only the misfire that began it stands where the cursor is; naming later ones would move a rebuilt cursor.
@@ -113,7 +114,8 @@ def _rows_after(shard: Shard, versions: Sequence[JobVersion], decided_at: Instan
     rows: list[DueRow] = []
     ends_at: Instant | None = None
     for version in versions:
-        after = max(fire_edge(version, decided_at), version.stamp_at, shard.fires_decided_to(version.job_id))
+        begins = shard.begins_after(version)
+        after = max(begins, fire_edge(version, decided_at), shard.fires_decided_to(version.job_id))
         rows += _rows_between(shard, version, after, ends_at)
         ends_at = version.stamp_at
         if ends_at <= decided_at - JITTER_US_MAX:

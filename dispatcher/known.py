@@ -55,7 +55,8 @@ class Known:
         """The tier that places the job's fire due at ``at`` on the timeline: that of the version in force then."""
         versions = self.versions(job_id, at - 1)
         if any(version.spec.timing.jitter_us for version in versions):
-            for stretch in stretches(versions, at - 1, at):
+            decided = self.decided.get(job_id)
+            for stretch in stretches(versions, at - 1, at, edges=decided.edges if decided else ()):
                 if last_of(*stretch) is not None:
                     return stretch.version.spec.tier
         owner = in_force(versions, at) or (versions[0] if versions else None)
@@ -72,10 +73,6 @@ class Known:
             return None
         (found,) = self._index.versions_below([(job_id, revision + 1)])
         return found if found is not None and found.revision == revision else None
-
-    def fresh_from(self, job_id: str) -> int:
-        """The revision from which on the job's versions are this batch's own."""
-        return self._limits[job_id]
 
     def add(self, version: JobVersion) -> None:
         self._versions[version.job_id].insert(0, version)

@@ -15,6 +15,8 @@ from waterclock.model.job import JobStatus, JobVersion
 from waterclock.model.timetable import fire_edge
 from waterclock.model.timing import JITTER_US_MAX
 
+from .edges import Edges, begins_after
+
 
 class Stretch(NamedTuple):
     """The fires of ``version`` in (``after``, ``until``]."""
@@ -31,19 +33,22 @@ def stretches(
     *,
     fires_after: Instant = 0,
     fires_until: Instant | None = None,
+    edges: Edges = (),
 ) -> list[Stretch]:
     """What is due after ``edge_at``, oldest first, of the versions that were ACTIVE at its fire times.
 
     The other bounds, where they are given: due at ``due_until`` at the latest, with fire times in (``fires_after``,
-    ``fires_until``]. ``versions``: newest first, as far back as fires due after the edge reach.
+    ``fires_until``]. ``versions``: newest first, as far back as fires due after the edge reach. ``edges``: under which
+    late ones of them were applied.
     """
     found: list[Stretch] = []
     ends_at = fires_until
-    for version in versions:
+    for number, version in enumerate(versions):
         until = ends_at if due_until is None else fire_edge(version, due_until)
         if until is not None and ends_at is not None:
             until = min(until, ends_at)
-        after = max(version.stamp_at, fire_edge(version, edge_at), fires_after)
+        begins = begins_after(version, versions[number + 1 :], edges) if edges else version.stamp_at
+        after = max(begins, fire_edge(version, edge_at), fires_after)
         if version.status is JobStatus.ACTIVE and until is not None and after < until:
             found.append(Stretch(version, after, until))
         ends_at = version.stamp_at if ends_at is None else min(ends_at, version.stamp_at)

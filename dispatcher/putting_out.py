@@ -27,7 +27,7 @@ def put_out(shard: Shard, out: Emitter, command: Command, order: Order, now: Ins
         if admission is not None:
             return admission
     elif command.kind is CommandKind.CANCEL:
-        withdraw(shard, command.run_id)
+        withdraw(shard, out, command.run_id)
     out.ahead += order.ahead
     out.hand_out(*order.messages)
     deferred = order.deferred

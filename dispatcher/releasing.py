@@ -62,12 +62,16 @@ def follow_version(shard: Shard, out: Emitter, version: JobVersion, now: Instant
     flow.changed[job.job_id] = None
 
 
-def withdraw(shard: Shard, run_id: str) -> None:
-    """A cancel of this run goes out: where it waits, that ends it."""
+def withdraw(shard: Shard, out: Emitter, run_id: str) -> None:
+    """A cancel of this run goes out: where it waits, that ends it.
+
+    Forgotten in this very round: what comes next, ``settle``, may have to wait for the rest of a backlog, and a
+    successor that found the record would hand the run out after its cancel.
+    """
     job = shard.flow.jobs.get(job_of_run(run_id))
     if job is not None and run_id in job.held:
         shard.flow.unhold(job, run_id)
-        shard.flow.ended.append(run_id)
+        out.state_forgotten(shard.partition, FLOW_PREFIX + run_id)
         shard.flow.changed[job.job_id] = None
 
 

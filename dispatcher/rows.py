@@ -89,21 +89,6 @@ def void_rows(before: JobVersion, stamp_at: Instant, window_end: Instant) -> lis
     return found
 
 
-def passed_rows(version: JobVersion, floor_at: Instant) -> list[DueDelete]:
-    """The rows of a new version for fires up to ``floor_at``, which an older one has decided, that are still due.
-
-    An earlier attempt at its command, under an older edge, may have written one: from any fire that is due within the
-    same minute as the one at ``floor_at``.
-    """
-    minute = minute_of(due_of(version, floor_at))
-    fire_at = next_due(version, minute * US_PER_MINUTE - 1)
-    found: list[DueDelete] = []
-    while fire_at is not None and fire_at <= floor_at and len(found) < _VOID_ROWS_MAX:
-        found.append(void_row(version.job_id, version.revision, due_of(version, fire_at), version.stamp_at))
-        fire_at = next_of(version, fire_at)
-    return found
-
-
 def void_row(job_id: str, revision: int, due_at: Instant, stamp_at: Instant) -> DueDelete:
     """The deletion of one row by the command with this stamp."""
     return DueDelete(slot_of(job_id), minute_of(due_at), due_at, job_id, revision, "", stamp_at + _HOUR_US)

@@ -15,6 +15,7 @@ from waterclock.model.ids import US_PER_MINUTE, Instant, minute_of, ordinal, slo
 from waterclock.model.job import JobStatus, JobVersion
 from waterclock.model.timing import JITTER_US_MAX
 
+from .edges import Edges, begins_after
 from .flow import Flow
 from .keys import Keys
 from .owed import in_force
@@ -27,7 +28,8 @@ class Decided(NamedTuple):
     """Every fire of a job due at or before ``at`` is decided. ``paused``: kept until a command ends the pause.
 
     So is every fire with a fire time at or before ``fires_to_at``, whenever it would be due. ``resume_at``: when the
-    pause of ``revision`` ends by itself; both 0: it does not. Fields in the order of ``JobState``.
+    pause of ``revision`` ends by itself; both 0: it does not. ``edges``: under which late versions were applied. Fields
+    in the order of ``JobState``.
     """
 
     at: Instant
@@ -35,6 +37,7 @@ class Decided(NamedTuple):
     fires_to_at: Instant = 0
     resume_at: Instant = 0
     revision: int = 0
+    edges: Edges = ()
 
     @classmethod
     def of(cls, version: JobVersion, at: Instant, fires_to_at: Instant) -> Decided:
@@ -46,7 +49,8 @@ class Decided(NamedTuple):
     @property
     def passed_at(self) -> Instant:
         """Behind this instant nothing that it speaks of is due any more."""
-        return max(self.at, self.fires_to_at + JITTER_US_MAX if self.fires_to_at else 0)
+        speaks_of = max(self.fires_to_at, self.edges[-1].edge_at if self.edges else 0)
+        return max(self.at, speaks_of + JITTER_US_MAX if speaks_of else 0)
 
     def covers(self, due_at: Instant, fire_at: Instant) -> bool:
         return due_at <= self.at or fire_at <= self.fires_to_at
@@ -130,11 +134,12 @@ class Shard:
     def decide_ahead(self, job_id: str, decided: Decided) -> Decided:
         """Note that all fires of a job up to an instant are decided, whatever the cursor says. Returns what is kept.
 
-        What was known of fire times holds on: nobody takes a decision back.
+        What was known of fire times, and of edges, holds on: nobody takes a decision back.
         """
         before = self.decided.get(job_id)
-        if before is not None and before.fires_to_at > decided.fires_to_at:
-            decided = decided._replace(fires_to_at=before.fires_to_at)
+        if before is not None:
+            fires_to_at = max(before.fires_to_at, decided.fires_to_at)
+            decided = decided._replace(fires_to_at=fires_to_at, edges=decided.edges or before.edges)
         self.decided[job_id] = decided
         if not decided.paused:
             heapq.heappush(self._ahead, (decided.passed_at, job_id, decided))
@@ -151,6 +156,19 @@ class Shard:
         """The fire time up to which a job's fires are decided, whenever they are due; 0: none beside the edge's."""
         decided = self.decided.get(job_id)
         return decided.fires_to_at if decided else 0
+
+    def edges_of(self, job_id: str) -> Edges:
+        """Under which edges the job's late versions were applied."""
+        decided = self.decided.get(job_id)
+        return decided.edges if decided else ()
+
+    def begins_after(self, version: JobVersion) -> Instant:
+        """The fire time after which the version's own fires begin (``edges.py``)."""
+        edges = self.edges_of(version.job_id)
+        if not edges:
+            return version.stamp_at
+        older = [each for each in self.lately.get(version.job_id, ()) if each.revision < version.revision]
+        return begins_after(version, older, edges)
 
     def passed_ahead(self) -> list[str]:
         """Forget, and name, the jobs whose decisions the cursor has passed; those of paused jobs are kept."""

@@ -2,7 +2,7 @@
 
 Orders, troubles, garbage and whole processes are left out, halves first and then one by one. Bounded: after
 ``PLAYS_MAX`` plays the smallest plan so far is it. Must hold: every step is a play of its own, judged by all checkers;
-the promise is named by the first word of its complaint (``I1``).
+the promise is named by the first word of its complaint (``I1``); a play in which nothing happens breaks another one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from .play import play_plan
 
 PLAYS_MAX = 400
 _PARTS = ("troubles", "orders", "garbage")
+_EMPTY = " an empty history"
 
 
 @dataclass(slots=True)
@@ -82,4 +83,4 @@ def _without(plan: Plan, slot: str) -> Plan:
 
 
 def _promise(complaint: str) -> str:
-    return complaint.partition(" ")[0]
+    return complaint.partition(" ")[0] + (_EMPTY if _EMPTY in complaint else "")

@@ -385,6 +385,19 @@ def test_a_one_off_that_was_due_by_the_edge_is_owed_by_the_command_that_brought_
     assert (summed.owed, summed.runs, summed.is_balanced) == (1, 1, True)
 
 
+def test_a_one_off_that_lies_behind_takes_nothing_from_the_interval_before_it() -> None:
+    """It was found by simulation: the run after the one-off's instant was called wrong, and missing at once."""
+    history = History()
+    history.command(0, spec=every(30))
+    history.fire(35)
+    history.command(17, spec=spec(Once(History.at(23))))
+    history.run(2, 23)
+    history.command(20, JobStatus.PAUSED)
+    summed = total(history.judged(decided_s=60))
+    assert summed.is_balanced, summed.named
+    assert (summed.owed, summed.runs) == (2, 2)
+
+
 def test_a_gap_is_one_of_due_times() -> None:
     """What was due in it is undecided when the edit comes: the newer version owes its part beyond its stamp."""
     history = History()

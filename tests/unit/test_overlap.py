@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest import mock
 
 import pytest
-from waterclock.dispatcher import flow, releasing, window
+from waterclock.dispatcher import applying, flow, releasing, window
 
 from tests.unit.dispatcher_world import NAMES, START, World
 from waterclock.model.concurrency import Concurrency, Overlap
@@ -186,6 +186,28 @@ def test_a_successor_knows_what_was_held_in_its_order(world: World) -> None:
     assert told(world) == ["PENDING 1", "HELD 1~ overlap", "HELD 2 overlap", "PENDING 1~"]
     works = [codec.decode_work(record.value) for record in world.records("waterclock.runs.medium")]  # type: ignore[attr-defined]
     assert [work.payload for work in works] == [b'{"k":"own"}', b'{"k":"mine"}']
+
+
+def test_a_held_run_that_was_cancelled_within_a_backlog_stays_cancelled_after_a_hand_over(world: World) -> None:
+    """Its owner had applied the cancel and not yet the commands behind it, when the shard went to another one.
+
+    The run before it had ended meanwhile, and of a job without open runs nobody reads the events.
+    """
+    define(world, Overlap.BUFFER_ALL)
+    fire(world, 2)
+    first = run(world, 1)
+    say(world, first, EventKind.ATTEMPT_SUCCEEDED, token=start(world, first), detail=Ended(0))
+    world.crash()
+    world.command(CommandKind.CANCEL, JOB, run_id=run(world, 2))
+    for _ in range(5):
+        world.command(CommandKind.TRIGGER, "t:nobody")
+    with mock.patch.object(applying, "BATCH", 1):
+        while told(world)[2:] != ["CANCEL_REQUESTED 2"]:
+            world.dispatcher.step()
+        assert not world.dispatcher.ready, "the backlog is not applied yet"
+        world.crash()
+    rest(world)
+    assert told(world)[2:] == ["CANCEL_REQUESTED 2"]
 
 
 def test_an_end_that_nobody_read_makes_room_after_a_take_over(world: World) -> None:

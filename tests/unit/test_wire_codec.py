@@ -44,7 +44,7 @@ from waterclock.model.executor import GrpcCall, HttpCall, KafkaRecord, ShellComm
 from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy
 from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Tier
-from waterclock.model.job_state import JobState
+from waterclock.model.job_state import Edge, JobState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
 from waterclock.model.timing import PLAIN, CatchUpOrder, Misfire, Timing
 from waterclock.wire import codec, records, schemata
@@ -52,6 +52,7 @@ from waterclock.wire.framing import CARRIER_MAX, RECORD_MAX
 
 texts = st.text(max_size=40) | st.text(alphabet="é漢𝄞", min_size=60, max_size=80)
 longs = st.integers(-(2**63), 2**63 - 1)
+late_edges = st.lists(st.builds(Edge, longs, longs), max_size=3).map(tuple)
 ints = st.integers(-(2**31), 2**31 - 1)
 blobs = st.binary(max_size=200)
 tiers = st.sampled_from(Tier)
@@ -199,7 +200,7 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         codec.decode_shard_state,
     ),
     "job_state": (
-        st.builds(JobState, texts, longs, st.booleans(), longs, longs, longs),
+        st.builds(JobState, texts, longs, st.booleans(), longs, longs, longs, late_edges),
         codec.encode_job_state,
         codec.decode_job_state,
     ),

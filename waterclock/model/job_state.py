@@ -7,12 +7,20 @@ from typing import NamedTuple
 from .ids import Instant
 
 
+class Edge(NamedTuple):
+    """When the version ``revision`` was applied, the job's fires due at or before ``edge_at`` were decided."""
+
+    revision: int
+    edge_at: Instant
+
+
 class JobState(NamedTuple):
     """A record of ``state.dispatcher`` under a job id: its fires due at or before ``decided_at`` are decided.
 
     So are those with a fire time at or before ``fires_to_at``, whenever due; 0: nothing is said of that. Kept until the
     cursor has passed it. While ``paused`` it stays until that ends, by a command or by itself at ``resume_at`` (0: it
     does not) of ``revision``: the fires of the pause begin after ``decided_at``, whatever the cursor has passed.
+    ``edges``: of versions that were applied so late that fires lie between stamp and edge, oldest first.
     """
 
     job_id: str
@@ -21,3 +29,4 @@ class JobState(NamedTuple):
     fires_to_at: Instant = 0
     resume_at: Instant = 0
     revision: int = 0
+    edges: tuple[Edge, ...] = ()

@@ -40,7 +40,7 @@ from waterclock.model.failure_policy import policy_from_json, policy_to_json
 from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
 from waterclock.model.job_event import JobEvent
-from waterclock.model.job_state import JobState
+from waterclock.model.job_state import Edge, JobState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
 from waterclock.model.timing import timing_from_json, timing_to_json
 
@@ -242,7 +242,10 @@ CONTROL = Shape(Control._asdict, _control_from_record)
 DEAD_LETTER = Shape(_dead_letter_to_record, _dead_letter_from_record)
 REJECT = Shape(_reject_to_record, _reject_from_record)
 SHARD_STATE = Shape(ShardState._asdict, lambda record: ShardState(**record))
-JOB_STATE = Shape(JobState._asdict, lambda record: JobState(**record))
+JOB_STATE = Shape(
+    lambda state: state._asdict() | {"edges": [edge._asdict() for edge in state.edges]},
+    lambda record: JobState(**record | {"edges": tuple(Edge(**edge) for edge in record["edges"])}),
+)
 JOB_EVENT = Shape(JobEvent._asdict, _job_event_from_record)
 OPEN_RUN = Shape(_open_run_to_record, _open_run_from_record)
 FLOW_JOB = Shape(JobFlow._asdict, lambda record: JobFlow(**record))

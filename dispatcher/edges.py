@@ -1,0 +1,84 @@
+"""Under which edge each version of a job was applied, and so which fires are none of its own (design §6). Pure.
+
+A command that is applied late finds fires decided that were stamped before it and lie behind the edge. Its version owns
+what is stamped after it, due beyond that edge, and decided by no older version; an older one decided what was due
+between its own edge and the next one's. Without jitter a fire is due when it is stamped, and the newest version alone
+would tell. With another jitter, or another schedule, one must know the edges of all of them.
+
+Most edges say nothing: where no fire lies between a version's stamp and its edge, the stamp does as well. The others
+are kept in the state topic (``JobState.edges``) until nothing that they speak of can be due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from waterclock.model.errors import Busy
+from waterclock.model.ids import Instant
+from waterclock.model.job import JobStatus, JobVersion, Once
+from waterclock.model.job_state import Edge
+from waterclock.model.timetable import due_of, fire_edge, last_of, next_of
+from waterclock.model.timing import JITTER_US_MAX
+
+EDGES_MAX = 64
+"""Kept of one job: so often may it be changed within half an hour across fires that are just being decided."""
+
+Edges = tuple[Edge, ...]
+
+
+def with_edge(edges: Edges, version: JobVersion, edge_at: Instant, older: Sequence[JobVersion]) -> Edges:
+    """``edges`` and that of a new version, if it says anything. ``older``: newest first. Raises Busy at the bound."""
+    if edge_at <= version.stamp_at or edge_at == _last(edges):
+        return edges
+    if all(last_of(each, version.stamp_at, edge_at) is None for each in (version, *older)):
+        return edges
+    kept = tuple(each for each in edges if each.edge_at > edge_at - JITTER_US_MAX)
+    if len(kept) >= EDGES_MAX:
+        raise Busy(
+            f"{version.job_id} was changed {EDGES_MAX} times within half an hour while its fires were being decided",
+            hint="Send this change again in some minutes",
+        )
+    return (*kept, Edge(version.revision, edge_at))
+
+
+def edge_of(edges: Edges, version: JobVersion) -> Instant:
+    """Where the edge stood when the version was applied; its stamp where nothing is decided between the two."""
+    return max([version.stamp_at, *(each.edge_at for each in edges if each.revision <= version.revision)])
+
+
+def begins_after(version: JobVersion, older: Sequence[JobVersion], edges: Edges) -> Instant:
+    """The fire time after which the version's own fires begin. ``older``: newest first.
+
+    Behind the edge lie its fires that are due by then, and at most one more: a jitter is shorter than the gap between
+    two fires. That one is its own unless an older version has decided it.
+    """
+    edge_at = edge_of(edges, version)
+    if edge_at <= version.stamp_at:
+        return version.stamp_at
+    floor_at = max(version.stamp_at, fire_edge(version, edge_at))
+    first_at = next_of(version, floor_at) if floor_at < edge_at else None
+    if first_at is None or first_at > edge_at:
+        return floor_at
+    return first_at if is_decided(first_at, older, edges, edge_at) else floor_at
+
+
+def is_decided(fire_at: Instant, versions: Sequence[JobVersion], edges: Edges, edge_at: Instant) -> bool:
+    """Whether one of ``versions`` (newest first, all stamped before the fire) has decided it by ``edge_at``."""
+    until_at = edge_at
+    for version in versions:
+        from_at = edge_of(edges, version)
+        if version.status is JobStatus.ACTIVE and version.stamp_at < fire_at <= until_at:
+            is_after = due_of(version, fire_at) > from_at or _brings_one_off(version)
+            if is_after and due_of(version, fire_at) <= until_at and last_of(version, fire_at - 1, fire_at) is not None:
+                return True
+        until_at = min(until_at, from_at)
+    return False
+
+
+def _brings_one_off(version: JobVersion) -> bool:
+    """Whether what lay behind its edge was decided by the very command (``commands.py``)."""
+    return isinstance(version.spec.schedule, Once) and version.spec_revision == version.revision
+
+
+def _last(edges: Edges) -> Instant:
+    return edges[-1].edge_at if edges else 0
