@@ -21,6 +21,8 @@ def build(settings: Settings) -> Dispatcher:
         look_ahead_s=settings.dispatcher.look_ahead_s,
         grace_s=settings.dispatcher.grace_s,
         round_records=settings.dispatcher.round_records,
+        catch_up_share=settings.dispatcher.catch_up_share,
+        catch_up_per_s=settings.dispatcher.catch_up_per_s,
     )
     return Dispatcher(
         SystemClock(),

@@ -86,14 +86,15 @@ def apply(
     grace_us: int = GRACE_US,
     fires_after: Instant = 0,
     target: JobVersion | None = None,
+    in_gaps: Sequence[Stretch] = (),
 ) -> Applied:
     """Apply ``command``. ``versions``: the job's, newest first, all below the command, as far back as ``edge_at``.
 
     ``edge_at``: every fire of the job due at or before it is decided. ``paused_from``: for a paused job, the edge when
     it was paused. ``edges``: under which those of ``versions`` were applied that came late. ``grace_us``: how late a
     one-off that lies behind may be and is no misfire. ``fires_after``: up to this fire time everything is decided,
-    whenever it is due. ``target``: of a rollback, the version that it names. Raises RequestError (refused: nothing
-    changes), Busy.
+    whenever it is due. ``target``: of a rollback, the version that it names. ``in_gaps``: what the job still owes in
+    gaps, all of it before the command's stamp. Raises RequestError (refused: nothing changes), Busy.
     """
     before = versions[0] if versions else None
     stamp_at = stamp_of(command, place.appended_at, before)
@@ -113,7 +114,7 @@ def apply(
         assert standing is not None
         return Applied(_row(standing, place), stamp_at)
     edges = with_edge(edges, after, edge_at, versions)
-    closed = _close(after, versions, edge_at, paused_from, place, fires_after, edges)
+    closed = _close(after, versions, edge_at, paused_from, place, fires_after, edges, in_gaps)
     if edges and closed.decided_at is None:
         closed = closed._replace(decided_at=edge_at)  # so that the edges are kept; the cursor says no less
     floor_at = begins_after(after, versions, edges)
@@ -284,6 +285,7 @@ def _close(
     place: Place,
     fires_after: Instant,
     edges: Edges,
+    in_gaps: Sequence[Stretch],
 ) -> Applied:
     """End what older versions still owed where the new one says so, and find what the new one owes at once."""
     stamp_at, before = after.stamp_at, versions[0] if versions else None
@@ -297,7 +299,8 @@ def _close(
         decided_at = max(edge_at, stamp_at)
     elif after.status is not JobStatus.ACTIVE:
         reason = PAUSED if after.status is JobStatus.PAUSED else DELETED
-        owed = stretches(versions, edge_at, fires_after=fires_after, fires_until=stamp_at, edges=edges)
+        rest_owed = stretches(versions, edge_at, fires_after=fires_after, fires_until=stamp_at, edges=edges)
+        owed = [*in_gaps, *rest_owed]
         skipped += [(rest, reason) for stretch in owed if (rest := skip_all(stretch))]
         decided_at = max(edge_at, stamp_at)
     has_jitter = any(version.spec.timing.jitter_us for version in versions)

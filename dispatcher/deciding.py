@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from waterclock.model.ids import Instant, make_run_id, minute_of
+from waterclock.model.ids import Instant, minute_of
 from waterclock.model.job import JobStatus, JobVersion, Once
 from waterclock.model.timetable import due_of, fire_edge, next_of
 from waterclock.model.timing import JITTER_US_MAX
@@ -17,11 +17,12 @@ from waterclock.store.port import DueRow, TimeIndex
 
 from .admitting import admit_fire
 from .emit import Emitter
-from .misfire import COALESCED, decide
+from .misfire import decide
 from .owed import stretches
 from .position import Position
 from .rows import advance_wts, rows_ahead
 from .shard import Decided, Shard
+from .telling import tell
 from .timeline import Deferred
 
 
@@ -82,24 +83,24 @@ def _catch_up(
     """Decide all that the job of the version ``late`` owes up to ``until_at``; its first misfire is due at ``due_at``.
 
     The first record that goes out carries that due position, and the skips do, for they are none of the timeline's own.
+    With it goes what the job still owes in gaps: what is decided ahead is decided in gaps too (``gap_owed.py``).
     """
     job_id = late.job_id
     versions = shard.lately.get(job_id) or [late]
+    owed = [stretch for each in shard.owed_in_gaps(job_id, versions) for stretch in each.owed]
     decided_to = shard.fires_decided_to(job_id)
-    owed = stretches(versions, due_at - 1, until_at, fires_after=decided_to, edges=shard.edges_of(job_id))
+    owed += stretches(versions, due_at - 1, until_at, fires_after=decided_to, edges=shard.edges_of(job_id))
     decision = decide(owed, now, grace_us)
-    for version, fire_at in decision.runs:
+    tell(
+        shard,
+        out,
+        job_id,
+        decision,
+        now,
         # Only the misfire that began it stands where the cursor is; naming later ones would move a rebuilt cursor.
-        was_due_at = due_of(version, fire_at)
-        in_order = was_due_at == due_at
-        if version.spec.concurrency.is_free:
-            out.run(version, fire_at=fire_at, due_at=was_due_at, now=now, in_order=in_order)
-        else:
-            admit_fire(shard, out, version, fire_at=fire_at, due_at=was_due_at, now=now, in_order=in_order)
-    newest = decision.newest
-    instead = make_run_id(job_id, newest.fire_at) if newest else ""
-    for skipped, reason in decision.skipped:
-        out.skip(skipped, reason, now=now, due_at=due_at, instead=instead if reason == COALESCED else "")
+        place_of_run=lambda fire: due_at if due_of(*fire) == due_at else None,
+        place_of_skip=lambda _: due_at,
+    )
     kept = shard.decide_ahead(job_id, Decided(until_at, paused=False))
     out.job_decided(shard.partition, job_id, kept)
     return _CaughtUp(len(decision.runs), _rows_after(shard, versions, until_at))

@@ -32,13 +32,17 @@ def with_edge(edges: Edges, version: JobVersion, edge_at: Instant, older: Sequen
         return edges
     if all(last_of(each, version.stamp_at, edge_at) is None for each in (version, *older)):
         return edges
-    kept = tuple(each for each in edges if each.edge_at > edge_at - JITTER_US_MAX)
-    if len(kept) >= EDGES_MAX:
+    if len(edges) >= EDGES_MAX:
         raise Busy(
             f"{version.job_id} was changed {EDGES_MAX} times within half an hour while its fires were being decided",
             hint="Send this change again in some minutes",
         )
-    return (*kept, Edge(version.revision, edge_at))
+    return (*edges, Edge(version.revision, edge_at))
+
+
+def still_needed(edges: Edges, undecided_from: Instant) -> Edges:
+    """Those that may still say something, where all that is due before an instant is decided."""
+    return tuple(each for each in edges if each.edge_at > undecided_from - JITTER_US_MAX)
 
 
 def edge_of(edges: Edges, version: JobVersion) -> Instant:

@@ -44,7 +44,7 @@ def versions_of(shard: Shard, index: TimeIndex, job_ids: Sequence[str]) -> list[
     limit = shard.revision_limit
     found = index.versions_below([(job_id, limit) for job_id in job_ids])
     newest = [version for version in found if version is not None and version.status is JobStatus.ACTIVE]
-    edge_at = shard.cursor.due_at
+    edge_at = shard.progress.begins_at
     revised = [each.job_id for each in newest if edge_at - JITTER_US_MAX < each.stamp_at != each.created_at]
     older = index.versions(revised) if revised else {}
     return [

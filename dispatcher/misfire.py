@@ -79,6 +79,18 @@ def decide(owed: Sequence[Stretch], now: Instant, grace_us: int) -> Decision:
     return Decision(tuple(runs), skipped)
 
 
+def decide_together(owed: Sequence[Stretch], first_due_at: Instant, now: Instant, grace_us: int) -> Decision:
+    """Decide what a job owes where its first fire, due at ``first_due_at``, may be within the grace: then all run.
+
+    At most ``RUNS_MAX``, for they go out in one round: a longer grace with a fire each second has more.
+    """
+    if first_due_at < now - grace_us:
+        return decide(owed, now, grace_us)
+    runs, over = _newest(owed, RUNS_MAX)
+    runs.reverse()
+    return Decision(tuple(runs), tuple(_skipped(over, CAP)))
+
+
 _MOST = {Misfire.LATEST: (1, COALESCED), Misfire.SKIP: (RUNS_MAX, CAP)}
 
 

@@ -12,7 +12,7 @@ from .shard import Shard
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How a dispatcher paces itself. Seconds, records.
+    """How a dispatcher paces itself. Seconds, records; ``catch_up_per_s`` 0: no bound.
 
     ``sweep_every_s``: between two slices of the sweep for missing rows; ``sweep_lap_s``: a lap takes at least so long.
     """
@@ -24,6 +24,8 @@ class Pace:
     idle_commit_s: float = 5.0
     store_retry_s: float = 1.0
     store_retry_max_s: float = 30.0
+    catch_up_share: float = 0.25
+    catch_up_per_s: float = 1_000.0
     sweep_every_s: float = 0.25
     sweep_lap_s: float = 60.0
 
@@ -33,6 +35,6 @@ def is_behind(shards: Iterable[Shard], pace: Pace, now: Instant) -> bool:
     late_us = round(pace.round_interval_s * US_PER_S) * 5
     for shard in shards:
         due_at = shard.timeline.next_due_at()
-        if due_at is not None and due_at < min(now - late_us, shard.horizon_at):
+        if due_at is not None and shard.jump is None and due_at < min(now - late_us, shard.horizon_at):
             return True
     return False

@@ -4,7 +4,7 @@ A row of ``due`` lives for three days after its time. Beyond that the rows that 
 whoever read on from the cursor would find nothing, and owe nothing. So when a shard's window begins more than
 ``REBUILD_AFTER_US`` ago, its owner goes through its jobs, page by page, and writes for each active one the row of its
 first fire beyond the cursor. Then everything goes its usual way, and the misfire policies decide as if no row had
-expired.
+expired. The same where a gap is still open after so long: each job has the row of its place in it again.
 
 The order matters. First the commands that stood at the take-over are applied, so that nothing is written of a version
 that is over; then the rows, and no minute is loaded and no fire decided until all are written. Rows that stood there
@@ -27,8 +27,9 @@ from waterclock.store.port import DueRow
 from waterclock.store.shelves import JobIndex, JobPages
 
 from .expected import ahead_of, expected, versions_of
-from .position import Position, encode_cursor
-from .rows import Ahead
+from .gap_owed import first_fire
+from .position import encode_cursor
+from .rows import Ahead, advance_wts, due_row
 from .shard import Shard
 from .timeline import Chain
 
@@ -43,9 +44,9 @@ log_ = structlog.get_logger("dispatcher")
 
 @dataclass(slots=True)
 class _Work:
-    """What is done of one shard. ``cursor``: where it stood when this began; ``done_at`` 0: not done yet."""
+    """What is done of one shard. ``begins_at``: where what is undecided began then; ``done_at`` 0: not done yet."""
 
-    cursor: Position
+    begins_at: Instant
     pages: JobPages
     done_at: Instant = 0
     jobs_count: int = 0
@@ -61,7 +62,8 @@ class Rebuilds:
 
     def holds(self, shard: Shard, now: Instant) -> bool:
         """Whether rows may be gone that nobody has made anew: nothing is loaded and nothing decided then."""
-        if shard.horizon_at >= now - REBUILD_AFTER_US:
+        unread = [shard.horizon_at, *(gap.position.due_at for gap in shard.gaps)]
+        if min(unread) >= now - REBUILD_AFTER_US:
             return False
         work = self._works.get(shard.partition)
         return work is None or work.done_at < now - REBUILD_AFTER_US
@@ -93,8 +95,8 @@ class Rebuilds:
     def _work_of(self, shard: Shard) -> _Work:
         """The one that goes on, or a new one."""
         work = self._works.get(shard.partition)
-        if work is None or work.done_at or work.cursor != shard.cursor:
-            work = self._works[shard.partition] = _Work(shard.cursor, JobPages(shard.slots))
+        if work is None or work.done_at or work.begins_at != shard.progress.begins_at:
+            work = self._works[shard.partition] = _Work(shard.progress.begins_at, JobPages(shard.slots))
             log_.warning("due rows may have expired: they are made anew", partition=shard.partition,
                          cursor=encode_cursor(shard.cursor))  # fmt: skip
         return work
@@ -109,6 +111,9 @@ def _of_job(shard: Shard, versions: list[JobVersion], now: Instant) -> Ahead:
             ahead = ahead_of(shard, owed, now)
             rows += [row for row in ahead.rows if row.due_at <= now]
             chains += ahead.chains
+        for left in shard.owed_in_gaps(versions[0].job_id, versions):
+            version, fire_at = first_fire(left)
+            rows.append(due_row(version, fire_at, advance_wts(fire_at, version)))
     except RequestError as error:
         # One bad job must not hold up its shard; this line names it.
         log_.error("a job's rows cannot be made anew", job_id=versions[0].job_id, cause=str(error))

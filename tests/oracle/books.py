@@ -22,6 +22,7 @@ def balance(commands, events, until, rules=judge.Rules()):  # noqa: B008  # a va
         revisions = [*_revisions(job, rules)]
         complaints += [f"{job.job_id}: {wrong}" for wrong in revisions]
         counts["refused"] += len(job.judged.refused)
+        counts["revised with open gaps"] += sum(bool(version.edge.gaps) for version in job.judged.made)
         counts["said again of a revision"] += sum(len(facts) - 1 for facts in job.revised.values())
         if not any(wrong.startswith("REVISED says") for wrong in revisions):
             complaints += _fires(job, until, counts)
@@ -75,6 +76,9 @@ def _revisions(job, rules):
             yield f"the edge of {revision} lies {fact.behind - edge_at} us behind what was decided before it"
         if edge_at < edge_before and not rules.cursor_lost and fact is job.revised[revision][0]:
             yield f"the edge of {revision} lies {edge_before - edge_at} us behind an older one"
+        for gap in revised["gaps"]:  # what lies beyond the edge is no gap
+            if not gap["from_at"] < gap["to_at"] <= edge_at + 1:
+                yield f"the gap of {revision} from {gap['from_at']} to {gap['to_at']} does not end before its edge"
         edge_before = max(edge_before, edge_at)
 
 

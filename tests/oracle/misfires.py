@@ -1,8 +1,9 @@
 """What became of fires that were missed: just what their job's policy says. Imports nothing of ours.
 
 Input: dumps of ``commands`` and ``run-events``. Once a fire is due longer ago than the grace, by the clock of its
-dispatcher at the decision, what its job owes by then is decided together (``policies.outcomes``). Within the grace
-every fire runs. That each fire is decided once, and as it was owed, ``books.py`` says.
+dispatcher at the decision, what its job owes by then is decided together (``policies.outcomes``); in the catch-up of a
+gap, whose end each of its records names, what the job owes up to that end. Within the grace every fire runs. That each
+fire is decided once, and as it was owed, ``books.py`` says.
 """
 
 import collections
@@ -27,9 +28,12 @@ def check(commands, events, until, rules=owed.Rules()):  # noqa: B008  # a value
     for job in jobs.read(commands, events, rules).values():
         duties = {fire: duty for fire, duty in job.duties(until).items() if not duty.reason and not duty.apart}
         decided = _decided(job)
-        for (at, _), fires in _together(decided, duties).items():
+        for (at, _, gap_to), fires in _together(decided, duties).items():
             due = {fire: duties[fire].version.due(fire) for fire in fires}
             early = [fire for fire in fires if due[fire] > at + rules.skew]
+            beyond = [fire for fire in fires if gap_to and due[fire] >= gap_to]
+            complaints += [f"{owed.run_id(job.job_id, fire)}: due beyond the gap that decided it" for fire in beyond]
+            counts["decided in gaps"] += bool(gap_to)
             complaints += [f"{owed.run_id(job.job_id, fire)}: decided {due[fire] - at} us early" for fire in early]
             if min(due.values()) >= at - rules.grace:
                 wrong = [(fire, "") for fire in fires if decided[fire].reason]
@@ -58,12 +62,17 @@ def _decided(job):
 
 
 def _together(decided, duties):
-    """{(when, under which commands): fires}: what was decided in one step."""
+    """{(when, under which commands, the end of its gap or 0): fires}: what was decided in one step."""
     found = collections.defaultdict(list)
     for fire in sorted(decided.keys() & duties.keys()):
         fact = decided[fire].fact
-        found[fact.event["at"], fact.applied].append(fire)
+        found[fact.event["at"], fact.applied, gap_of(fact.event)].append(fire)
     return found
+
+
+def gap_of(event):
+    """The end of the gap in which a fire was decided; 0: in none."""
+    return (event["pending"] or event["skipped"])["gap_to_at"]
 
 
 def _unlike(job, fire, decided, reason, late):
@@ -77,6 +86,8 @@ def _left_out(job, fires, due, duties, decided, stamps):
     fact = decided[fires[0]].fact
     at, first = fact.event["at"], min(due.values())
     known_at = _known_until(fact, stamps[fact.partition], at)
+    gap_to = gap_of(fact.event)
+    known_at = min(known_at, gap_to - 1) if gap_to else known_at
     for fire, duty in duties.items():
         if fire not in due and first < duty.version.due(fire) <= known_at:
             later = fire not in decided or decided[fire].fact.offset > fact.offset

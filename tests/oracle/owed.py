@@ -1,7 +1,7 @@
 """The judge of the books: which fires were owed, by brute force over the dumps of commands and REVISED.
 
 Imports nothing of ours. Commands are dicts ``{"offset", "appended_at", "record"}`` of one job in log order; the edges
-come from REVISED events (``{revision offset: edge}``). Instants are microseconds.
+come from REVISED events (``{revision offset: Edge}``). Instants are microseconds.
 """
 
 import collections
@@ -18,12 +18,23 @@ MASK = (1 << 48) - 1
 ABOUT_RUNS = ("CANCEL", "REDRIVE", "DISCARD", "DEFER")
 
 
+class Edge(typing.NamedTuple):
+    """Up to where all was decided when a command was applied, but for what was due in gaps: [(from, to)]."""
+
+    at: int = 0
+    gaps: tuple = ()
+
+    def has_left(self, due):
+        """Whether what is due then was not decided yet."""
+        return due > self.at or any(start <= due < end for start, end in self.gaps)
+
+
 class Version(typing.NamedTuple):
-    """What one command made of a job."""
+    """What one command made of a job. ``edge``: an Edge."""
 
     offset: int
     stamp: int
-    edge: int
+    edge: Edge
     status: str
     spec: dict
     anchor: int
@@ -171,7 +182,7 @@ def versions(commands, edges, rules=Rules()):  # noqa: B008  # a value
             if verdict.word != "refused" and name[1]:
                 served[name] = {**command, "body": body, "stands": -1}
         else:
-            word = _obeyed(judged, command, edges.get(offset, 0), rules)
+            word = _obeyed(judged, command, edges.get(offset, Edge()), rules)
             verdict = Verdict(word, _stands(judged))
             if word != "refused" and name[1]:
                 served[name] = {**command, "body": body, "stands": verdict.stands}
@@ -299,7 +310,7 @@ def owed(made, until, grace=MINUTE_US):
             duties = _of_active(version, made[number + 1 :], until, grace)
         elif version.status == "PAUSED" and following:
             during = fires(version.spec, version.anchor, version.stamp, min(following.stamp, until))
-            duties = {fire: Duty(version, "paused") for fire in during if version.due(fire) > version.edge}
+            duties = {fire: Duty(version, "paused") for fire in during if version.edge.has_left(version.due(fire))}
         else:
             duties = {}
         found = duties | found
@@ -309,29 +320,29 @@ def owed(made, until, grace=MINUTE_US):
 def _of_active(version, later, until, grace):
     """Duties of a version while it stood; what was undecided when a pause or a delete came ends with that."""
     at = version.spec["once"] and version.spec["once"]["once_at"]
-    if version.brings_spec and at is not None and (at <= version.stamp or version.due(at) <= version.edge):
+    if version.brings_spec and at is not None and (at <= version.stamp or version.due(at) <= version.edge.at):
         return _behind(version, at, grace)
     following = later[0] if later else None
     ends = next((each for each in later if each.status != "ACTIVE"), None)
     found = {}
     for fire in fires(version.spec, version.anchor, version.stamp, _last_of(following, until)):
         due = version.due(fire)
-        is_its_own = following is None or fire <= following.stamp or due <= following.edge
-        is_ended = bool(ends) and ends.edge < due and fire <= ends.stamp
-        if due > version.edge and is_its_own and (due <= until or is_ended):
+        is_its_own = following is None or fire <= following.stamp or not following.edge.has_left(due)
+        is_ended = bool(ends) and ends.edge.has_left(due) and fire <= ends.stamp
+        if version.edge.has_left(due) and is_its_own and (due <= until or is_ended):
             found[fire] = Duty(version, _ENDS[ends.status] if is_ended else "")
     return found
 
 
 def _last_of(following, until):
-    return max(following.stamp, following.edge) if following else until
+    return max(following.stamp, following.edge.at) if following else until
 
 
 def _behind(version, at, grace):
     """A one-off that lies behind when its command comes is decided by it, as late as it is then."""
     if (at <= version.stamp and not version.first) or not fires(version.spec, version.anchor, at - 1, at):
         return {}
-    late_as_of = max(version.stamp, version.edge)
+    late_as_of = max(version.stamp, version.edge.at)
     reasons = policies.outcomes({at: version.due(at)}, policies.timing(version.spec), late_as_of, grace)
     return {at: Duty(version, reasons[at], True)}
 

@@ -204,7 +204,7 @@ def _rules(world: World) -> Rules:
 
 def _bounds(plan: Plan) -> Bounds:
     """How late is too late. Rounds of one fire or command and buckets of two hours cost turns, a second each."""
-    gone_us = max((each.us for each in plan.troubles if each.kind in ("absence", "sleep", "jump")), default=0)
+    gone_us = max((each.us for each in plan.troubles if each.kind in ("absence", "sleep", "jump", "outage")), default=0)
     is_full = plan.pace.round_records >= _FULL_ROUNDS and not _SMALL_ROUNDS & set(plan.small)
     is_quick = is_full and gone_us < _LONG_GONE_US
     return Bounds(_BACKLOG_US, _SETTLED_US, _LATE_US if is_quick else _BACKLOG_US)

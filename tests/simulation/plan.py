@@ -18,6 +18,7 @@ from waterclock.store.tabular import DUE_KEPT_US
 from .beside_people import beside_orders
 from .buggify import SITES, SMALL, draw_some
 from .dice import dice
+from .outages import horizon_for, how_many, orders_around, outages
 from .people import (
     STEADY,
     Order,
@@ -57,6 +58,9 @@ _ANY_DAY = 1_795_000_020 * US_PER_S
 
 _RACES_SHARE = 0.25
 """Seeds in which cancels race with claims and verdicts: dispatchers and workers are quick, and runs wait for slots."""
+
+CATCH_UP_PER_S = (0.0, 0.0, 1.0, 1.0, 3.0)
+"""Some so slow that a gap stays open over the next trouble, and still soon enough after the heal."""
 
 _ANEW_SHARE = 0.5
 """The rest must come to rest with what it has in memory: a new process hides what the old one has forgotten."""
@@ -124,7 +128,8 @@ def draw(seed: int) -> Plan:
     has_side = pools.random() < 0.4
     in_autumn = rng.random() < 0.3
     start_at = (_AUTUMN if in_autumn else _ANY_DAY) + 60 * US_PER_S - rng.randrange(3, 15) * US_PER_S
-    horizon = rng.choice([15, 20, 26, 36]) * US_PER_S
+    away = how_many(dice(seed, "how many outages"))
+    horizon = horizon_for(away, rng.choice([15, 20, 26, 36]) * US_PER_S)
     slots = (*ALWAYS, *DOORS, *(slot for slot in SOMETIMES if rng.random() < 0.5))
     races = dice(seed, "races").random() < _RACES_SHARE
     lease_s = rng.choice([15.0] if races else [3.0, 5.0, 5.0, 15.0])
@@ -139,6 +144,9 @@ def draw(seed: int) -> Plan:
     orders += beside_orders(dice(seed, "beside"), start_at, horizon)
     loses_rows = dice(seed, "rows lost").random() < _LOSES_SHARE
     orders += rare_orders() if loses_rows else []
+    gone = outages(dice(seed, "outages"), away, DISPATCHERS[0], horizon)
+    around = orders_around(dice(seed, "around outages"), gone, jobs, start_at, horizon)
+    orders += with_timing(dice(seed, "outage timing"), around, start_at)
     return Plan(
         seed=seed,
         start_at=start_at,
@@ -151,6 +159,8 @@ def draw(seed: int) -> Plan:
             grace_s=rng.choice([5.0, 60.0, 60.0]),
             round_records=rng.choice([1, 3, 2_000, 2_000]),
             idle_commit_s=rng.choice([1.0, 5.0]),
+            catch_up_share=dice(seed, "share").choice([0.05, 0.25, 0.25]),
+            catch_up_per_s=dice(seed, "catch-up").choice(CATCH_UP_PER_S),
         ),
         lease_s=lease_s,
         worker_slots=2 if races else rng.choice([2, 8, 8]),
@@ -168,7 +178,7 @@ def draw(seed: int) -> Plan:
         small=draw_some(dice(seed, "small"), tuple(SMALL)),
         kept_behind=dice(seed, "kept").choice([3, 20, 100_000]),
         api_wait_s=rng.choice([0.3, 1.0, 3.0]),
-        troubles=tuple(troubles(dice(seed, "troubles"), slots, horizon, races=races)),
+        troubles=tuple(sorted([*troubles(dice(seed, "troubles"), slots, horizon, races=races), *gone])),
         heals_anew=dice(seed, "heal").random() < _ANEW_SHARE,
         rows_kept_us=_SHORT_LIFE_US if dice(seed, "rows kept").random() < _SHORT_LIFE_SHARE else DUE_KEPT_US,
         loses_rows=loses_rows,

@@ -30,6 +30,7 @@ from .planted_beside import PLANTED_BESIDE
 from .planted_control import PLANTED_CONTROL
 from .planted_failures import PLANTED_FAILURES, Planted
 from .planted_fires import PLANTED_FIRES
+from .planted_gaps import PLANTED_GAPS
 from .planted_upkeep import PLANTED_UPKEEP
 
 
@@ -225,4 +226,5 @@ PLANTED: dict[str, Planted] = {
     **PLANTED_CONTROL,
     **PLANTED_BESIDE,
     **PLANTED_UPKEEP,
+    **PLANTED_GAPS,
 }

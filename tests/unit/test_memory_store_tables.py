@@ -24,7 +24,6 @@ OPTIONS = {
     "api_answers": ("TimeWindowCompactionStrategy", 86_400),
     "api_operations": ("TimeWindowCompactionStrategy", 86_400),
     "run_logs": ("TimeWindowCompactionStrategy", 86_400),
-    "upkeep": ("UnifiedCompactionStrategy", 864_000),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -80,7 +80,9 @@ async def list_jobs(
 async def show_job(job_id: str, services: Held, caller: Reader) -> Response:
     """With its ETag, which a change asks for."""
     row = await _standing(services, own_job_id(caller, job_id))
-    return await _job_reply(services, 200, row)
+    now = services.clock.now()
+    found = await services.call(expectation_of, services.store, row, now) if row.spec.timing.expect_within_us else None
+    return await _job_reply(services, 200, row, {"expectation": views.expectation_view(found)})
 
 
 @routes.patch(
@@ -270,12 +272,12 @@ def _newborn(services: Services, order: Order, answer: Answered) -> JobRow | Non
     )
 
 
-async def _job_reply(services: Services, status: int, row: JobRow, **headers: str) -> Response:
-    now, found = services.clock.now(), None
-    if row.spec.timing.expect_within_us:
-        found = await services.call(expectation_of, services.store, row, now)
-    more = {"expectation": views.expectation_view(found), "warnings": await services.crew.warnings(row.spec)}
-    return views.reply(status, views.job_view(row, now) | more, ETag=etag(row.revision), **headers)
+async def _job_reply(
+    services: Services, status: int, row: JobRow, more: Mapping[str, Any] | None = None, /, **headers: str
+) -> Response:
+    warnings = await services.crew.warnings(row.spec)
+    document = views.job_view(row, services.clock.now()) | {"warnings": warnings} | (dict(more) if more else {})
+    return views.reply(status, document, ETag=etag(row.revision), **headers)
 
 
 async def _standing(services: Services, job_id: str) -> JobRow:

@@ -11,6 +11,7 @@ from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from waterclock.model.catch_up_eta import CatchUpEta
 from waterclock.model.ids import US_PER_S
 from waterclock.store.upkeep import Told
 
@@ -92,6 +93,19 @@ class Measures:
         )
         self.repairs.set(float("nan"))
         self.upkeep = UpkeepGauges(registry)
+        self._owed = Gauge(
+            "waterclock_catch_up_owed",
+            "Due rows of gaps that are still to be caught up; NaN: not known",
+            registry=registry,
+        )
+        self._eta = Gauge(
+            "waterclock_catch_up_eta_seconds",
+            "Until nothing is left to be caught up, by the last scrapes; NaN: not known",
+            registry=registry,
+        )
+        self._catch_up = CatchUpEta()
+        for gauge in (self._owed, self._eta):
+            gauge.set(float("nan"))
         build = Gauge("waterclock_build_info", "What runs here", ("version",), registry=registry)
         build.labels(version("waterclock")).set(1)
         self._by_class = {number: self._requests.labels(f"{number}xx") for number in range(1, 6)}
@@ -99,6 +113,13 @@ class Measures:
     def served(self, status: int, seconds: float) -> None:
         """One request was answered."""
         self._by_class[status // 100].observe(seconds)
+
+    def catching_up(self, owed: int, now_s: float) -> None:
+        """So many rows are owed at a scrape, by a monotonic clock."""
+        self._catch_up.look(owed, now_s)
+        eta_s = self._catch_up.eta_s
+        self._owed.set(owed)
+        self._eta.set(float("nan") if eta_s is None else eta_s)
 
     def gauge(self, name: str, meaning: str, value: Callable[[], float]) -> None:
         """A figure that is asked for at each scrape; ``value`` is called from another thread."""

@@ -10,6 +10,7 @@ from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
+from waterclock.model.catch_up_eta import told_by
 from waterclock.model.errors import BackendDown, UndecodableRecord
 from waterclock.model.fold import parse_repairs
 from waterclock.store.upkeep import DUE_SWEEP, LEDGER, OVERDUE
@@ -46,7 +47,18 @@ async def metrics(services: Held, caller: Admin) -> Response:  # noqa: ARG001 - 
     """Made off the event loop: a scrape delays no request."""
     await _count_repairs(services)
     await _ask_upkeep(services)
+    await _count_owed(services)
     return Response(await services.call(services.measures.text), media_type=CONTENT_TYPE_LATEST)
+
+
+async def _count_owed(services: Services) -> None:
+    """Rides with the dispatchers' committed positions, likewise."""
+    try:
+        positions = await services.ask(services.log.group_positions, services.names.group("dispatcher"))
+    except (BackendDown, Problem):
+        return
+    told = told_by(at.metadata for at in positions.values())
+    services.measures.catching_up(sum(each.row_count for each in told), services.clock.monotonic_s())
 
 
 async def _count_repairs(services: Services) -> None:

@@ -11,6 +11,7 @@ import typer
 from waterclock.clock import Clock, SystemClock
 from waterclock.clusters import (
     doctor_cassandra,
+    doctor_catch_up,
     doctor_clocks,
     doctor_forgotten,
     doctor_kafka,
@@ -62,6 +63,7 @@ def _examined(settings: Settings, principal: str) -> Iterator[Finding]:
     if of_kafka[0].state is State.OK:
         with open_log(settings) as log:
             yield from doctor_clocks.examine(log, names_of(settings), clock)
+            yield from doctor_catch_up.examine(log, names_of(settings), clock, time.sleep)
             yield from doctor_runs.examine(log, names_of(settings), clock, settings.generation)
             yield from doctor_forgotten.examine(log, names_of(settings), clock, settings.generation)
             yield from _ledger(settings, log, clock)

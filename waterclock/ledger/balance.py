@@ -64,7 +64,7 @@ class _Judge:
         self._stretches = [
             part
             for stretch in stretches_of(versions, revised, until, is_whole=is_whole)
-            for part in stretch.parted(span.due_before, span.decided_to - 1)
+            for part in stretch.parted(span.due_before, span.decided_to - 1, span.open_gaps)
         ]
         self._starts = [each.after for each in self._stretches]
         self._made: list[Instant] = []

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 from waterclock.log.port import Committed, Isolation, Log, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.cursor_text import undecided_from
+from waterclock.model.cursor_text import read_cursor
 from waterclock.model.errors import UndecodableRecord
 from waterclock.model.ids import SLOT_COUNT, US_PER_MINUTE, Instant, ordinal, partition_of, slots_of_partition
 from waterclock.model.job import JobStatus, JobVersion
@@ -134,22 +134,27 @@ class Ledger:
         self._remarks = []
         sums = Sums(asked.names_max)
         committed = positions.get(TopicPartition(self._names.commands, shard))
-        cursor_at = None if committed is None else undecided_from(committed.metadata)
-        if committed is None or cursor_at is None:
+        told = None if committed is None else read_cursor(committed.metadata)
+        if committed is None or told is None:
             self._remark("its cursor is not known: no dispatcher has committed one that this release can read")
             return ShardVerdict(shard, {}, asked.until_at, asked.until_at, tuple(self._remarks))
         place = TopicPartition(self._names.run_events, shard)
         proved_from = min(max(asked.from_at, self._retained_from(place)), asked.until_at)
+        cursor_at = told.cursor_at
         decided_to = max(proved_from, min(asked.until_at, cursor_at))
+        gaps = tuple((gap.from_at, gap.to_at) for gap in told.gaps)
+        for from_at, to_at in gaps:
+            if from_at < decided_to and to_at > proved_from:
+                span = f"{format_rfc3339(from_at)} to {format_rfc3339(to_at)}"
+                self._remark(f"what is due from {span} is still to be caught up")
         obeyed_to = ordinal(self._generation, committed.offset)
         at = proved_from
         while True:  # ends: each part ends behind its first hour, or raises Busy
             facts = yield from self._facts(place, at, decided_to, asked)
             is_last = facts.until_at >= decided_to
             until_at = asked.until_at if is_last else facts.until_at
-            yield from self._judge_part(
-                shard, asked, facts, Span(at, facts.until_at, until_at, cursor_at), sums, obeyed_to
-            )
+            part = Span(at, facts.until_at, until_at, cursor_at, gaps)
+            yield from self._judge_part(shard, asked, facts, part, sums, obeyed_to)
             if is_last:
                 break
             at = facts.until_at

@@ -278,12 +278,20 @@ class TimeIndex(Protocol):
         """Write what commands decided, in the order of JobChange, each stage acknowledged before the next."""
         ...
 
-    def load_due(self, slots: Sequence[int], minute: int) -> list[DueRow]:
-        """All rows of these buckets, unordered across slots, ordered by key within one. Never without a minute."""
+    def load_due(self, slots: Sequence[int], minute: int, minutes: int = 1) -> list[DueRow]:
+        """All rows of these buckets, of so many minutes from ``minute`` on: unordered across slots, ordered by key
+        within a bucket. Never without a minute."""
         ...
 
     def write_due(self, rows: Sequence[DueRow], *, kept_from: Instant = 0) -> None:
-        """Write rows ahead, acknowledged. They expire three days after due, or after ``kept_from``; or are left out."""
+        """Write rows ahead; acknowledged when it returns. A row lives for three days after it is due.
+
+        Rows whose expiry has passed are left out. ``kept_from``: rows due earlier live for three days after it.
+        """
+        ...
+
+    def standing_due(self, rows: Sequence[DueRow]) -> list[bool]:
+        """For each of these, whether a row stands under its key. Many at once."""
         ...
 
     def dispose_due(self, slots: Sequence[int], minute: int) -> None:

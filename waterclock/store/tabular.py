@@ -127,10 +127,11 @@ class TabularStore(TabularShelves, TabularUpkeep):
             if mutations:
                 self._write(operation, mutations).wait(WAIT_S)
 
-    def load_due(self, slots: Sequence[int], minute: int) -> list[DueRow]:
-        found = self._cells.select("load_due", _DUE_BUCKET, [(slot, minute) for slot in slots])
+    def load_due(self, slots: Sequence[int], minute: int, minutes: int = 1) -> list[DueRow]:
+        keys = [(slot, minute + number) for number in range(minutes) for slot in slots]
+        found = self._cells.select("load_due", _DUE_BUCKET, keys)
         row = rows.due_row
-        return [row(slot, minute, values) for slot, bucket in zip(slots, found, strict=True) for values in bucket]
+        return [row(*key, values) for key, bucket in zip(keys, found, strict=True) for values in bucket]
 
     def write_due(self, due: Sequence[DueRow], *, kept_from: Instant = 0) -> None:
         mutations = list(self._due_puts(due, kept_from))
