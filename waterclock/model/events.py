@@ -178,9 +178,9 @@ class Answered(NamedTuple):
     """Detail of ANSWERED: what became of the command at ``offset`` of its commands partition.
 
     ``verdict``: a :class:`CommandVerdict`. ``revision``: the job's that stands after it, or 0. ``run_id``: a trigger's.
-    Refused: ``problem`` is a slug (``conflict``, ``not-found``, ``invalid``, ``key-reused``, ``busy``), the rest is what
-    a RequestError says. ``first_command_id``: for a repeat, the command that was obeyed; ``revision`` and ``run_id`` are
-    what that one made. ``held``, ``skipped``: why its run waits, or was dropped, or "".
+    Refused: ``problem`` is a slug (``conflict``, ``not-found``, ``invalid``, ``key-reused``, ``busy``), the rest is
+    what a RequestError says. ``first_command_id``: for a repeat, the command that was obeyed; ``revision`` and
+    ``run_id`` are what that one made. ``held``, ``skipped``: why its run waits, or was dropped, or "".
     """
 
     command_id: str
