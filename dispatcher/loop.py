@@ -38,6 +38,7 @@ from .tzdata import ZoneData
 _POLL_MAX = 500
 _INBOX_MAX = 2_000
 _IDLE_S = 0.05
+_FOLLOW_S = 0.01
 _IDLE_BEHIND_US = 1 * US_PER_S
 _OLD_NEWS_S = 5.0
 """So long after a start a position is believed even where it equals the one from before."""
@@ -386,6 +387,9 @@ class Dispatcher:
         nearest_s = 0.0 if self._encodes_more else _IDLE_S
         for shard in self._shards.values():
             due_at = shard.timeline.next_due_at()
+            if not shard.flow.ready:
+                nearest_s = min(nearest_s, _FOLLOW_S)  # neither commands nor fires go on before
+                continue
             if can_store and (shard.inbox or window.wants_more(shard, now, look_ahead_us)):
                 nearest_s = 0.0
             elif due_at is not None and due_at < shard.horizon_at:
