@@ -22,8 +22,8 @@ from .flow import Flow
 from .shard import Shard
 
 _BATCH = 2_000
-_MANY = 500
-"""So many at once say that there is more."""
+_TURNS_MAX = 5
+"""How often one look asks for more: what is decided by old news is decided badly, but fires wait meanwhile."""
 _QUIET_S = 30.0
 
 
@@ -38,17 +38,24 @@ class EventTail:
         self._flows: dict[int, Flow] = {}
 
     def look(self, shards: Collection[Shard]) -> bool:
-        """Read on without waiting. True where there is more. Raises BackendDown, LostResource."""
+        """Read on without waiting, to the end if that is near; True where it is not.
+
+        Raises BackendDown, LostResource.
+        """
         self._choose(shards)
         if self._reader is None or not self._flows:
             return False
-        records = self._reader.poll(_BATCH, 0.0)
-        self._take(records)
-        if not records:
-            for number, flow in self._flows.items():
-                # Past markers; only while nothing delivered waits. A client may tell where it stood before.
-                flow.position = max(flow.position, self._reader.position(TopicPartition(self._topic, number)))
-        return bool(records) and (len(records) >= _MANY or not all(flow.ready for flow in self._flows.values()))
+        for _ in range(_TURNS_MAX):
+            records = self._reader.poll(_BATCH, 0.0)
+            self._take(records)
+            if not records:
+                break
+        else:
+            return True
+        for number, flow in self._flows.items():
+            # Past markers; only while nothing delivered waits. A client may tell where it stood before.
+            flow.position = max(flow.position, self._reader.position(TopicPartition(self._topic, number)))
+        return False
 
     def follows(self, shard: Shard) -> bool:
         """Whether this shard's run-events are read now."""

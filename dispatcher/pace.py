@@ -34,7 +34,7 @@ def is_behind(shards: Iterable[Shard], pace: Pace, now: Instant) -> bool:
     """Whether something that is loaded has been due for several rounds."""
     late_us = round(pace.round_interval_s * US_PER_S) * 5
     for shard in shards:
-        due_at = shard.timeline.next_due_at()
-        if due_at is not None and shard.jump is None and due_at < min(now - late_us, shard.horizon_at):
+        due_at = shard.timeline.next_due_at() if shard.flow.ready and shard.jump is None else None
+        if due_at is not None and due_at < min(now - late_us, shard.horizon_at):
             return True
     return False

@@ -11,6 +11,9 @@ from .gap_lanes import GapLanes
 from .pace import Pace
 from .shard import Shard
 
+_FOLLOW_S = 0.01
+"""While run-events are still to be followed, neither commands nor fires go on."""
+
 
 def until_next_s(
     shards: Iterable[Shard], lanes: GapLanes, pace: Pace, now: Instant, at_most_s: float, *, can_store: bool
@@ -19,6 +22,9 @@ def until_next_s(
     look_ahead_us = round(pace.look_ahead_s * US_PER_S)
     nearest_s = at_most_s
     for shard in shards:
+        if not shard.flow.ready:
+            nearest_s = min(nearest_s, _FOLLOW_S)
+            continue
         due_at = shard.timeline.next_due_at()
         lane_s = lanes.wait_s(shard, can_store=can_store)
         if can_store and (shard.inbox or shard.jump or window.wants_more(shard, now, look_ahead_us)):

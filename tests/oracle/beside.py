@@ -17,14 +17,11 @@ MASK = owed.MASK
 IN_VAIN = 60_000_000
 """Microseconds after which an owner has surely read that nothing is open any more."""
 
-_SILENCE = 10_000_000
-"""For how long a partition's silence counts at most: a wall clock that jumps gives its owner no time to read."""
-
 
 class _Job:
     """One job on its way through the log. ``open`` and ``held``: run id -> its group, in order."""
 
-    def __init__(self, job):
+    def __init__(self, job, healed_at):
         self.versions = {version.offset: version for version in job.judged.made}
         self.payloads = {trigger.offset: trigger.payload for trigger in job.judged.triggers}
         self.works = {command["offset"]: command["record"]["work"] for command in job.commands}
@@ -34,7 +31,8 @@ class _Job:
         self.held = {}
         self.order = {}
         self.people = set()
-        self.quiet_from = 0
+        self.quiet_from = healed_at
+        self.healed_at = healed_at
 
     @property
     def is_paused(self):
@@ -76,14 +74,14 @@ def limits_of(spec):
     return most, (said["max_per_key"] or 1) if said["key"] else None
 
 
-def check(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
-    """(complaints, counts) at rest."""
+def check(commands, events, rules=owed.Rules(), healed_at=0):  # noqa: B008  # a value
+    """(complaints, counts) at rest. ``healed_at``: before it an owner may have read late, or its clock have jumped."""
     complaints, counts = [], collections.Counter()
-    known = {job_id: _Job(job) for job_id, job in jobs.read(commands, events, rules).items()}
+    known = {job_id: _Job(job, healed_at) for job_id, job in jobs.read(commands, events, rules).items()}
     states = {}
-    for stamp, record in _with_time_lived(events):
+    for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
         _, event = decode(record["value"])
-        job = known[event["job_id"]]
+        job, stamp = known[event["job_id"]], record["timestamp_us"]
         if event["kind"] == "REVISED":
             job.newest = job.versions.get(event["revised"]["revision"] & MASK)
         if event["kind"] in ("REVISED", "ANSWERED"):
@@ -97,16 +95,6 @@ def check(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
         complaints += [f"{run_id}: held at rest" for run_id in job.held]
         counts["jobs with limits"] += any(is_limited(version.spec) for version in job.versions.values())
     return complaints, counts
-
-
-def _with_time_lived(events):
-    """(microseconds that the partition has lived, record), in the order of the log."""
-    lived, last = 0, None
-    for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
-        if last is not None and last["partition"] == record["partition"]:
-            lived += min(max(record["timestamp_us"] - last["timestamp_us"], 0), _SILENCE)
-        last = record
-        yield lived, record
 
 
 def _moved(job, event, before, after, counts, stamp):
@@ -129,16 +117,17 @@ def _moved(job, event, before, after, counts, stamp):
         job.open.pop(run_id, None)
         job.held.pop(run_id, None)
         job.running.discard(run_id)
-        job.quiet_from = stamp
+        job.quiet_from = max(stamp, job.healed_at)
 
 
 def _spec_of(job, event, *, was_held):
-    """By what the run goes: the revision of a fire, else the newest one."""
+    """By what the run goes: the revision of a fire, else the newest one; a job that is deleted limits nothing."""
     detail = event["pending"] or event["skipped"]
     own = job.versions.get(detail["revision"] & MASK)
     is_fire = "~" not in event["run_id"] and not was_held
-    version = own if is_fire else job.newest
-    return version.spec if version is not None else None
+    if is_fire:
+        return own.spec if own is not None else None
+    return job.newest.spec if job.newest is not None and job.newest.status != "DELETED" else None
 
 
 def _waits(job, event, stamp):
@@ -199,7 +188,7 @@ def _stops(spec):
 
 def _in_vain(job, stamp):
     """Whether it finds no room although nothing has been open, and nobody has waited, for long."""
-    if not job.open and not job.held and job.quiet_from is not None and job.quiet_from < stamp - IN_VAIN:
+    if not job.open and not job.held and job.quiet_from < stamp - IN_VAIN:
         yield f"it found no room, and nothing has been open for {(stamp - job.quiet_from) / 1_000_000:.0f} s"
 
 

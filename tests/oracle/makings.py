@@ -86,7 +86,7 @@ def check(commands, events, work, rules=owed.Rules()):  # noqa: B008  # a value
         if event["kind"] in ("PENDING", "HELD") and event["run_id"] in wanted:
             counts[f"made by {event['pending']['origin']}"] += 1
             making, fire = wanted[event["run_id"]], owed.instant_of(event["run_id"])
-            if event["kind"] == "PENDING":  # what was held has no work before it
+            if event["kind"] == "PENDING":  # what was held is made when it is released
                 made_at.setdefault(event["run_id"], record["timestamp_us"])
             counts["made later than its fire time, by jitter"] += (making.due_at or 0) > fire
             wrong = _wrong_pending(event["pending"], making, fire)

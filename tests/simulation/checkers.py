@@ -74,7 +74,7 @@ def missed_fires_end_as_their_policy_says(dumps: Dumps, counts: Counts) -> list[
 
 def no_more_are_open_than_may_be(dumps: Dumps, counts: Counts) -> list[str]:
     """I7: limits and overlap policies hold at the arbiter, whoever waits goes in order, and nobody waits for ever."""
-    complaints, found = beside.check(dumps.commands, dumps.events, dumps.rules)
+    complaints, found = beside.check(dumps.commands, dumps.events, dumps.rules, dumps.healed_at)
     counts.update(found)
     return [f"I7 {complaint}" for complaint in complaints]
 

@@ -82,6 +82,12 @@ def test_a_run_that_is_dropped_while_it_waits_has_one_row() -> None:
     assert held.wts < dropped.wts
 
 
+def test_history_names_the_cap_that_was_full() -> None:
+    skipped = Skipped(7, FIRE, FIRE, 1, Tier.HIGH, 0, cap="max_held")
+    (dropped,) = told((EventKind.SKIPPED, HELD_AT, {"reason": "overlap", "detail": skipped}))
+    assert dropped.reason == "overlap: max_held"
+
+
 def test_the_times_of_a_run_that_waited_count_from_its_release() -> None:
     """Given a run that was held for an hour, neither its queue nor its run time-out is over when it goes out."""
     limits = pending(queue_timeout_us=60 * US_PER_S, run_timeout_us=90 * US_PER_S)

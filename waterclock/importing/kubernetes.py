@@ -98,11 +98,8 @@ class _CronJob:
         if self._part.text("metadata", "name") == "":
             raise _Unfit(self._part, "it has no name", "A generateName makes another job at every import: name it")
         if spec.text("suspend").lower() == "true":
-            raise _Unfit(
-                spec.at("suspend"),
-                "it is suspended, and a job is born active",
-                "Import it without suspend and `waterclock job pause` it, or when it is wanted",
-            )
+            raise _Unfit(spec.at("suspend"), "it is suspended, and a job is born active",
+                         "Import it without suspend and `waterclock job pause` it, or when it is wanted")  # fmt: skip
         container = self._container(job)
         document = {**self._schedule(spec), **self._overlap(spec), **self._catch_up(spec), **self._retry(job)}
         deadline = job.number("activeDeadlineSeconds")
@@ -116,20 +113,14 @@ class _CronJob:
         pod = job.at("template", "spec")
         containers = pod.items("containers")
         if len(containers) != 1 or pod.items("initContainers"):
-            raise _Unfit(
-                pod,
-                f"its pod has {len(containers)} containers, with {len(pod.items('initContainers'))} to begin with",
-                "Waterclock runs one program: write a script, or a handler",
-            )
+            raise _Unfit(pod, f"its pod has {len(containers)} containers, with {len(pod.items('initContainers'))} to "
+                         "begin with", "Waterclock runs one program: write a script, or a handler")  # fmt: skip
         for key in ("parallelism", "completions"):
             if job.number(key, 1) != 1:
                 raise _Unfit(job.at(key), f"{key} is {job.number(key)}", "A run is one program: make several jobs")
         if not containers[0].texts("command"):
-            raise _Unfit(
-                containers[0],
-                "it names no command, and what its image starts is not in the file",
-                "Write the command out",
-            )
+            raise _Unfit(containers[0], "it names no command, and what its image starts is not in the file",
+                         "Write the command out")  # fmt: skip
         return containers[0]
 
     def _schedule(self, spec: Part) -> dict[str, Any]:
@@ -165,41 +156,27 @@ class _CronJob:
         spec, job = self._part.at("spec"), self._part.at("spec", "jobTemplate", "spec")
         named_zone = spec.get("timeZone") is not None or _ZONE.match(spec.text("schedule")) is not None
         if "cron" in document and not named_zone and self._zone is None:
-            self._to.note(
-                spec.at("schedule").line,
-                f"{self._name}: timeZone",
-                "without one its times are taken as UTC",
-                "Give --tz if the controller manager has another zone",
-            )
+            self._to.note(spec.at("schedule").line, f"{self._name}: timeZone", "without one its times are taken as UTC",
+                          "Give --tz if the controller manager has another zone")  # fmt: skip
         self._tell_policies(spec)
         self._tell_rest(spec, job, self._container(job))
 
     def _tell_policies(self, spec: Part) -> None:
         policy = spec.text("concurrencyPolicy") or "Allow"
         if policy != "Allow" and policy not in _OVERLAP:
-            self._to.lost(
-                spec.at("concurrencyPolicy").line,
-                f"{self._name}: concurrencyPolicy {policy}",
-                "it is none of Kubernetes' own",
-                "Give the job an overlap policy: docs/overlap.md",
-            )
+            self._to.lost(spec.at("concurrencyPolicy").line, f"{self._name}: concurrencyPolicy {policy}",
+                          "it is none of Kubernetes' own", "Give the job an overlap: docs/overlap.md")  # fmt: skip
         part = spec.get("startingDeadlineSeconds")
         if part is not None and not _has_like_deadline(spec):
-            self._to.lost(
-                part.line,
-                f"{self._name}: startingDeadlineSeconds {part.text()}",
-                "a fire that is late by up to 60 s runs always, and catch_up.window is from 60s to 365d here",
-                "Give timeouts.queue, which ends a run that waits too long for a worker",
-            )
+            self._to.lost(part.line, f"{self._name}: startingDeadlineSeconds {part.text()}",
+                          "a fire that is late by up to 60 s runs always, and catch_up.window is from 60s to 365d here",
+                          "Give timeouts.queue, which ends a run that waits too long for a worker")  # fmt: skip
 
     def _tell_rest(self, spec: Part, job: Part, container: Part) -> None:
         pod = job.at("template", "spec")
-        self._to.lost(
-            container.line,
-            f"{self._name}: image {container.text('image') or '?'}",
-            "no image is pulled: the program runs on its worker's host",
-            "Have it there, or run workers of a pool of their own (--pool) in that image",
-        )
+        self._to.lost(container.line, f"{self._name}: image {container.text('image') or '?'}",
+                      "no image is pulled: the program runs on its worker's host",
+                      "Have it there, or run workers of a pool of their own (--pool) in that image")  # fmt: skip
         self._tell(self._part.at("metadata").others(_METADATA), "a job has no labels")
         self._tell(spec.others(_SPEC | _HISTORY), "it has no counterpart")
         self._tell(job.others(_JOB_SPEC | {"ttlSecondsAfterFinished"}), "it has no counterpart")
@@ -208,9 +185,8 @@ class _CronJob:
         keys = [*spec.named(_HISTORY), *job.named({"ttlSecondsAfterFinished"})]
         self._tell(keys, "history is kept for 30 days, of every job")
         if any("$(" in word for word in (*container.texts("command"), *container.texts("args"))):
-            self._to.lost(
-                container.line, f"{self._name}: $(NAME)", "nothing is put in its place", "Let a script read the value"
-            )
+            self._to.lost(container.line, f"{self._name}: $(NAME)", "nothing is put in its place",
+                          "Let a script read the value")  # fmt: skip
 
     def _tell(self, parts: list[tuple[str, Part]], why: str) -> None:
         for key, part in parts:
@@ -226,9 +202,6 @@ def _about_the_file(gathering: Gathering) -> None:
     programs = sorted({draft.document["shell"]["argv"][0] for draft in drafts})
     if programs:
         listed = ", ".join(f'"{program}"' for program in programs)
-        gathering.note(
-            0,
-            "programs",
-            "the jobs run programs by the shell executor, which is off by default",
-            f"Where their workers run: shell.enabled = true and shell.allow = [{listed}], by their whole paths",
-        )
+        gathering.note(0, "programs", "the jobs run programs by the shell executor, which is off by default",
+                       f"Where their workers run: shell.enabled = true and shell.allow = [{listed}], by their whole "
+                       "paths")  # fmt: skip

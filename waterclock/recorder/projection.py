@@ -171,7 +171,7 @@ def skipped_row(event: RunEvent, skipped: Skipped, dispatched_at: Instant) -> Ru
         0,
         "",
         None,
-        event.reason,
+        f"{event.reason}: {skipped.cap}" if skipped.cap else event.reason,
         "",
         "",
         skipped.fire_count,
