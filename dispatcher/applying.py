@@ -42,7 +42,7 @@ from .putting_out import put_out, run_at_once
 from .releasing import follow_version
 from .rows import Ahead, rows_ahead, void_row, void_rows
 from .run_orders import order_of, speaks_of_a_run
-from .shard import Decided, Shard
+from .shard import Decided, Shard, edge_for
 
 BATCH = 500
 
@@ -219,8 +219,7 @@ def _plan(
     job_id = command.job_id
     decided = known.decided.get(job_id)
     cursor = shard.cursor
-    edge_at = cursor.edge_for(known.tier_of(job_id, command, cursor.due_at), job_id)
-    edge_at = max(edge_at, decided.at) if decided else edge_at
+    edge_at = edge_for(cursor, known.tier_of(job_id, command, cursor.due_at), job_id, decided)
     versions = known.versions(job_id, edge_at)
     paused_from = decided.at if decided and decided.paused else 0
     gaps = known.owed_in_gaps(job_id, versions)
@@ -233,6 +232,7 @@ def _plan(
         edge_at,
         paused_from,
         still_needed(decided.edges, shard.progress.begins_at) if decided else (),
+        cursor,
         terms.grace_us,
         decided.fires_to_at if decided else 0,
         target,

@@ -21,10 +21,11 @@ from waterclock.model.timetable import due_of, fire_edge, last_of
 from waterclock.model.timing_document import check_timing
 from waterclock.store.port import JobRow
 
-from .edges import Edges, begins_after, is_decided, with_edge
+from .edges import Edges, begins_after, is_decided, is_overtaken, with_edge
 from .misfire import DELETED, PAUSED, SkipRange, decide_one, skip_all
 from .owed import Stretch, stretches
 from .pauses import is_same_pause, pause_of, stamp_of
+from .position import Position
 
 NOTE_MAX = 500
 """Characters of a note that a version keeps."""
@@ -83,6 +84,7 @@ def apply(
     edge_at: Instant,
     paused_from: Instant = 0,
     edges: Edges = (),
+    cursor: Position | None = None,
     grace_us: int = GRACE_US,
     fires_after: Instant = 0,
     target: JobVersion | None = None,
@@ -91,10 +93,11 @@ def apply(
     """Apply ``command``. ``versions``: the job's, newest first, all below the command, as far back as ``edge_at``.
 
     ``edge_at``: every fire of the job due at or before it is decided. ``paused_from``: for a paused job, the edge when
-    it was paused. ``edges``: under which those of ``versions`` were applied that came late. ``grace_us``: how late a
-    one-off that lies behind may be and is no misfire. ``fires_after``: up to this fire time everything is decided,
-    whenever it is due. ``target``: of a rollback, the version that it names. ``in_gaps``: what the job still owes in
-    gaps, all of it before the command's stamp. Raises RequestError (refused: nothing changes), Busy.
+    it was paused. ``edges``: under which those of ``versions`` were applied that came late. ``cursor``: where it
+    stands, for a shard that was taken over inside a due time. ``grace_us``: how late a one-off that lies behind may be
+    and is no misfire. ``fires_after``: up to this fire time everything is decided, whenever it is due. ``target``: of a
+    rollback, the version that it names. ``in_gaps``: what the job still owes in gaps, all of it before the command's
+    stamp. Raises RequestError (refused: nothing changes), Busy.
     """
     before = versions[0] if versions else None
     stamp_at = stamp_of(command, place.appended_at, before)
@@ -113,7 +116,8 @@ def apply(
     if after is None:
         assert standing is not None
         return Applied(_row(standing, place), stamp_at)
-    edges = with_edge(edges, after, edge_at, versions)
+    overtaken = cursor is not None and is_overtaken(after, edge_at, cursor)
+    edges = with_edge(edges, after, edge_at, versions, overtaken=overtaken)
     closed = _close(after, versions, edge_at, paused_from, place, fires_after, edges, in_gaps)
     if edges and closed.decided_at is None:
         closed = closed._replace(decided_at=edge_at)  # so that the edges are kept; the cursor says no less

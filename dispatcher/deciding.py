@@ -60,8 +60,14 @@ def decide_fires(
         else:
             out.run(version, fire_at=fire_at, due_at=due_at, now=now)
         chain.ready = None
-        # Never back: a job whose tier was raised at a take-over inside a due time may stand before the cursor.
-        shard.cursor = max(shard.cursor, Position(due_at, version.spec.tier, version.job_id))
+        place = Position(due_at, version.spec.tier, version.job_id)
+        if place <= shard.cursor and shard.edge_of(version.job_id, version.spec.tier) < due_at:
+            # A job whose tier was raised at a take-over inside a due time: the cursor, which never goes back, does not
+            # say that this is decided.
+            out.job_decided(
+                shard.partition, version.job_id, shard.decide_ahead(version.job_id, Decided(due_at, paused=False))
+            )
+        shard.cursor = max(shard.cursor, place)
         if taken >= limit:
             break
     if rows:

@@ -20,29 +20,45 @@ from waterclock.model.job_state import Edge
 from waterclock.model.timetable import due_of, fire_edge, last_of, next_of
 from waterclock.model.timing import JITTER_US_MAX
 
+from .position import Position
+
 EDGES_MAX = 64
 """Kept of one job: so often may it be changed within half an hour across fires that are just being decided."""
 
 Edges = tuple[Edge, ...]
 
 
-def with_edge(edges: Edges, version: JobVersion, edge_at: Instant, older: Sequence[JobVersion]) -> Edges:
+def with_edge(
+    edges: Edges, version: JobVersion, edge_at: Instant, older: Sequence[JobVersion], *, overtaken: bool = False
+) -> Edges:
     """``edges`` and that of a new version, if it says anything. ``older``: newest first. Raises Busy at the bound."""
-    if edge_at <= version.stamp_at or edge_at == _last(edges):
+    if edges and edges[-1][1:] == (edge_at, overtaken):
         return edges
-    if all(last_of(each, version.stamp_at, edge_at) is None for each in (version, *older)):
+    is_new = edge_at > version.stamp_at and any(
+        last_of(each, version.stamp_at, edge_at) is not None for each in (version, *older)
+    )
+    if not (is_new or overtaken or (edges and edges[-1].overtaken)):
         return edges
     if len(edges) >= EDGES_MAX:
         raise Busy(
             f"{version.job_id} was changed {EDGES_MAX} times within half an hour while its fires were being decided",
             hint="Send this change again in some minutes",
         )
-    return (*edges, Edge(version.revision, edge_at))
+    return (*edges, Edge(version.revision, edge_at, overtaken))
 
 
 def still_needed(edges: Edges, undecided_from: Instant) -> Edges:
     """Those that may still say something, where all that is due before an instant is decided."""
     return tuple(each for each in edges if each.edge_at > undecided_from - JITTER_US_MAX)
+
+
+def is_overtaken(version: JobVersion, edge_at: Instant, cursor: Position) -> bool:
+    """Whether the version's fire due where the cursor stands is undecided, and its place lies before the cursor.
+
+    So it is where a shard was taken over inside a due time and a job gets a tier that comes earlier in it.
+    """
+    owns_it = version.status is JobStatus.ACTIVE and version.stamp_at < cursor.due_at
+    return owns_it and edge_at == cursor.due_at - 1 and cursor.covers(cursor.due_at, version.spec.tier, version.job_id)
 
 
 def edge_of(edges: Edges, version: JobVersion) -> Instant:
@@ -82,7 +98,3 @@ def is_decided(fire_at: Instant, versions: Sequence[JobVersion], edges: Edges, e
 def _brings_one_off(version: JobVersion) -> bool:
     """Whether what lay behind its edge was decided by the very command (``commands.py``)."""
     return isinstance(version.spec.schedule, Once) and version.spec_revision == version.revision
-
-
-def _last(edges: Edges) -> Instant:
-    return edges[-1].edge_at if edges else 0

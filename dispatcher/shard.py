@@ -74,6 +74,18 @@ def undecided_gaps(
     return [owed for owed in found if owed is not None]
 
 
+def edge_for(cursor: Position, tier: int, job_id: str, decided: Decided | None) -> Instant:
+    """The newest instant by which all fires of a job are decided: by the cursor, or ahead of it. ``tier``: the one that
+    places its fire that is due where the cursor stands."""
+    edge_at = cursor.edge_for(tier, job_id)
+    if decided is None:
+        return edge_at
+    last = decided.edges[-1] if decided.edges else None
+    if last is not None and last.overtaken and last.edge_at == cursor.due_at - 1:
+        edge_at = last.edge_at
+    return max(edge_at, decided.at)
+
+
 class Shard:
     """One owned shard. ``next_offset``: the first command not yet applied; up to ``caught_up_at`` before any fire."""
 
@@ -169,9 +181,7 @@ class Shard:
 
     def edge_of(self, job_id: str, tier: int) -> Instant:
         """The on-time edge of one job: its fires due by then are decided (by the cursor, or ahead of it)."""
-        decided = self.decided.get(job_id)
-        edge_at = self.cursor.edge_for(tier, job_id)
-        return max(edge_at, decided.at) if decided else edge_at
+        return edge_for(self.cursor, tier, job_id, self.decided.get(job_id))
 
     def decide_ahead(self, job_id: str, decided: Decided) -> Decided:
         """Note that all fires of a job up to an instant are decided, whatever the cursor says. Returns what is kept.

@@ -112,3 +112,53 @@ def test_a_catch_up_leaves_the_fires_between_our_clock_and_a_newer_stamp_owed() 
     world.run(200)
     assert any(event.kind is EventKind.SKIPPED for event in world.events()), "there was no catch-up"
     assert balance(world, behind_s=40) == []
+
+
+MADE = 500
+"""Steps, but no more than until the fire in question is made."""
+
+
+def start_ahead(world: World, number: int) -> None:
+    """A dispatcher whose clock is a second ahead of the broker's: commands come late."""
+    log = MemoryLog(world.cluster, f"d1-ahead{number}", session_timeout_s=6.0)
+    clock = _Behind(world.clock, -US_PER_S)
+    store = MemoryStore(clock, world.tables, f"d1-ahead{number}")
+    world.dispatcher = Dispatcher(clock, log, store, NAMES, instance="d1", pace=ONE_BY_ONE)
+
+
+@pytest.mark.parametrize("crashes_after", [0, 10, MADE])
+@pytest.mark.parametrize("then", [None, CommandKind.PAUSE, CommandKind.DELETE])
+def test_a_fire_that_a_new_tier_puts_before_the_cursor_is_neither_lost_nor_made_twice(
+    then: CommandKind | None, crashes_after: int
+) -> None:
+    """The owner dies among fires of one instant; one of those that are left gets a tier that comes earlier in it."""
+    world = World(partitions=1, pace=ONE_BY_ONE)
+    world.run(1)
+    for job, tier in (("t:m", Tier.MEDIUM), ("t:n", Tier.MEDIUM), ("t:a", Tier.LOW), ("t:z", Tier.LOW)):
+        world.command(CommandKind.CREATE, job, every(10, start_at=FIRST, tier=tier))
+    world.run(12)
+    world.cluster.kill("d1-1")
+    start_ahead(world, 1)
+    world.run(FIRST / US_PER_S + 8.8 - world.clock.now() / US_PER_S)
+    before = len(world.runs())
+    world.clock.advance(300_000)  # for the dispatcher the next fires are due, for the brokers not yet
+    while len(world.runs()) < before + 2:
+        world.steps(1)
+    world.command(CommandKind.UPDATE, "t:a", every(10, start_at=FIRST, tier=Tier.MEDIUM))
+    if then is not None:
+        world.clock.advance(1_000_000)
+        world.command(then, "t:a")
+    world.cluster.kill("d1-ahead1")
+    start_ahead(world, 2)
+    if crashes_after:
+        for _ in range(crashes_after):
+            if not any(run_id.startswith("t:a@20261118T110720Z") for run_id in world.runs()):
+                world.steps(1)
+                world.clock.advance(20_000)
+        world.clock.advance(7 * US_PER_S)
+        world.cluster.kill("d1-ahead2")
+        start_ahead(world, 3)
+    world.run(40)
+    assert balance(world) == []
+    owed = {event.run_id for event in world.events() if event.job_id == "t:a" and event.run_id}
+    assert any(run_id.endswith("@20261118T110720Z") for run_id in owed), sorted(owed)

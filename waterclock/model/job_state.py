@@ -8,10 +8,16 @@ from .ids import Instant
 
 
 class Edge(NamedTuple):
-    """When the version ``revision`` was applied, the job's fires due at or before ``edge_at`` were decided."""
+    """When the version ``revision`` was applied, the job's fires due at or before ``edge_at`` were decided.
+
+    ``overtaken``: the cursor stood inside the next due time then, and had passed the place of the version's tier, but
+    not of the tier before: what is due there is undecided until the cursor leaves that due time, or ``decided_at``
+    says otherwise.
+    """
 
     revision: int
     edge_at: Instant
+    overtaken: bool = False
 
 
 class JobState(NamedTuple):
