@@ -145,3 +145,34 @@ def test_rows_made_anew_win_over_those_that_have_expired() -> None:
     runs, skipped = decided(world.events(), "acme:often", back_at)
     assert before not in runs
     assert (len(runs), skipped) == (1, 23)
+
+
+def test_a_machine_that_slept_between_two_pages_makes_all_of_them_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was made before has expired by the time that it is read."""
+    monkeypatch.setattr(rebuild, "PAGE", 1)
+    specs = {f"acme:h{number}": JobSpec("demo.noop", OFTEN) for number in range(8)}
+    world = world_that_was_away(specs, 4 * HOUR_US)
+    naps = {3: 4 * HOUR_US, 6: 4 * HOUR_US}
+    pages: list[str] = []
+
+    def nap(_: str, operation: str) -> None:
+        if operation == "write_due:anew":
+            pages.append(operation)
+            world.clock.advance(naps.pop(len(pages), 0))
+
+    world.tables.on_call = nap
+    catch_up(world)
+    assert not naps
+    assert {run_id.partition("@")[0] for run_id in world.runs()} == set(specs)
+
+
+def test_what_a_process_made_anew_is_not_believed_by_itself_hours_later() -> None:
+    """It lost the shard and got it back: what it had made has expired meanwhile."""
+    world = world_that_was_away({"acme:often": JobSpec("demo.noop", OFTEN)}, 4 * HOUR_US)
+    rebuilds = world.dispatcher._rebuilds
+    while not any(work.is_done for work in rebuilds._works.values()):
+        world.steps(1)
+    world.clock.advance(4 * HOUR_US)
+    world.dispatcher._drop_all()
+    catch_up(world)
+    assert len(world.runs("acme:often")) == 1
