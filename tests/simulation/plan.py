@@ -138,7 +138,7 @@ def draw(seed: int) -> Plan:
     orders += with_timing(dice(seed, "control timing"), controls, start_at)
     orders += beside_orders(dice(seed, "beside"), start_at, horizon)
     loses_rows = dice(seed, "rows lost").random() < _LOSES_SHARE
-    orders += rare_orders() if loses_rows else []
+    orders += rare_orders(start_at) if loses_rows else []
     return Plan(
         seed=seed,
         start_at=start_at,
