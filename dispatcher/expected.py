@@ -8,8 +8,8 @@ The stamp. A row that has expired hides what is written below its own stamp, and
 fire time: so one that is due already is written with its fire time, and wins over its expired self. One that is still
 to come cannot have expired; it gets the edge, which lies below the deletes of every command to come.
 
-Its limit: where a command came late and changed a job's jitter, a fire of the older version may be due under the newer
-one as well (``commands._floor``). Nothing tells that afterwards, so for half an hour such a version is left alone.
+Its limit: where a command came late and changed a job's jitter, a fire that the older version had decided may be due
+under the newer one as well (``commands._floor``). Nothing tells that afterwards (``may_be_decided``).
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from waterclock.model.ids import Instant
+from waterclock.model.ids import Instant, minute_of
 from waterclock.model.job import JobStatus, JobVersion
-from waterclock.model.timetable import due_of, fire_edge, next_of
+from waterclock.model.timetable import due_of, fire_edge, last_of, next_of
 from waterclock.model.timing import JITTER_US_MAX
 from waterclock.store.port import TimeIndex
 
-from .rows import Ahead, advance_wts, rows_ahead
+from .rows import Ahead, advance_wts, due_row, rows_ahead
 from .shard import Shard
+from .timeline import Chain
 
 
 class Expected(NamedTuple):
@@ -68,17 +69,39 @@ def expected(shard: Shard, versions: Sequence[JobVersion]) -> Iterator[Expected]
             return
 
 
-def is_settled(shard: Shard, version: JobVersion) -> bool:
-    """Whether its own fires begin behind its stamp and nowhere later (see the limit above)."""
-    return not version.spec.timing.jitter_us or version.stamp_at <= shard.cursor.due_at - JITTER_US_MAX
+def may_be_decided(shard: Shard, owed: Expected, versions: Sequence[JobVersion]) -> bool:
+    """Whether an older one of ``versions`` may have decided this very fire, which under another jitter was due sooner.
+
+    It is so until the edge has passed the fire: for as long as its jitter, half an hour at most.
+    """
+    version, fire_at = owed.version, owed.first_at
+    if not version.spec.timing.jitter_us:
+        return False
+    edge_at = shard.edge_of(version.job_id, version.spec.tier)
+    return any(
+        known.revision < version.revision
+        and known.status is JobStatus.ACTIVE
+        and known.stamp_at < fire_at
+        and last_of(known, fire_at - 1, fire_at) is not None
+        and due_of(known, fire_at) <= edge_at
+        for known in versions
+    )
 
 
-def ahead_of(shard: Shard, owed: Expected, now: Instant) -> Ahead:
-    """The row of that fire; where its minute is loaded its chain as well, and so on to the first that is not loaded."""
+def ahead_of(shard: Shard, owed: Expected, now: Instant, late_before: Instant = 0) -> Ahead:
+    """The row of that fire; where its minute is loaded its chain as well, and so on to the first that is not loaded.
+
+    ``late_before``: where the fire is due before then and its minute is loaded, that is all. It is a misfire, and
+    whoever decides it decides all that the job owes, and writes what comes after.
+    """
     version, first_at, edge_at, ends_at = owed
-    is_past = due_of(version, first_at) <= now
-    wts = advance_wts(first_at if is_past else edge_at, version)
-    ahead = rows_ahead(version, first_at, wts, lambda minute: shard.is_loaded(version.job_id, minute))
+    due_at = due_of(version, first_at)
+    wts = advance_wts(first_at if due_at <= now else edge_at, version)
+    if due_at < late_before and shard.is_loaded(version.job_id, minute_of(due_at)):
+        row = due_row(version, first_at, wts)
+        ahead = Ahead([row], [Chain(version, row, first_at)])
+    else:
+        ahead = rows_ahead(version, first_at, wts, lambda minute: shard.is_loaded(version.job_id, minute))
     if ends_at is None:
         return ahead
     chains = [chain for chain in ahead.chains if chain.next_at <= ends_at]

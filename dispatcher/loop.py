@@ -75,9 +75,7 @@ class Dispatcher:
         self._rounds = Rounds(log, names.transactional_id("dispatcher", instance))
         self._inputs = log.consumer(names.group("dispatcher"), [names.commands], instance=instance)
         self._rebuilds = Rebuilds(index)
-        self._sweep = Sweep(
-            index, clock, self._zone_data, every_s=self._pace.sweep_every_s, lap_s=self._pace.sweep_lap_s
-        )
+        self._sweep = Sweep(index, clock, self._zone_data, self._pace)
         self._shards: dict[int, Shard] = {}
         self._waiting: set[TopicPartition] = set()
         self._told = ToldPositions(clock, self._inputs)
@@ -110,7 +108,7 @@ class Dispatcher:
         self._note_landed(draft)
         busy = self._look_ahead(now) or busy or self._make_ready()
         if not busy or self._sweep.is_overdue:
-            self._look_for_missing(now)
+            self._look_for_missing()
         return busy
 
     def drain(self) -> bool:
@@ -362,13 +360,13 @@ class Dispatcher:
             self._store_rest.note(down, asked_at_s, self._shards.values())
         return hungry
 
-    def _look_for_missing(self, now: Instant) -> None:
+    def _look_for_missing(self) -> None:
         """A little of the sweep for rows that should stand."""
         if self._store_rest.is_down:
             return
         asked_at_s = self._clock.monotonic_s()
         try:
-            self._sweep.look(list(self._shards.values()), now)
+            self._sweep.look(list(self._shards.values()))
         except BackendDown as down:
             self._store_rest.note(down, asked_at_s, self._shards.values())
 

@@ -8,9 +8,10 @@ expired. The same where a gap is still open after so long: each job has the row 
 
 The order matters. First the commands that stood at the take-over are applied, so that nothing is written of a version
 that is over; then the rows, and no minute is loaded and no fire decided until all are written. Rows that stood there
-are written again, with the same content. How it fails: BackendDown or WriteUnknown, and the page is taken again; a
-take-over by another begins anew, one by the same process at the same cursor goes on. Its limit: what a process has done
-of it dies with it.
+are written again, with the same content. What is made anew ages too, its first page first: so a rebuild counts from
+when it began, and one that began too long ago (the machine slept in the middle of it) is made again. How it fails:
+BackendDown or WriteUnknown, and the page is taken again; a take-over by another begins anew, one by the same process at
+the same cursor goes on. Its limit: what a process has done of it dies with it.
 """
 
 from __future__ import annotations
@@ -44,11 +45,12 @@ log_ = structlog.get_logger("dispatcher")
 
 @dataclass(slots=True)
 class _Work:
-    """What is done of one shard. ``begins_at``: where what is undecided began then; ``done_at`` 0: not done yet."""
+    """What is done of one shard. ``begins_at``: where what is undecided began when this began, at ``began_at``."""
 
     begins_at: Instant
+    began_at: Instant
     pages: JobPages
-    done_at: Instant = 0
+    is_done: bool = False
     jobs_count: int = 0
     rows_count: int = 0
 
@@ -66,17 +68,17 @@ class Rebuilds:
         if min(unread) >= now - REBUILD_AFTER_US:
             return False
         work = self._works.get(shard.partition)
-        return work is None or work.done_at < now - REBUILD_AFTER_US
+        return work is None or not work.is_done or work.began_at < now - REBUILD_AFTER_US
 
     def go_on(self, shard: Shard, now: Instant) -> None:
         """One page, once the commands that stood at take-over are applied. Raises BackendDown, WriteUnknown."""
         if not shard.caught_up:
             return
-        work = self._work_of(shard)
+        work = self._work_of(shard, now)
         pages = copy(work.pages)
         listings = pages.onward(self._index, PAGE)
         if listings is None:
-            work.done_at = now
+            work.is_done = True
             log_.warning("due rows made anew after a long absence", partition=shard.partition, jobs=work.jobs_count,
                          rows=work.rows_count, cursor=encode_cursor(shard.cursor))  # fmt: skip
             return
@@ -92,11 +94,11 @@ class Rebuilds:
         work.jobs_count += len(known)
         work.rows_count += len(rows)
 
-    def _work_of(self, shard: Shard) -> _Work:
+    def _work_of(self, shard: Shard, now: Instant) -> _Work:
         """The one that goes on, or a new one."""
         work = self._works.get(shard.partition)
-        if work is None or work.done_at or work.begins_at != shard.progress.begins_at:
-            work = self._works[shard.partition] = _Work(shard.progress.begins_at, JobPages(shard.slots))
+        if work is None or work.is_done or work.begins_at != shard.progress.begins_at:
+            work = self._works[shard.partition] = _Work(shard.progress.begins_at, now, JobPages(shard.slots))
             log_.warning("due rows may have expired: they are made anew", partition=shard.partition,
                          cursor=encode_cursor(shard.cursor))  # fmt: skip
         return work

@@ -4,8 +4,9 @@ Two owners with different zone data would compute different fires of one job. So
 that it has before it joins its group; one that finds a newer one announced does not join, and leaves when it finds it
 later. How a job's rows come to their new times: the sweep (``sweep.py``) finds that what is
 expected is not what stands, and a row that was written under other transitions is looked at again when it is loaded
-(``window.py``). How it fails: a store that is away, and nobody can start, as without this. An announcement that was a
-mistake is withdrawn by ``waterclock upkeep tzdata --withdraw``.
+(``window.py``). How it fails: a store that is away, and nobody can start, as without this; a line that cannot be read,
+and dispatchers go on with what they have, for one cell must not stop them all. An announcement that was a mistake is
+withdrawn by ``waterclock upkeep tzdata --withdraw``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import structlog
 
 from waterclock.clock import Clock
-from waterclock.model.errors import LostResource, RequestError
+from waterclock.model.errors import LostResource, RequestError, UndecodableRecord
 from waterclock.model.zones import TZDATA_VERSION
 from waterclock.store.upkeep import TZDATA, UpkeepKeeping
 
@@ -56,5 +57,9 @@ class ZoneData:
             raise OlderZoneData(f"tzdata {self.version} here, {newest} in the group: upgrade this dispatcher")
 
     def _newest(self) -> str:
-        told = self._store.told_of_all(TZDATA)
+        try:
+            told = self._store.told_of_all(TZDATA)
+        except UndecodableRecord as error:
+            log_.error("announced zone data cannot be read: it is compared with none", cause=str(error))
+            return ""
         return max((each.place for each in told if not each.parts.get("withdrawn")), default="")

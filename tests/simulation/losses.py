@@ -70,6 +70,4 @@ class Losses:
 
     def _is_its_jobs(self, row: DueRow) -> bool:
         job = self._store.job(row.job_id)
-        if job is None or job.status is not JobStatus.ACTIVE or job.revision != row.revision:
-            return False
-        return not job.spec.timing.jitter_us  # a version with jitter is left alone for half an hour
+        return job is not None and job.status is JobStatus.ACTIVE and job.revision == row.revision

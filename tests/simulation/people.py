@@ -56,14 +56,22 @@ class Order(NamedTuple):
     payload: str = ""
 
 
-def rare_orders() -> list[Order]:
-    """Jobs whose next row stands for a while before anybody loads it."""
+def rare_orders(start_at: Instant) -> list[Order]:
+    """Jobs whose next row stands for a while before anybody loads it; one of them is given another jitter."""
     handler = STEADY["t:second"]
-    schedules = {"t:rare": Every(3_600 * US_PER_S), "t:rarer": Cron("17 */2 * * *")}
-    return [
+    schedules = {
+        "t:rare": Every(3_600 * US_PER_S),
+        "t:rarer": Cron("17 */2 * * *"),
+        "t:rarest": Once(start_at + 7_200 * US_PER_S),
+    }
+    orders = [
         Order(US_PER_S, CommandKind.CREATE, job_id, JobSpec(handler, schedule))
         for job_id, schedule in schedules.items()
     ]
+    for at, jitter_s in ((1, 900), (9, 600)):
+        spec = JobSpec(handler, Cron("*/29 */2 * * *"), timing=Timing(jitter_us=jitter_s * US_PER_S))
+        orders.append(Order(at * US_PER_S, CommandKind.CREATE, "t:now-and-then", spec))
+    return orders
 
 
 def job_orders(rng: random.Random, start_at: Instant, horizon: int, *, in_autumn: bool) -> list[Order]:

@@ -143,7 +143,7 @@ def draw(seed: int) -> Plan:
     orders += with_timing(dice(seed, "control timing"), controls, start_at)
     orders += beside_orders(dice(seed, "beside"), start_at, horizon)
     loses_rows = dice(seed, "rows lost").random() < _LOSES_SHARE
-    orders += rare_orders() if loses_rows else []
+    orders += rare_orders(start_at) if loses_rows else []
     gone = outages(dice(seed, "outages"), away, DISPATCHERS[0], horizon)
     around = orders_around(dice(seed, "around outages"), gone, jobs, start_at, horizon)
     orders += with_timing(dice(seed, "outage timing"), around, start_at)

@@ -7,10 +7,11 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
+from waterclock.dispatcher import sweep
 from waterclock.dispatcher.rebuild import Rebuilds
 from waterclock.dispatcher.sweep import Missing, Sweep
 
-from waterclock.model.ids import Instant
+from waterclock.model.ids import US_PER_S, Instant
 
 Planted = Callable[[], AbstractContextManager[None]]
 
@@ -45,8 +46,21 @@ def sweep_looks_from_the_beginning() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def sweep_waits_to_be_on_time() -> Iterator[None]:
+    """A shard that has a backlog is left alone, and one that always has a backlog for ever."""
+    right = sweep._can_tell
+
+    def can_tell(shard: Any, now: Instant) -> bool:
+        return right(shard, now) and not shard.inbox and shard.cursor.due_at > now - 5 * US_PER_S
+
+    with mock.patch.object(sweep, "_can_tell", can_tell):
+        yield
+
+
 PLANTED_UPKEEP: dict[str, Planted] = {
     "rows not made anew after a long absence": rows_not_made_anew,
     "the sweep only counts": sweep_only_counts,
     "the sweep sees no chains": sweep_looks_from_the_beginning,
+    "the sweep waits to be on time": sweep_waits_to_be_on_time,
 }

@@ -8,28 +8,22 @@ the log and the tables hold is all that counts.
 from __future__ import annotations
 
 import collections
-import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from unittest import mock
 
-import structlog
-from waterclock.dispatcher import bucket_walk, keys, rebuild, window
 from waterclock.dispatcher.gaps import decode_progress
 
 from waterclock.log.memory import Killed
 from waterclock.log.port import TopicPartition
 from waterclock.model.errors import BackendDown, LostResource
 from waterclock.model.ids import US_PER_S, Instant, job_of_run
-from waterclock.store import tabular
 from waterclock.store.memory import MemoryStore
 
 from .api_clients import ApiClients
 from .asking import Asking
 from .beside_people import BESIDE
-from .buggify import made_small
 from .checkers import CHECKERS, Checker, judged
 from .dice import dice
 from .dumps import Dumps, take_dumps
@@ -41,6 +35,7 @@ from .plan import POOLS, Plan, draw
 from .remembered import decoded_once
 from .schedule import Schedule
 from .senders import Garbage, Senders
+from .stage import silenced, with_constants
 from .standing import DOORS, lagging
 from .story import Story
 from .tidying import tidied_up_afterwards
@@ -113,7 +108,7 @@ def leave(seed: int, story: Story, planted: Callable[[], AbstractContextManager[
 
 def leave_behind(plan: Plan, story: Story, planted: Callable[[], AbstractContextManager[None]] = nullcontext) -> Dumps:
     """The same for a plan that may follow from no seed."""
-    with planted(), _quiet(), _constants(plan):
+    with planted(), silenced(), with_constants(plan):
         return _Play(plan, story).run()
 
 
@@ -374,29 +369,3 @@ class _Play:
         if self._onlooker.look().open.difference(self._onlooker.held()):
             return self._until_next_retry_us() > _SLEEP_FROM_US
         return not lagging(world.cluster)
-
-
-@contextmanager
-def _constants(plan: Plan) -> Iterator[None]:
-    """Constants of the product that a plan shrinks."""
-    with made_small(plan.small), ExitStack() as patches:
-        patches.enter_context(mock.patch.object(window, "SLOTS_PER_SLICE", plan.slots_per_slice))
-        patches.enter_context(mock.patch.object(tabular, "DUE_KEPT_US", plan.rows_kept_us))
-        patches.enter_context(mock.patch.object(rebuild, "REBUILD_AFTER_US", plan.rows_kept_us * 2 // 3))
-        # A walk that finds its pace first takes as many turns as a play has.
-        patches.enter_context(mock.patch.object(bucket_walk, "BUCKETS_MIN", 8 * plan.slots_per_slice))
-        patches.enter_context(mock.patch.object(keys, "WITHIN_US", plan.repeat_within_us))
-        patches.enter_context(mock.patch.object(keys, "_GRACE_US", plan.repeat_within_us // 100))
-        yield
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Roles log nothing while they are played: their story is told by what they call."""
-    before = structlog.get_config()
-    silent = structlog.make_filtering_bound_logger(logging.CRITICAL)
-    structlog.configure(wrapper_class=silent, cache_logger_on_first_use=False)
-    try:
-        yield
-    finally:
-        structlog.configure(**before)

@@ -127,6 +127,18 @@ def test_the_watch_tells_who_is_overdue_by_shard_and_forgets_nothing(desk: Desk)
             assert sorted(each["job_id"] for each in parts["named"]) == sorted(overdue)
 
 
+def test_a_shard_of_many_jobs_keeps_no_other_waiting(desk: Desk) -> None:
+    """Its laps take longer than the least time of a lap, so the next one may begin at once."""
+    for number in range(400):
+        if partition_of(f"acme:j{number}", 2) == 0:
+            desk.put(job_id=f"acme:j{number}", at=NOW - 100 * HOUR_US)
+    watch = OverdueWatch(desk.store, desk.clock, 2, lambda: (0, 1), lap_s=5.0)
+    for _ in range(30):
+        watch.step()
+        desk.clock.advance(US_PER_S)
+    assert {each.place for each in desk.store.told_of_all(OVERDUE)} == {"0", "1"}
+
+
 def test_an_absent_store_is_waited_for(desk: Desk) -> None:
     desk.put(at=NOW - 100 * HOUR_US)
     watch = OverdueWatch(desk.store, desk.clock, 1, lambda: (0,))

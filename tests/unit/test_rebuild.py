@@ -168,3 +168,34 @@ def test_a_gap_that_is_open_for_longer_than_rows_live_loses_nothing() -> None:
     for job_id in specs:
         runs, skipped = decided(world.events(), job_id, back_at)
         assert (len(runs), len(runs) + skipped) == (2, 6 * 5), "one decision for each of two gaps, and every fire once"
+
+
+def test_a_machine_that_slept_between_two_pages_makes_all_of_them_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was made before has expired by the time that it is read."""
+    monkeypatch.setattr(rebuild, "PAGE", 1)
+    specs = {f"acme:h{number}": JobSpec("demo.noop", OFTEN) for number in range(8)}
+    world = world_that_was_away(specs, 4 * HOUR_US)
+    naps = {3: 4 * HOUR_US, 6: 4 * HOUR_US}
+    pages: list[str] = []
+
+    def nap(_: str, operation: str) -> None:
+        if operation == "write_due:anew":
+            pages.append(operation)
+            world.clock.advance(naps.pop(len(pages), 0))
+
+    world.tables.on_call = nap
+    catch_up(world)
+    assert not naps
+    assert {run_id.partition("@")[0] for run_id in world.runs()} == set(specs)
+
+
+def test_what_a_process_made_anew_is_not_believed_by_itself_hours_later() -> None:
+    """It lost the shard and got it back: what it had made has expired meanwhile."""
+    world = world_that_was_away({"acme:often": JobSpec("demo.noop", OFTEN)}, 4 * HOUR_US)
+    rebuilds = world.dispatcher._rebuilds
+    while not any(work.is_done for work in rebuilds._works.values()):
+        world.steps(1)
+    world.clock.advance(4 * HOUR_US)
+    world.dispatcher._drop_all()
+    catch_up(world)
+    assert len(world.runs("acme:often")) == 1

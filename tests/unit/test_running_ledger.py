@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from waterclock.dispatcher import window
 
 from tests.unit.dispatcher_world import NAMES, START, World, every
 from waterclock.ledger.facts import HOUR_US
+from waterclock.ledger.shards import Ledger
 from waterclock.log.port import Outgoing
-from waterclock.model.errors import BackendDown
+from waterclock.model.errors import BackendDown, LostResource
 from waterclock.model.events import EventKind, Origin, Pending, RunEvent
 from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import CommandKind, Tier
@@ -129,3 +132,19 @@ def test_an_hour_that_does_not_fit_into_memory_is_told_as_unproved(world: World)
     unproved = sum(each.parts["unproved_hours"] for each in told(world).values())
     assert unproved >= 3
     assert {each.parts["verified_to"] for each in told(world).values()} == {HOUR_BEGINS + 3 * HOUR_US}
+
+
+def test_a_shard_that_cannot_be_read_keeps_no_other_waiting(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def judging(self: Ledger, shard: int, *rest: Any) -> Any:
+        yield
+        if shard == 0:
+            raise LostResource("its partition has lost what was in it")
+        return (yield from right(self, shard, *rest))
+
+    right = Ledger.judging
+    monkeypatch.setattr(Ledger, "judging", judging)
+    running = core(world)
+    for _ in range(100):
+        running.step()
+        world.clock.advance(US_PER_S)
+    assert told(world).keys() == {"1"}

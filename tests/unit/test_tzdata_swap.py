@@ -23,7 +23,9 @@ from waterclock.model.ids import US_PER_S, Instant, make_run_id
 from waterclock.model.job import CommandKind, Cron, JobSpec, JobStatus, JobVersion
 from waterclock.model.schedule import next_fire
 from waterclock.model.time_text import parse_rfc3339
+from waterclock.store.cells import Put
 from waterclock.store.memory import MemoryStore
+from waterclock.store.tables import UPKEEP
 from waterclock.store.upkeep import DUE_SWEEP
 
 from .dispatcher_world import World
@@ -178,3 +180,13 @@ def test_an_envelope_of_an_earlier_release_is_believed() -> None:
     assert not env.is_stale
     assert not env._replace(zone_print="").is_stale
     assert env._replace(zone_print="2026:00000000").is_stale
+
+
+def test_an_announcement_that_cannot_be_read_stops_no_dispatcher() -> None:
+    world = World()
+    line = ("tzdata", "9999z", "no json", world.clock.now())
+    world.tables.apply([Put(UPKEEP, line, world.clock.now())])
+    world.crash()
+    world.command(CommandKind.CREATE, "acme:noon", NOON)
+    world.run(70, 0.5)
+    assert world.dispatcher.ready

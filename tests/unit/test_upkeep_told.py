@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from waterclock.clock import ManualClock
 from waterclock.clusters import doctor_upkeep
 from waterclock.clusters.finding import Finding, State
@@ -75,6 +77,19 @@ def test_overdue_jobs_are_named() -> None:
     found = findings(store)[doctor_upkeep.OVERDUE_CHECK]
     assert found.state is State.WARN
     assert found.next_step == "waterclock job show acme:late"
+
+
+@pytest.mark.parametrize(
+    ("what", "check"), [(DUE_SWEEP, doctor_upkeep.SWEEP_CHECK), (OVERDUE, doctor_upkeep.OVERDUE_CHECK)]
+)
+def test_a_work_that_nobody_does_any_more_is_a_warning(what: str, check: str) -> None:
+    store = empty_store()
+    store.tell(what, "0", {"ended_at": NOW}, NOW)
+    store.tell(what, "1", {"ended_at": NOW}, NOW - 2 * HOUR_US)
+    found = findings(store)[check]
+    assert (found.state, "[1]" in found.found) == (State.WARN, True)
+    store.tell(what, "1", {"ended_at": NOW}, NOW)
+    assert findings(store)[check].state is State.OK
 
 
 def test_older_zone_data_here_and_shards_that_were_not_gone_through_are_told() -> None:

@@ -55,7 +55,7 @@ class UpkeepGauges:
             gauge.set(_sum(ledger, kind))
         self._unproved.set(_sum(ledger, "unproved_hours"))
         for told in ledger:
-            self._verified_to.labels(told.place).set(told.parts["verified_to"] / US_PER_S)
+            self._verified_to.labels(told.place).set(int(told.parts.get("verified_to", 0)) / US_PER_S)
 
 
 def _sum(told: Sequence[Told], name: str) -> int:

@@ -25,6 +25,9 @@ RECENT_US = 7 * 86_400 * US_PER_S
 BEHIND_US = 3 * 3_600 * US_PER_S
 """A closed hour that was not verified by then waits for something."""
 
+SILENT_US = 3_600 * US_PER_S
+"""Whoever sweeps or looks tells so every minute: after so long nobody does."""
+
 _NAMED = 3
 
 
@@ -81,6 +84,9 @@ def judge_sweep(told: Sequence[Told], now: Instant) -> Finding:
         )
     if not told:
         return ok(SWEEP_CHECK, "no sweep has told anything yet")
+    if silent := _silent(told, now):
+        found = f"nobody has looked for missing rows for an hour in shards {silent}"
+        return Finding(SWEEP_CHECK, State.WARN, found, "Do their dispatchers run, and does Cassandra answer them?")
     oldest = min(int(each.parts.get("ended_at", 0)) for each in told)
     return ok(
         SWEEP_CHECK, f"none was missing; every job was looked at since {format_rfc3339(oldest)}, {repairs} repairs ever"
@@ -92,7 +98,7 @@ def judge_ledger(told: Sequence[Told], now: Instant) -> Finding:
     if not told:
         return ok(LEDGER_CHECK, "no hour was verified yet")
     counts = {kind: sum(int(each.parts.get(kind, 0)) for each in told) for kind in ("missing", "doubled", "wrong")}
-    verified_to = min(int(each.parts["verified_to"]) for each in told)
+    verified_to = min(int(each.parts.get("verified_to", 0)) for each in told)
     to = format_rfc3339(verified_to)
     if any(counts.values()):
         named = [fault for each in told for fault in each.parts.get("named", ())][-_NAMED:]
@@ -111,7 +117,7 @@ def judge_ledger(told: Sequence[Told], now: Instant) -> Finding:
     return ok(LEDGER_CHECK, f"balances up to {to}")
 
 
-def judge_overdue(told: Sequence[Told], now: Instant) -> Finding:  # noqa: ARG001 - as the others
+def judge_overdue(told: Sequence[Told], now: Instant) -> Finding:
     """``told``: of every shard."""
     count = sum(int(each.parts.get("count", 0)) for each in told)
     if count:
@@ -119,5 +125,13 @@ def judge_overdue(told: Sequence[Told], now: Instant) -> Finding:  # noqa: ARG00
         names = ", ".join(f"{each['job_id']} (by {format_rfc3339(each['by'])})" for each in named[:_NAMED])
         found = f"{count} should have succeeded by now: {names}"
         return Finding(OVERDUE_CHECK, State.WARN, found, f"waterclock job show {named[0]['job_id']}")
+    if silent := _silent(told, now):
+        found = f"nobody has looked for overdue jobs for an hour in shards {silent}"
+        return Finding(OVERDUE_CHECK, State.WARN, found, "Do their recorders run, and does Cassandra answer them?")
     watched = sum(int(each.parts.get("watched", 0)) for each in told)
     return ok(OVERDUE_CHECK, f"none of {watched} jobs that say expect_within")
+
+
+def _silent(told: Sequence[Told], now: Instant) -> list[int]:
+    """The shards of which nothing was told for long."""
+    return sorted(int(each.place) for each in told if each.at < now - SILENT_US)

@@ -1,9 +1,10 @@
 """Which jobs should have succeeded by now? A slow look over the jobs that say ``expect_within``, for ever.
 
 Beside the recorder, because it asks what that one writes, and because its group gives every shard one owner. What must
-hold: it keeps nothing of a job, so a restart forgets nothing; a lap is told when it is over, whole. So a finding comes,
-and goes, a lap late: at least ``LAP_S``, and longer the more jobs there are, because it takes ``SHARE`` of a processor
-at most. How it fails: a backend that is away, and the slice is taken again.
+hold: it keeps nothing of a job, so a restart forgets nothing; a lap is told when it is over, whole; its shards take
+turns, slice by slice, or one with many jobs would keep all others waiting for ever. So a finding comes, and goes, a lap
+late: at least ``LAP_S``, and longer the more jobs there are, because it takes ``SHARE`` of a processor at most. How it
+fails: a backend that is away, and the slice is taken again.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ class OverdueWatch:
         self._lap_s = lap_s
         self._laps: dict[int, _Lap] = {}
         self._next_lap_s: dict[int, float] = {}
+        self._turn = -1
+        """Whose slice was the last."""
 
     def step(self) -> bool:
         """A slice of one shard. Always False: it rests after each."""
@@ -96,10 +99,11 @@ class OverdueWatch:
         for number in self._laps.keys() - owned:
             del self._laps[number]
         now_s = self._clock.monotonic_s()
-        for number in sorted(owned):
+        for number in sorted(owned, key=lambda each: (each <= self._turn, each)):
             if number not in self._laps and now_s >= self._next_lap_s.get(number, 0.0):
                 self._laps[number] = _Lap(JobPages(slots_of_partition(number, self._shards)), now_s)
             if number in self._laps:
+                self._turn = number
                 self._slice(number, self._laps[number])
                 return
 

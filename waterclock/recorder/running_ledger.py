@@ -101,7 +101,10 @@ class RunningLedger:
         try:
             self._go_on()
         except (BackendDown, LostResource, NotFound) as trouble:
-            self._work = None
+            if self._work is not None:
+                # It may be this shard's own trouble: the others have their turn first.
+                self._not_before_s[self._work[0]] = self._clock.monotonic_s() + _AGAIN_S
+                self._work = None
             _log.info("the running ledger waits", trouble=str(trouble))
             self._share.rest(REST_MAX_S)
         else:

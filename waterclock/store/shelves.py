@@ -30,6 +30,14 @@ class Shelf(NamedTuple):
     pshard: int
 
 
+class Place(NamedTuple):
+    """How far somebody is: ``done`` is the last shelf gone through; on ``shelf`` the line ``after`` was met last."""
+
+    done: Shelf | None
+    shelf: Shelf | None
+    after: tuple[Instant, str] | None
+
+
 class ShelfReading(Protocol):
     """What goes through all jobs."""
 
@@ -73,19 +81,28 @@ _SHELVES_PAGE = 500
 class JobPages:
     """Goes once through the jobs of some slots, a little at each call: for work that is done beside rounds.
 
-    It keeps its place in memory, and nothing of it moves when a read fails; ``copy.copy`` keeps the place for whoever
-    has to take a page again. A job that is made meanwhile may be missed.
+    Nothing moves when a read fails; ``copy.copy`` keeps the place for whoever has to take a page again, and ``place``
+    is what somebody else can go on from. A job that is made meanwhile may be missed.
     """
 
-    def __init__(self, slots: Collection[int]) -> None:
+    def __init__(self, slots: Collection[int], place: Place | None = None) -> None:
         self._slots = frozenset(slots)
         self._pshards = {slot % PSHARDS for slot in slots}
         self._shelves: tuple[Shelf, ...] = ()
-        self._last: Shelf | None = None
+        self._last: Shelf | None = place.done if place else None
         """Of the shelves that were named."""
+        self._done = self._last
         self._named_all = False
         self._after: tuple[Instant, str] | None = None
         """Where the first of ``_shelves`` goes on."""
+        self._resumed = place
+
+    @property
+    def place(self) -> Place:
+        """How far it is, for whoever goes on with the same slots."""
+        if not self._shelves:
+            return self._resumed or Place(self._last, None, None)
+        return Place(self._done, self._shelves[0], self._after)
 
     def onward(self, store: ShelfReading, limit: int) -> list[JobListing] | None:
         """The next jobs, deleted ones too, ``limit`` at most and maybe none; None: all were met. Raises BackendDown."""
@@ -94,11 +111,15 @@ class JobPages:
                 return None
             named = store.shelves_after(self._last, _SHELVES_PAGE)
             self._shelves = tuple(shelf for shelf in named if shelf.pshard in self._pshards)
-            self._last, self._named_all = named[-1] if named else None, len(named) < _SHELVES_PAGE
+            self._last, self._named_all = named[-1] if named else self._last, len(named) < _SHELVES_PAGE
+            if self._resumed and self._shelves:
+                # Else the shelf is gone, or a new one stands before it.
+                self._after = self._resumed.after if self._shelves[0] == self._resumed.shelf else None
+                self._resumed = None
             return []
         page = store.on_shelf(self._shelves[0], limit, self._after)
         if len(page) < limit:
-            self._shelves, self._after = self._shelves[1:], None
+            self._done, self._shelves, self._after = self._shelves[0], self._shelves[1:], None
         else:
             self._after = (page[-1].created_at, page[-1].job_id)
         return [line for line in page if slot_of(line.job_id) in self._slots]

@@ -24,7 +24,7 @@ _ALL = Select(UPKEEP, limited=True)
 _WAIT_S = 30.0
 DUE_SWEEP = "due-sweep"
 """The dispatchers' sweep for missing rows of ``due``; by shard. ``repairs`` since the installation began, ``named``:
-the newest of them, ``jobs`` of this lap, ``ended_at``: when a lap ended last."""
+the newest of them, ``jobs`` of the last whole lap, ``ended_at``: when it ended; ``lap``: how far the next one is."""
 
 LEDGER = "ledger"
 """The recorders' running check of the books; by shard. ``verified_to``: every hour before it was judged, from

@@ -56,6 +56,13 @@ def test_shelves_come_in_pages_and_every_job_of_the_slots_is_met_once(world: Sto
         met += [line.job_id for line in page if line.job_id.startswith(f"{world.tenant}:")]
     assert sorted(met) == wanted
 
+    pages, met = JobPages(slots), []
+    while (page := pages.onward(other, 3)) is not None:
+        met += [line.job_id for line in page if line.job_id.startswith(f"{world.tenant}:")]
+        if page:
+            pages = JobPages(slots, pages.place)  # somebody else goes on
+    assert sorted(met) == wanted
+
     named: list[Shelf] = []
     while found := other.shelves_after(named[-1] if named else None, 4):
         named += found
