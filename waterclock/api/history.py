@@ -177,9 +177,12 @@ async def rollback_job(job_id: str, request: Request, services: Held, caller: Wr
     to_revision, note = wanting.revision(document, "to_revision"), wanting.text(document, "note", wanting.NOTE_MAX)
 
     async def act(repeat_key: str) -> Response:
-        await _version(services, mine, to_revision)
+        target = await _version(services, mine, to_revision)
+        names = [use.name for use in target.spec.timing.calendars]
+        if names:
+            await services.call(services.store.note_calendars, mine, names, services.clock.now())
         order = Order(CommandKind.ROLLBACK, mine, expected, repeat_key=repeat_key, note=note, to_revision=to_revision)
-        return await change(services, caller, request, order)
+        return await change(services, caller, request, order, brought_back=target.spec)
 
     return await once(services, caller, request, document, act)
 

@@ -14,6 +14,7 @@ from waterclock.model.ids import SLOT_COUNT, US_PER_MINUTE, US_PER_S, Instant, R
 from waterclock.model.job import JobStatus, JobVersion
 
 from . import rows
+from .calendars import TabularCalendars
 from .cells import Cells, Mutation, Put, Remove, Select
 from .port import (
     ApiKey,
@@ -96,7 +97,7 @@ _ANSWER = Select(API_ANSWERS)
 _OPERATION = Select(API_OPERATIONS)
 
 
-class TabularStore(TabularShelves):
+class TabularStore(TabularCalendars, TabularShelves):
     """Every method of the Store port. It keeps nothing between calls: as many threads may call as the cells allow."""
 
     def __init__(self, clock: Clock, cells: Cells) -> None:
