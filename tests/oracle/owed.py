@@ -35,8 +35,11 @@ class Version(typing.NamedTuple):
     resume_at: int = 0
 
     def due(self, fire):
-        """When a fire of it is due."""
-        return policies.due(self.job_id, self.spec, fire)
+        """When a fire of it is due: before the next one comes, also where calendars move fires to one another."""
+        at = policies.due(self.job_id, self.spec, fire)
+        if at > fire and calendars.moves(policies.timing(self.spec)):
+            return min([at, *(later - 1 for later in fires(self.spec, self.anchor, fire, at)[:1])])
+        return at
 
 
 def run_id(job_id, fire_at, series=0):

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from waterclock.model.calendar import Calendar, side_of
+from waterclock.model.concurrency import FREE, Concurrency, Overlap
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.model.job import CommandKind, Dates, Every, JobSpec, Tier
 from waterclock.model.timing import CalendarUse, CatchUpOrder, Misfire, OnCalendar, Timing
@@ -124,11 +125,23 @@ def _spec(rng: random.Random, now: Instant, *, moves: bool) -> JobSpec:
         schedule: Dates | Every = Dates(tuple(at * US_PER_S for at in sorted(seconds)))
     else:
         schedule = Every(rng.choice([1, 1, 1, 2, 3, 7]) * US_PER_S)
-    every_us = schedule.every_us if isinstance(schedule, Every) else 2 * US_PER_S
+    # Dates that are moved may come to stand side by side: no door can know that their jitter is too wide then.
+    every_us = schedule.every_us if isinstance(schedule, Every) else rng.choice([2, 2, 6]) * US_PER_S
     if every_us > US_PER_S and rng.random() < 0.3:
         window_us = rng.randint(1, every_us // (2 * US_PER_S)) * US_PER_S
         timing = replace(timing, jitter_us=window_us, jitter_per_fire=rng.random() < 0.5)
         if not timing.jitter_per_fire and rng.random() < 0.5:
             placed_us = rng.randrange(window_us // US_PER_S) * US_PER_S
             timing = replace(timing, balanced=True, placed_us=placed_us)
-    return JobSpec(rng.choice(HANDLERS), schedule, rng.choice(list(Tier)), timing=timing)
+    concurrency = _beside(rng) if rng.random() < 0.3 else FREE
+    if concurrency.overlap is Overlap.SEQUENTIAL:
+        timing = replace(timing, catch_up_order=CatchUpOrder.OLDEST)
+    return JobSpec(rng.choice(HANDLERS), schedule, rng.choice(list(Tier)), timing=timing, concurrency=concurrency)
+
+
+def _beside(rng: random.Random) -> Concurrency:
+    """What is blocked is skipped before anybody asks whether it may run beside others; what waits is released later,
+    whatever its calendars say by then."""
+    overlap = rng.choice(list(Overlap))
+    limits = [0, 1] if overlap is Overlap.SEQUENTIAL else [0, 1, 2]
+    return Concurrency(overlap, max_concurrent=rng.choice(limits))

@@ -11,7 +11,7 @@ from unittest import mock
 from waterclock.dispatcher import commands, deciding, misfire
 from waterclock.dispatcher.owed import Stretch
 
-from waterclock.model import moving
+from waterclock.model import moving, next_allowed
 from waterclock.model.ids import Instant
 from waterclock.model.job import Command, JobSpec, JobVersion
 from waterclock.model.timing import CalendarUse, with_newer
@@ -67,7 +67,7 @@ def never_older_kept() -> Iterator[None]:
 def moved_a_day_too_few() -> Iterator[None]:
     """A fire is moved by one day and no more: where that is not free either, it is skipped."""
     moving.moving.cache_clear()
-    with mock.patch.object(moving, "DAYS_MAX", 1):
+    with mock.patch.object(next_allowed, "DAYS_MAX", 1):
         yield
     moving.moving.cache_clear()
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from tests.unit.dispatcher_world import START, World, every
+from tests.unit.dispatcher_world import NAMES, START, World, every
 from tests.unit.test_dispatcher_timing import fires, judged, skips
 from waterclock.model.calendar import Calendar, side_of
 from waterclock.model.events import Answered, EventKind, Skipped
@@ -205,3 +206,14 @@ def test_what_nowhere_allows_is_skipped_where_it_stands() -> None:
     world.run(12)
     assert (fires(world), skips(world)) == ([], {"calendar": 2})
     judged(world)
+
+
+@pytest.mark.parametrize("use", [("freeze", "2", ""), ("freeze", 2, 7), (["freeze"], 2, ""), (None, 2, None)])
+def test_a_forged_calendar_is_refused_and_stops_nobody(use: tuple[Any, ...]) -> None:
+    world = World(partitions=1)
+    world.command(CommandKind.CREATE, JOB, frozen(every(2, start_at=START), freeze(1)))
+    world.command(CommandKind.CALENDAR, JOB, calendars=(CalendarUse(*use),))
+    world.command(CommandKind.CREATE, "t:b", frozen(every(2), CalendarUse(*use)))
+    world.run(5)
+    assert fires(world) == [2, 4]
+    assert len(world.records(NAMES.rejects)) == 2

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from waterclock.model.job import CommandKind, JobSpec
-from waterclock.model.placement import Placed, placed, wants_placement
+from waterclock.model.job import CommandKind, JobSpec, JobStatus
+from waterclock.model.placement import Placed, placed, wants_placement, with_kept_place
 from waterclock.store.calendar_use import newer_than
 
 from .keyring import Caller
@@ -21,6 +21,11 @@ async def with_place(services: Services, job_id: str, spec: JobSpec) -> tuple[Jo
     """The job with the second that is picked for it, where one is to be. Raises BackendDown, Problem."""
     if not wants_placement(spec):
         return spec, None
+    row = await services.call(services.store.job, job_id)
+    if row is not None and row.status is not JobStatus.DELETED:
+        spec = with_kept_place(spec, row.spec)
+        if not wants_placement(spec):
+            return spec, None
     try:
         await asyncio.wait_for(services.picking.acquire(), _WAIT_S)
     except TimeoutError:

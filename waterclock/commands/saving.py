@@ -8,8 +8,8 @@ from waterclock.clock import SystemClock
 from waterclock.log.port import Log
 from waterclock.model.calendar_document import names_in
 from waterclock.model.document import spec_from_document
-from waterclock.model.job import CommandKind, JobSpec
-from waterclock.model.placement import placed, wants_placement
+from waterclock.model.job import CommandKind, JobSpec, JobStatus
+from waterclock.model.placement import placed, wants_placement, with_kept_place
 from waterclock.settings import Settings
 from waterclock.store.calendar_use import calendars_for, newer_than, standing
 from waterclock.store.placing import Placing
@@ -32,6 +32,9 @@ def spec_here(settings: Settings, document: Mapping[str, object], job_id: str, *
         tenant = job_id.partition(":")[0]
         found = standing(store, tenant, names) if dry_run else calendars_for(store, job_id, document, clock.now())
         spec = spec_from_document(document, job_id=job_id, calendars=found)
+        row = store.job(job_id) if wants_placement(spec) else None
+        if row is not None and row.status is not JobStatus.DELETED:
+            spec = with_kept_place(spec, row.spec)
         if not wants_placement(spec):
             return spec
         picked = Placing(clock, [settings.tenant, *settings.intake.tenants.values()]).pick(

@@ -61,6 +61,13 @@ class Blocks:
                 return second * US_PER_S
         return None
 
+    def blocked_from(self, at: Instant) -> Instant | None:
+        """The start of the blocked range that ``at`` lies in, or of the stretch if that is later; None: it is free."""
+        second = at // US_PER_S
+        starts, ends = self._chunk(second >> _CHUNK_BITS)
+        place = bisect_right(starts, second) - 1
+        return starts[place] * US_PER_S if place >= 0 and second < ends[place] else None
+
     def between(self, after: Instant, until: Instant) -> Iterator[tuple[Instant, Instant]]:
         """The parts (start, end] of (after, until] that are blocked, as whole microseconds, in the order of time.
 

@@ -1,39 +1,38 @@
 """The fires of a job whose calendars move them: on_calendar ``next_allowed`` (time.md §9). Pure.
 
-A fire of the schedule on a blocked time is moved to the same local time on the next day that allows it, at most
-``DAYS_MAX`` days later and before the job's end; what cannot be moved stays where it is, and is SKIPPED(calendar). A
-local time that comes twice on that day means the first, one that does not exist the end of the gap; a day that a
-zone leaves out is passed over. Where a fire is there already the two are one.
+A fire of the schedule on a blocked time is moved to the next day that allows it (``next_allowed.py``); what cannot be
+moved stays where it is, and is SKIPPED(calendar). Where a fire is there already the two are one. So the job's fires
+are again a set of instants that depends on its version alone, and the functions here answer for it what
+``schedule.py`` does for the schedule.
 
-So the job's fires are again a set of instants that depends on its version alone, and the functions here answer for it
-what ``schedule.py`` does for the schedule. Bounds: a schedule with more than ``FIRES_OF_YEAR_MAX`` fires a year is
-refused at the door, for as many may have to be moved to find one.
+They are of two kinds: the schedule's own fires that nothing blocks, found by arithmetic, and the *displaced* ones,
+which were moved or could not be. Those are made a season at a time, and kept. Bounds: a schedule with more than
+``FIRES_OF_YEAR_MAX`` fires a year is refused at the door, so a season looks at as many and a quarter more; of one
+schedule ``_SEASONS_KEPT_MAX`` seasons are kept, with a few thousand fires at most.
 """
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
 
 from . import schedule as nominal
 from .blocks import Blocks, blocks_of
-from .ids import US_PER_MINUTE, Instant
+from .ids import US_PER_S, Instant
 from .job import Cron, Schedule
+from .next_allowed import DAYS_MAX, NextAllowed
 from .timing import Timing
-from .zones import Span, span_at, spans_from
-
-DAYS_MAX = 366
-"""How far a fire is moved at most."""
 
 FIRES_OF_YEAR_MAX = 366 * 24
 """An hourly schedule has as many."""
 
-_DAY = 1_440
-_NOON = 720
-_AROUND = 26 * 60
-"""Minutes: no zone is farther from UTC."""
-_CALENDAR_CORRECTION = 180
-_MEMO_MAX = 256
+_SEASON_US = (1 << 23) * US_PER_S
+"""About 97 days."""
+_SEASONS_KEPT_MAX = 4
+_FAR_BACK_US = (DAYS_MAX + 3) * 86_400 * US_PER_S
+"""From farther back nothing is moved to now."""
 _FAR: Instant = 2**62
 
 
@@ -45,149 +44,127 @@ def zone_of(schedule: Schedule) -> str:
 class Moving:
     """The fires of one schedule under one timing. Shared by all jobs that mean the same."""
 
-    __slots__ = ("_anchor_at", "_blocks", "_from_at", "_memo", "_schedule", "_until_at", "_zone")
+    __slots__ = ("_anchor_at", "_blocks", "_days", "_displaced", "_from_at", "_schedule", "_sources", "_until_at")
 
     def __init__(self, schedule: Schedule, anchor_at: Instant, timing: Timing) -> None:
         self._schedule = schedule
         self._anchor_at = anchor_at
-        self._zone = zone_of(schedule)
-        self._blocks: Blocks = blocks_of(timing.compiled, self._zone)
         self._from_at = timing.from_at
         self._until_at = timing.until_at or _FAR
-        self._memo: dict[Instant, Instant | None] = {}
+        self._blocks: Blocks = blocks_of(timing.compiled, zone_of(schedule))
+        self._days = NextAllowed(self._blocks, zone_of(schedule), self._until_at)
+        self._displaced: dict[int, array[int]] = {}
+        self._sources: tuple[int, dict[Instant, list[Instant]]] = -1, {}
 
     def next(self, after: Instant) -> Instant | None:
         """The first fire strictly after ``after``, or None."""
-        if after not in self._memo:
-            if len(self._memo) >= _MEMO_MAX:
-                self._memo.clear()
-            self._memo[after] = self._next(after)
-        return self._memo[after]
+        season = (after + 1) // _SEASON_US
+        while True:  # ends: each step goes on to a later season, and the schedule's own search has an end
+            end = (season + 1) * _SEASON_US
+            fires = self._season(season)
+            place = bisect_right(fires, after)
+            displaced = fires[place] if place < len(fires) else None
+            own = self._next_free(after, end if displaced is None else displaced)
+            if own is not None or displaced is not None:
+                return displaced if own is None else own
+            after, season = end - 1, season + 1
+            if self._nominal_last(after - _FAR_BACK_US, after) is None:  # nothing is on its way
+                following = self._nominal_next(after)
+                if following is None:
+                    return None
+                season = following // _SEASON_US
 
     def last(self, after: Instant, until: Instant) -> Instant | None:
         """The newest fire in (after, until], or None."""
-        best: Instant | None = None
-        floor, at = after, until
-        while (fire := self._nominal_last(after, at)) is not None:
-            moved = self.target(fire)
-            moved = fire if moved is None else moved  # what cannot be moved stays where it is
-            if moved <= until:
-                best = max(best or moved, moved)
-            if moved == fire:
-                floor = fire
-                break
-            at = fire - 1
-        for fire in self._pending(floor):
-            moved = self.target(fire)
-            if moved is not None and after < moved <= until:
-                best = max(best or moved, moved)
-        return best
+        while after < until and self._nominal_last(after - _FAR_BACK_US, until) is not None:
+            season = until // _SEASON_US
+            floor = max(season * _SEASON_US - 1, after)
+            fires = self._season(season)
+            place = bisect_right(fires, until) - 1
+            displaced = fires[place] if place >= 0 and fires[place] > after else None
+            own = self._last_free(floor if displaced is None else displaced, until)
+            if own is not None or displaced is not None:
+                return displaced if own is None else own
+            until = floor
+        return None
 
     def count(self, after: Instant, until: Instant) -> int:
         """How many fires lie in (after, until]. What is not blocked is counted by arithmetic."""
         total = self._nominal_count(after, until)
-        moved_to: set[Instant] = set()
-        sources = list(self._pending(after))
-        for begin, end in self._blocks.between(after, until):
-            sources += self._within(begin, end)
-        for fire in sources:
-            moved = self.target(fire)
-            if moved is None:
-                continue
-            total -= after < fire
-            if after < moved <= until and self._nominal_last(moved - 1, moved) is None:
-                moved_to.add(moved)
-        return total + len(moved_to)
+        total -= sum(self._nominal_count(*part) for part in self._blocks.between(after, until))
+        if self._nominal_last(after - _FAR_BACK_US, until) is None:
+            return total
+        for season in range((after + 1) // _SEASON_US, until // _SEASON_US + 1):
+            fires = self._season(season)
+            total += bisect_right(fires, until) - bisect_right(fires, after)
+        return total
 
     def sources(self, fire_at: Instant) -> list[Instant]:
         """The blocked fires of the schedule that are moved to ``fire_at``, in the order of time."""
-        return sorted(fire for fire in self._pending(fire_at) if fire < fire_at and self.target(fire) == fire_at)
+        season = fire_at // _SEASON_US
+        if self._sources[0] != season:
+            found: dict[Instant, list[Instant]] = {}
+            for fire, target in self._moves(season):
+                if target is not None:
+                    found.setdefault(target, []).append(fire)
+            self._sources = season, found
+        return sorted(self._sources[1].get(fire_at, ()))
 
-    def target(self, fire_at: Instant) -> Instant | None:
-        """Where a fire of the schedule goes: itself where nothing blocks it, None where nowhere allows it."""
-        if not self._blocks.covers(fire_at):
-            return fire_at
-        minute, rest = divmod(fire_at, US_PER_MINUTE)
-        local = minute + span_at(self._zone, minute).offset
-        days = 1
-        while days <= DAYS_MAX:
-            at = self._at_local(local + days * _DAY, rest)
-            free_at = at if at is None else self._blocks.free_from(at)
-            if at is not None and free_at == at:
-                return at if at < self._until_at else None
-            days += 1
-            if at is not None:
-                if free_at is None:
-                    return None
-                free_minute = free_at // US_PER_MINUTE
-                # No local time from here to the end of the blocked range is free.
-                days = max(days, (free_minute + span_at(self._zone, free_minute).offset - local) // _DAY)
+    def _season(self, number: int) -> array[int]:
+        """The displaced fires of a season: where nothing of the schedule's own is, in the order of time."""
+        found = self._displaced.get(number)
+        if found is None:
+            begin, end = number * _SEASON_US, (number + 1) * _SEASON_US
+            stuck: set[Instant] = set()
+            moved: set[Instant] = set()
+            for fire, target in self._moves(number):
+                if target is None:
+                    stuck.add(fire)
+                else:
+                    moved.add(target)
+            stuck |= {at for at in moved if begin <= at < end and self._nominal_last(at - 1, at) is None}
+            found = array("q", sorted(at for at in stuck if begin <= at < end))
+            if len(self._displaced) >= _SEASONS_KEPT_MAX:
+                self._displaced.clear()
+            self._displaced[number] = found
+        return found
+
+    def _moves(self, number: int) -> Iterator[tuple[Instant, Instant | None]]:
+        """All blocked fires of the schedule that may come to lie in a season, and where they go."""
+        begin, end = number * _SEASON_US, (number + 1) * _SEASON_US
+        return self._days.targets(self._blocked(self._days.reach(begin) - 1, end - 1))
+
+    def _blocked(self, after: Instant, until: Instant) -> Iterator[Instant]:
+        """The blocked fires of the schedule in (after, until]."""
+        fire = self._nominal_next(after)
+        for start, end in self._blocks.between(after, until):
+            if fire is not None and fire <= start:
+                fire = self._nominal_next(start)
+            while fire is not None and fire <= end:
+                yield fire
+                fire = self._nominal_next(fire)
+            if fire is None:
+                return
+
+    def _next_free(self, after: Instant, until: Instant) -> Instant | None:
+        """The schedule's first fire in (after, until) that nothing blocks. Goes from one blocked time to the next."""
+        fire = self._nominal_next(after)
+        while fire is not None and fire < until:
+            free_at = self._blocks.free_from(fire)
+            if free_at == fire:
+                return fire
+            fire = None if free_at is None else self._nominal_next(free_at - 1)
         return None
 
-    def _next(self, after: Instant) -> Instant | None:
-        best: Instant | None = None
-        for fire in self._pending(after):
-            moved = self.target(fire)
-            if moved is not None and moved > after and (best is None or moved < best):
-                best = moved
-        at = after
-        while (fire_at := self._nominal_next(at)) is not None and (best is None or fire_at < best):
-            moved = self.target(fire_at)
-            if moved is None or moved == fire_at:
-                return fire_at
-            best = moved if best is None else min(best, moved)
-            at = fire_at
-        return best
-
-    def _pending(self, at: Instant) -> Iterator[Instant]:
-        """The blocked fires of the schedule up to ``at`` that may be moved beyond it: back to a wholly free day.
-
-        Ends: as far back as a fire is moved at most.
-        """
-        minute = max(at // US_PER_MINUTE, 0)
-        day = (minute + span_at(self._zone, minute).offset) // _DAY
-        first = day
-        while first > day - DAYS_MAX - 1 and not self._is_free(first - 1):
-            first -= 1
-        begin = (first * _DAY - _AROUND) * US_PER_MINUTE
-        for start, end in self._blocks.between(begin, at):
-            yield from self._within(start, end)
-
-    def _is_free(self, day: int) -> bool:
-        """Whether a local day exists and nothing of it is blocked; a few hours around it may be asked for, too."""
-        noon = day * _DAY + _NOON
-        if next(self._minutes_at(noon), None) is None:
-            return False
-        offsets = [span.offset for _, span in self._spans_around(noon)]
-        begin = (day * _DAY - max(offsets)) * US_PER_MINUTE - 1
-        end = ((day + 1) * _DAY - min(offsets)) * US_PER_MINUTE - 1
-        return next(self._blocks.between(begin, end), None) is None
-
-    def _within(self, after: Instant, until: Instant) -> Iterator[Instant]:
-        """The fires of the schedule in (after, until]."""
-        while (fire := self._nominal_next(after)) is not None and fire <= until:
-            yield fire
-            after = fire
-
-    def _at_local(self, local: int, rest: int) -> Instant | None:
-        """The instant of a local minute and what is left of it; None where the zone leaves that day out."""
-        minute = next(self._minutes_at(local), None)
-        if minute is not None:
-            return minute * US_PER_MINUTE + rest
-        for _, span in self._spans_around(local):
-            if span.start + span.before <= local < span.start + span.offset:
-                is_kept = span.offset - span.before < _CALENDAR_CORRECTION
-                return span.start * US_PER_MINUTE if is_kept else None
+    def _last_free(self, after: Instant, until: Instant) -> Instant | None:
+        """The schedule's newest fire in (after, until] that nothing blocks."""
+        fire = self._nominal_last(after, until)
+        while fire is not None:
+            begins_at = self._blocks.blocked_from(fire)
+            if begins_at is None:
+                return fire
+            fire = self._nominal_last(after, begins_at - 1)
         return None
-
-    def _minutes_at(self, local: int) -> Iterator[int]:
-        """The UTC minutes with this local time: none, one, or two."""
-        for _, span in self._spans_around(local):
-            if span.start <= local - span.offset < span.end:
-                yield local - span.offset
-
-    def _spans_around(self, local: int) -> Iterator[tuple[int, Span]]:
-        return spans_from(self._zone, max(local - _AROUND, 0), local + _AROUND)
 
     def _nominal_next(self, after: Instant) -> Instant | None:
         found = nominal.next_fire(self._schedule, self._anchor_at, max(after, self._from_at - 1))
@@ -202,7 +179,7 @@ class Moving:
         return nominal.count_fires(self._schedule, self._anchor_at, after, until) if after < until else 0
 
 
-@lru_cache(maxsize=2_048)
+@lru_cache(maxsize=1_024)
 def moving(schedule: Schedule, anchor_at: Instant, timing: Timing) -> Moving:
     """The fires of this schedule as this timing's calendars move them. Raises as the schedule's own functions do."""
     return Moving(schedule, anchor_at, timing)

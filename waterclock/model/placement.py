@@ -51,6 +51,22 @@ def wants_placement(spec: JobSpec) -> bool:
     return spec.timing.balanced and spec.timing.placed_us < 0
 
 
+def with_kept_place(spec: JobSpec, standing: JobSpec) -> JobSpec:
+    """The job with the second that it has as it stands, where that was picked for the same schedule and window.
+
+    So defining a job again changes nothing, whatever the load has become.
+    """
+    if not wants_placement(spec) or standing.timing.placed_us < 0 or _picked_for(spec) != _picked_for(standing):
+        return spec
+    return replace(spec, timing=replace(spec.timing, placed_us=standing.timing.placed_us))
+
+
+def _picked_for(spec: JobSpec) -> tuple[object, ...]:
+    timing = spec.timing
+    names = tuple(use.name for use in timing.calendars)
+    return spec.schedule, timing.jitter_us, timing.balanced, timing.from_at, names, timing.on_calendar
+
+
 def placed(spec: JobSpec, found: Placed) -> JobSpec:
     """The job with what was picked for it."""
     return replace(spec, timing=replace(spec.timing, placed_us=found.offset_us))

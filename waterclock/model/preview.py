@@ -2,7 +2,7 @@
 
 A mark says what a person would not guess from the expression: that a fire serves local times which do not exist, that
 such times before it are served by nothing, that its local time comes twice. Jitter is no mark: a row has its due time.
-Calendars will be marks too.
+What calendars do are marks of their own (``preview_calendar.py``).
 
 What must hold: rows come from the evaluator that decides (``upcoming``, ``schedule``), never from a second one. Pure.
 How it fails: RequestError where a cron text does not compile.

@@ -105,11 +105,12 @@ def due_of(version: JobVersion, fire_at: Instant) -> Instant:
     timing = version.spec.timing
     if not timing.jitter_us:
         return fire_at
-    if not timing.jitter_per_fire:
+    if _keeps_distances(timing):
         return fire_at + _offset(version)
-    due_at = fire_at + offset_of(version.job_id, timing.jitter_us, fire_at)
-    # The door refuses windows of more than half a gap, as far as it looks. Where a gap far off is smaller still, this
-    # keeps the order: a fire that comes behind a later one would lie behind the cursor, and be lost.
+    due_at = fire_at + _offset(version, fire_at)
+    # The door refuses windows of more than half a gap, as far as it looks, and knows nothing of fires that calendars
+    # move to one another. Where a gap is smaller still, this keeps the order: a fire that comes behind a later one
+    # would lie behind the cursor, and be lost.
     following = next_of(version, fire_at)
     return due_at if following is None else min(due_at, following - 1)
 
@@ -128,7 +129,7 @@ def fire_edge(version: JobVersion, edge_at: Instant) -> Instant:
     timing = version.spec.timing
     if not timing.jitter_us:
         return edge_at
-    if not timing.jitter_per_fire:
+    if _keeps_distances(timing):
         return edge_at - _offset(version)
     newest = last_of(version, edge_at - timing.jitter_us, edge_at)
     return edge_at if newest is None or due_of(version, newest) <= edge_at else newest - 1
@@ -139,10 +140,17 @@ def next_due(version: JobVersion, edge_at: Instant) -> Instant | None:
     return next_of(version, fire_edge(version, edge_at))
 
 
-def _offset(version: JobVersion) -> int:
-    """The one offset of a job's fires: the second that was picked for it, or the usual one."""
+def _keeps_distances(timing: Timing) -> bool:
+    """Whether all fires are due later by one offset, and stand as far apart as those of the schedule."""
+    return not (timing.jitter_per_fire or timing.moves)
+
+
+def _offset(version: JobVersion, fire_at: Instant | None = None) -> int:
+    """How much later a fire is due: by the second that was picked for the job, by the usual one, or by its own."""
     timing = version.spec.timing
-    return timing.placed_us if timing.placed_us >= 0 else offset_of(version.job_id, timing.jitter_us)
+    if timing.placed_us >= 0:
+        return timing.placed_us
+    return offset_of(version.job_id, timing.jitter_us, fire_at if timing.jitter_per_fire else None)
 
 
 def _blocks_of(spec: JobSpec) -> Blocks | None:

@@ -116,7 +116,7 @@ def timing_to_json(timing: Timing) -> str:
 
 
 def timing_from_json(stored: str) -> Timing:
-    """The timing of a stored form. Trusted input: nothing is checked.
+    """The timing of a stored form. Trusted input: nothing is checked but that calendars are such.
 
     Keys of a later release are dropped, and so are words of one: no dispatcher stops because of them.
     """
@@ -139,8 +139,14 @@ def uses_to_stored(uses: tuple[CalendarUse, ...]) -> list[list[Any]]:
 
 
 def uses_from_stored(stored: list[list[Any]]) -> tuple[CalendarUse, ...]:
-    """The inverse of :func:`uses_to_stored`. Trusted input."""
-    return tuple(CalendarUse(*use[:3]) for use in stored)
+    """The inverse of :func:`uses_to_stored`. Raises TypeError, ValueError for what it never wrote: commands are
+    anybody's, and a version that is no number could not even be compared."""
+    found: list[CalendarUse] = []
+    for name, version, compiled in (use[:3] for use in stored):
+        if not (isinstance(name, str) and type(version) is int and isinstance(compiled, str)):
+            raise ValueError("a calendar is a name, a version and a compiled text")
+        found.append(CalendarUse(name, version, compiled))
+    return tuple(found)
 
 
 def with_newer(timing: Timing, offered: tuple[CalendarUse, ...]) -> Timing:

@@ -147,13 +147,17 @@ def _check_calendars(timing: Timing, schedule: Schedule) -> None:
             _refuse("/calendars", "The job's calendars are too large", "Use fewer or smaller ones")
         calendar_from_text(use.compiled)
     if timing.moves and isinstance(schedule, Cron | Every):
-        year = fires.count_fires(schedule, 0, _GAPS_FROM, _GAPS_FROM + _YEAR_US)
+        year = _YEAR_US // schedule.every_us if isinstance(schedule, Every) else _fires_of_year(schedule)
         if year > FIRES_OF_YEAR_MAX:
             _refuse(
                 "/on_calendar",
                 f"next_allowed is for at most {FIRES_OF_YEAR_MAX} fires a year: this schedule has {year}",
                 "Use skip: a job that fires more often than hourly fires soon enough again",
             )
+
+
+def _fires_of_year(schedule: Cron) -> int:
+    return fires.count_fires(schedule, 0, _GAPS_FROM, _GAPS_FROM + _YEAR_US)
 
 
 def _check_that_it_fires(timing: Timing, schedule: Schedule) -> None:
