@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from tests.unit.api_world import JOB, ApiWorld
+from waterclock.clock import ManualClock
 from waterclock.model.ids import US_PER_S
+from waterclock.store import placing
+from waterclock.store.calendar_port import CalendarRow
+from waterclock.store.calendar_use import put_calendar
+from waterclock.store.memory import MemoryStore
 
 CALENDARS = "/api/v1/calendars"
 HOLIDAYS = {
@@ -222,3 +227,35 @@ def test_a_balanced_job_takes_a_free_second_and_says_why(world: ApiWorld) -> Non
     renamed = world.client.patch("/api/v1/jobs/placed", json={"tier": "low"}, headers={"If-Match": "*"}).json()
     assert renamed["jitter"]["offset"] == told["offset"]
     assert "placement" not in renamed
+
+
+def test_defining_a_balanced_job_again_keeps_its_second_whatever_the_load_became(
+    world: ApiWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placing, "KEPT_S", 0.0)
+    jitter = {"window": "10s", "placement": "balanced"}
+    job = {"handler": "demo.ping", "name": "placed", "cron": "0 9 * * *", "jitter": jitter}
+    made = world.client.post("/api/v1/jobs", json=job).json()
+    second = made["jitter"]["offset"]
+    world.client.post("/api/v1/jobs", json={"handler": "demo.ping", "name": "herd", "cron": "0 9 * * *"})
+    again = world.client.post("/api/v1/jobs", json=job)
+    assert again.status_code == 200, again.text
+    assert (again.json()["jitter"]["offset"], again.json()["revision"]) == (second, made["revision"])
+    moved = {"jitter": {"window": "20s", "placement": "balanced"}}
+    changed = world.client.patch("/api/v1/jobs/placed", json=moved, headers={"If-Match": "*"})
+    assert changed.json()["placement"]["due_at_fire_time"] == 1
+
+
+def test_two_who_put_under_a_clock_that_is_behind_name_two_versions() -> None:
+    """Both see the version before them, and would both name the next number: two contents in one version."""
+    now = 1_795_000_000 * US_PER_S
+
+    def following(document: dict[str, Any]) -> int:
+        store = MemoryStore(ManualClock(now))
+        store.put_calendar(CalendarRow("t", "holidays", now + US_PER_S, "a", "{}", ""))
+        return put_calendar(store, "t", "holidays", document, actor="a", now=now)[0].version
+
+    one, other = following(HOLIDAYS), following(FRIDAYS)
+    assert one != other
+    assert now + US_PER_S < min(one, other) <= max(one, other) < now + 2 * US_PER_S
+    assert following(FRIDAYS) == other

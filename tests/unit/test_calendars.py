@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from waterclock.model.errors import RequestError
 from waterclock.model.forecast import Forecast, Planned
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Cron, Every, JobSpec, Tier
-from waterclock.model.placement import place
+from waterclock.model.placement import place, with_kept_place
 from waterclock.model.timetable import due_of
 from waterclock.model.timing import CalendarUse, OnCalendar, Timing
 
@@ -137,6 +138,21 @@ def test_where_the_first_second_is_free_it_is_taken_and_jobs_saved_together_spre
     assert place(spec, "t:me", 0, NOW, []).offset_us == 0  # type: ignore[union-attr]  # it fires
     picked = {place(spec, f"t:{number}", 0, NOW, _herd(3)).offset_us for number in range(40)}  # type: ignore[union-attr]
     assert len(picked) > 20
+
+
+def test_a_second_that_was_picked_is_kept_until_what_it_was_picked_for_changes() -> None:
+    asked = JobSpec("h", Cron("0 9 * * *"), timing=Timing(jitter_us=60 * US_PER_S, balanced=True))
+    stands = replace(asked, handler="other", timing=replace(asked.timing, placed_us=7 * US_PER_S))
+    assert with_kept_place(asked, stands).timing.placed_us == 7 * US_PER_S
+    for changed in (
+        replace(asked, schedule=Cron("5 9 * * *")),
+        replace(asked, timing=replace(asked.timing, jitter_us=30 * US_PER_S)),
+        replace(asked, timing=replace(asked.timing, calendars=(HOLIDAYS,))),
+    ):
+        assert with_kept_place(changed, stands) is changed
+    assert with_kept_place(asked, asked) is asked
+    chosen = replace(asked, timing=replace(asked.timing, placed_us=0))
+    assert with_kept_place(chosen, stands) is chosen
 
 
 def test_a_job_that_never_runs_is_not_placed() -> None:
