@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from waterclock.clock import ManualClock, SystemClock
-from waterclock.commands import calendar, saving
+from waterclock.commands import calendar, job, saving
+from waterclock.commands.ordering import Obeyed
 from waterclock.commands.output import Format
 from waterclock.commands.passing import Passed
 from waterclock.model.errors import Conflict, NotFound, RequestError
@@ -142,3 +143,28 @@ def test_a_job_is_placed_at_the_terminal_as_well(store: MemoryStore, capsys: pyt
     assert "placed: 09:00:00 has none due" in capsys.readouterr().err
     plain = saving.spec_here(Settings(), {"handler": "h", "cron": "0 9 * * *"}, JOB, dry_run=False)
     assert replace(spec, timing=Timing()) == plain == JobSpec("h", Cron("0 9 * * *"))
+
+
+def test_a_job_that_is_rolled_back_is_found_by_the_calendars_it_gets_back(
+    store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calendar.put("holidays", holidays(tmp_path), None, False, None)
+    spec = save_job(store)
+    store.forget_noted("default", "holidays", store.noted_jobs("default", "holidays", 9))
+    assert store.noted_jobs("default", "holidays", 9) == []
+    row = store.job(JOB)
+    assert row is not None
+
+    @contextmanager
+    def opened(_settings: Settings) -> Iterator[Any]:
+        yield store
+
+    def ordered(_settings: Settings, _log: Any, _store: Any, command: Command) -> Obeyed:
+        noted = [each.job_id for each in store.noted_jobs("default", "holidays", 9)]
+        assert (command.kind, noted) == (CommandKind.ROLLBACK, [JOB]), "noted before the command is sent"
+        return Obeyed(row, row.revision, 1)
+
+    for name, patched in (("open_store", opened), ("open_log", opened), ("here", Settings), ("order", ordered)):
+        monkeypatch.setattr(job, name, patched)
+    job.rollback(JOB, 5, "", 0, Format.JSON)
+    assert row.spec == spec

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from waterclock.model.document import spec_to_document
 from waterclock.model.job import CommandKind, JobVersion
 from waterclock.model.spec_diff import spec_diff
+from waterclock.store.calendar_use import note_uses
 
 from . import shapes, views, wanting
 from .access import Held, Reader, Writer, own_job_id
@@ -178,9 +179,8 @@ async def rollback_job(job_id: str, request: Request, services: Held, caller: Wr
 
     async def act(repeat_key: str) -> Response:
         target = await _version(services, mine, to_revision)
-        names = [use.name for use in target.spec.timing.calendars]
-        if names:
-            await services.call(services.store.note_calendars, mine, names, services.clock.now())
+        if target.spec.timing.calendars:
+            await services.call(note_uses, services.store, mine, target.spec, services.clock.now())
         order = Order(CommandKind.ROLLBACK, mine, expected, repeat_key=repeat_key, note=note, to_revision=to_revision)
         return await change(services, caller, request, order, brought_back=target.spec)
 

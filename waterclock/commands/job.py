@@ -21,6 +21,7 @@ from waterclock.model.time_text import format_rfc3339, parse_duration, parse_rfc
 from waterclock.model.upcoming import due_times, upcoming
 from waterclock.serving import warning_for, who_serves
 from waterclock.settings import Settings, load_settings
+from waterclock.store.calendar_use import note_uses
 from waterclock.store.port import JobRow, Reading
 
 from . import bulk, importing, versions, watching
@@ -264,7 +265,7 @@ def rollback(
     job_id = job_id_of(settings, job)
     with open_log(settings) as log, open_store(settings) as store:
         row = _standing(store, job_id)
-        versions.find(store, job_id, revision)
+        note_uses(store, job_id, versions.find(store, job_id, revision).spec, SystemClock().now())
         command = command_for(
             CommandKind.ROLLBACK, job_id, expected_revision=expect or row.revision, note=note, to_revision=revision
         )

@@ -61,6 +61,13 @@ def calendars_for(
     return standing(store, job_id.partition(":")[0], names)
 
 
+def note_uses(store: CalendarKeeping, job_id: str, spec: JobSpec, at: Instant) -> None:
+    """Note a job that is about to get a spec which carries its calendars already: of an older version of its own."""
+    names = [use.name for use in spec.timing.calendars]
+    if names:
+        store.note_calendars(job_id, names, at)
+
+
 def standing(store: CalendarKeeping, tenant: str, names: Sequence[str]) -> dict[str, CalendarUse]:
     """Those of the named calendars that stand."""
     found = store.calendars(tenant, names) if names else []
