@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from waterclock.clock import ManualClock, SystemClock
 from waterclock.commands import calendar, job, saving
@@ -168,3 +169,12 @@ def test_a_job_that_is_rolled_back_is_found_by_the_calendars_it_gets_back(
         monkeypatch.setattr(job, name, patched)
     job.rollback(JOB, 5, "", 0, Format.JSON)
     assert row.spec == spec
+
+
+def test_a_placement_without_a_window_is_refused_and_not_passed_over() -> None:
+    with pytest.raises(RequestError, match="needs its window"):
+        CliRunner().invoke(
+            job.app,
+            ["create", "a", "--handler", "h", "--every", "1h", "--placement", "balanced", "--dry-run"],
+            catch_exceptions=False,
+        )

@@ -99,7 +99,7 @@ def create(
     options = {
         **_named(handler=handler, cron=cron, zone=tz, every=every, start_at=start_at, at=once, dates=date or None),
         **_named(active_from=active_from, active_until=active_until, misfire=misfire),
-        **_named(jitter={"window": jitter, "placement": placement} if jitter and placement else jitter),
+        **_named(jitter=_given(window=jitter, placement=placement) if placement else jitter),
         **_named(calendars=calendar or None, on_calendar=on_calendar),
         **_named(catch_up=_given(max=catch_up_max, window=catch_up_window, order=catch_up_order)),
         **_named(overlap=overlap, max_concurrent=max_concurrent, concurrency_key=concurrency_key),
