@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 from waterclock.model.ids import Instant, minute_of
 from waterclock.model.job import JobStatus, JobVersion, Once
-from waterclock.model.timetable import due_of, fire_edge, next_of
+from waterclock.model.timetable import due_of, fire_edge, is_blocked, next_of
 from waterclock.model.timing import JITTER_US_MAX
 from waterclock.store.port import DueRow, TimeIndex
 
 from .admitting import admit_fire
+from .blocked import skip_blocked
 from .emit import Emitter
 from .misfire import decide
 from .owed import stretches
@@ -52,7 +53,9 @@ def decide_fires(
         if due_at < late_before:
             caught_up = _catch_up(shard, out, version, due_at, now, until_at, grace_us)
             rows += caught_up.rows
-            taken += max(0, caught_up.run_count - 1)
+            taken += max(0, caught_up.record_count - 1)
+        elif version.spec.timing.calendars and is_blocked(version.spec, fire_at):
+            skip_blocked(shard, out, chain, fire_at, due_at, now)
         elif chain.ready is not None and chain.ready.fire_at == fire_at:
             out.hand_out(chain.ready.pending, chain.ready.work)
         elif not version.spec.concurrency.is_free:
@@ -77,9 +80,9 @@ def decide_fires(
 
 
 class _CaughtUp(NamedTuple):
-    """What a catch-up came to: how many runs, and the rows of what comes after."""
+    """What a catch-up came to: how many runs and skips, and the rows of what comes after."""
 
-    run_count: int
+    record_count: int
     rows: list[DueRow]
 
 
@@ -109,7 +112,7 @@ def _catch_up(
     )
     kept = shard.decide_ahead(job_id, Decided(until_at, paused=False))
     out.job_decided(shard.partition, job_id, kept)
-    return _CaughtUp(len(decision.runs), _rows_after(shard, versions, until_at))
+    return _CaughtUp(len(decision.runs) + len(decision.skipped), _rows_after(shard, versions, until_at))
 
 
 def _rows_after(shard: Shard, versions: Sequence[JobVersion], decided_at: Instant) -> list[DueRow]:

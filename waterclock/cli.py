@@ -33,6 +33,7 @@ _ENTRIES = {
     "run": _Entry("run", "Look at runs, and end them.", _JOBS),
     "dlq": _Entry("dlq", "Dead letters: look, redrive, discard.", _JOBS),
     "worker": _Entry("worker", "Run your own handlers.", _JOBS),
+    "calendar": _Entry("calendar", "Days and instants on which jobs do not fire.", _JOBS),
     "key": _Entry("key", "Let programs use the API.", _JOBS),
     "cron": _Entry("cron", "Understand cron expressions.", _JOBS),
     "forecast": _Entry("forecast", "The load of the next 24 hours, by minute.", _LOOK),

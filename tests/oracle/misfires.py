@@ -30,21 +30,24 @@ def check(commands, events, until, rules=owed.Rules()):  # noqa: B008  # a value
         decided = _decided(job)
         for (at, _, gap_to), fires in _together(decided, duties).items():
             due = {fire: duties[fire].version.due(fire) for fire in fires}
-            early = [fire for fire in fires if due[fire] > at + rules.skew]
+            blocked = {fire for fire in fires if owed.is_blocked(duties[fire].version, fire)}
+            ahead = {fire for fire in fires if _is_ahead(decided[fire])}
+            early = [fire for fire in fires if due[fire] > at + rules.skew + (owed.MINUTE_US if fire in ahead else 0)]
             beyond = [fire for fire in fires if gap_to and due[fire] >= gap_to]
             complaints += [f"{owed.run_id(job.job_id, fire)}: due beyond the gap that decided it" for fire in beyond]
             counts["decided in gaps"] += bool(gap_to)
             complaints += [f"{owed.run_id(job.job_id, fire)}: decided {due[fire] - at} us early" for fire in early]
             if min(due.values()) >= at - rules.grace:
-                wrong = [(fire, "") for fire in fires if decided[fire].reason]
+                wanted = policies.outcomes(due, {}, min(due.values()), rules.grace, blocked)
             else:
                 counts["misfires"] += 1
                 said = policies.timing(duties[max(fires)].version.spec)
                 counts[f"misfires by {said['misfire']}"] += 1
-                wanted = policies.outcomes(due, said, at, rules.grace)
-                wrong = [(fire, wanted[fire]) for fire in fires if decided[fire].reason != wanted[fire]]
+                wanted = policies.outcomes(due, said, at, rules.grace, blocked)
                 complaints += [*_left_out(job, fires, due, duties, decided, stamps)]
                 complaints += [*_out_of_order(job, fires, decided, said)]
+            counts["blocked"] += len(blocked)
+            wrong = [(fire, wanted[fire]) for fire in fires if decided[fire].reason != wanted[fire]]
             complaints += [_unlike(job, fire, decided[fire], reason, at - due[fire]) for fire, reason in wrong]
         complaints += [*_instead(job), *_too_soon(job, rules)]
     return complaints, counts
@@ -55,10 +58,16 @@ def _decided(job):
     found = {fire: Decided(facts[0], "") for fire, facts in job.made.items()}
     found |= {fire: Decided(fact, "") for fire, fact in job.dropped.items()}  # it had to run, as far as misfires go
     for fact in job.skipped:
-        if fact.event["reason"] in policies.MISSED:
+        if fact.event["reason"] in policies.BY_POLICY:
             covered = owed.expand(fact.event["skipped"], job.judged.made) or ()
             found = {fire: Decided(fact, fact.event["reason"]) for fire in covered} | found
     return found
+
+
+def _is_ahead(decided):
+    """Whether it was decided with the first of many neighbours that a calendar blocks."""
+    detail = decided.fact.event["skipped"]
+    return decided.reason == policies.CALENDAR and detail["fire_count"] > policies.NEIGHBOURS_MAX
 
 
 def _together(decided, duties):

@@ -16,7 +16,7 @@ from waterclock.model.errors import RequestError
 from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.model.job import JOB_VERBS, CommandKind, Cron, Dates, Every, JobSpec, Once, Schedule, Tier
-from waterclock.model.timing import PLAIN, CatchUpOrder, Misfire, Timing
+from waterclock.model.timing import PLAIN, CalendarUse, CatchUpOrder, Misfire, Timing
 
 from .handlers import HANDLERS
 
@@ -38,6 +38,7 @@ class Order(NamedTuple):
     sender's own transaction (``commits``, ``aborts``, ``hangs``). ``caller``: the tenant that asks, where it is not the
     job's own. ``resume_at``: of a pause, when it ends by itself. Of a rollback ``pick`` chooses the version.
     ``payload``: of a trigger, in place of the job's own.
+    ``calendars``: what a new version of a calendar brings.
     """
 
     at: int
@@ -54,6 +55,7 @@ class Order(NamedTuple):
     caller: str = ""
     resume_at: Instant = 0
     payload: str = ""
+    calendars: tuple[CalendarUse, ...] = ()
 
 
 def rare_orders(start_at: Instant) -> list[Order]:

@@ -17,6 +17,7 @@ from waterclock.store.tabular import DUE_KEPT_US
 
 from .beside_people import beside_orders
 from .buggify import SITES, SMALL, draw_some
+from .calendar_people import calendar_orders
 from .dice import dice
 from .outages import horizon_for, how_many, orders_around, outages
 from .people import (
@@ -147,6 +148,7 @@ def draw(seed: int) -> Plan:
     gone = outages(dice(seed, "outages"), away, DISPATCHERS[0], horizon)
     around = orders_around(dice(seed, "around outages"), gone, jobs, start_at, horizon)
     orders += with_timing(dice(seed, "outage timing"), around, start_at)
+    orders += calendar_orders(dice(seed, "calendars"), start_at, horizon)
     return Plan(
         seed=seed,
         start_at=start_at,

@@ -27,6 +27,7 @@ from waterclock.model.job import JobVersion, Once
 from waterclock.transact import Round, Rounds
 
 from .planted_beside import PLANTED_BESIDE
+from .planted_calendars import PLANTED_CALENDARS
 from .planted_control import PLANTED_CONTROL
 from .planted_failures import PLANTED_FAILURES, Planted
 from .planted_fires import PLANTED_FIRES
@@ -227,4 +228,5 @@ PLANTED: dict[str, Planted] = {
     **PLANTED_BESIDE,
     **PLANTED_UPKEEP,
     **PLANTED_GAPS,
+    **PLANTED_CALENDARS,
 }

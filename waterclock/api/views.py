@@ -48,6 +48,7 @@ def job_view(row: JobRow, now: Instant, *, in_list: bool = False) -> dict[str, A
         "revision": row.revision,
         "created_at": instant(row.created_at),
         "updated_at": instant(row.updated_at),
+        **_calendar_versions(row),
     }
 
 
@@ -56,6 +57,11 @@ def expectation_view(found: Expectation | None) -> dict[str, Any] | None:
     if found is None:
         return None
     return {"succeeded_at": instant(found.succeeded_at), "by": instant(found.by), "overdue": found.is_overdue}
+
+
+def _calendar_versions(row: JobRow) -> dict[str, Any]:
+    uses = row.spec.timing.calendars
+    return {"calendar_versions": {use.name: use.version for use in uses}} if uses else {}
 
 
 def pause_view(pause: Pause | None) -> dict[str, Any] | None:

@@ -25,6 +25,8 @@ from waterclock.model.timetable import count_of, due_of, fire_edge, next_of
 
 PAUSED = "paused"
 DELETED = "deleted"
+EXPIRED = "expired"
+CALENDAR = "calendar"
 
 SHARED_MAX = 10_000
 """Fires of a newer version that are gone through where an older one owes as well; the rest is left to the older. By
@@ -139,8 +141,10 @@ def _behind_at(version: JobVersion, edge: _Edge) -> Instant | None:
     schedule = version.spec.schedule
     if not isinstance(schedule, Once) or version.spec_revision != version.revision:
         return None
-    is_behind = schedule.at <= version.stamp_at or due_of(version, schedule.at) <= edge.at
-    return schedule.at if is_behind else None
+    at = next_of(version, -1)  # where its calendars move it
+    if at is None:
+        return None
+    return at if at <= version.stamp_at or due_of(version, at) <= edge.at else None
 
 
 def _ended_by(versions: Sequence[JobVersion], edges: Sequence[_Edge], number: int) -> tuple[str, _Edge] | None:

@@ -20,6 +20,7 @@ from waterclock.model.ids import Instant, RunId
 from waterclock.model.job import JobSpec, JobStatus, JobVersion, Pause, Tier
 from waterclock.model.run_log import LogStream
 
+from .calendar_port import CalendarKeeping
 from .listing import JobListing
 from .versions import Versions
 
@@ -390,11 +391,10 @@ class Requests(Protocol):
     def operation(self, tenant: str, operation_id: str) -> Operation | None: ...
 
 
-class Store(TimeIndex, Histories, LineKeeping, Reading, Access, Requests, Protocol):
+class Store(TimeIndex, Histories, LineKeeping, Reading, Access, Requests, CalendarKeeping, Protocol):
     """All of it, and the connection."""
 
     def release(self) -> str:
         """Version of the server, for banners and checks."""
-        ...
 
     def close(self) -> None: ...

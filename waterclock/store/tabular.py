@@ -14,6 +14,7 @@ from waterclock.model.ids import SLOT_COUNT, US_PER_MINUTE, US_PER_S, Instant, R
 from waterclock.model.job import JobStatus, JobVersion
 
 from . import rows
+from .calendars import TabularCalendars
 from .cells import Cells, Mutation, Put, Remove, Select
 from .listing import JobListing
 from .port import (
@@ -98,7 +99,7 @@ _ANSWER = Select(API_ANSWERS)
 _OPERATION = Select(API_OPERATIONS)
 
 
-class TabularStore(TabularShelves, TabularUpkeep):
+class TabularStore(TabularCalendars, TabularShelves, TabularUpkeep):
     """Every method of the Store port. It keeps nothing between calls: as many threads may call as the cells allow."""
 
     def __init__(self, clock: Clock, cells: Cells) -> None:
