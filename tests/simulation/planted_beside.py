@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from waterclock.dispatcher import applying
+from waterclock.dispatcher import putting_out
 from waterclock.dispatcher.flow import Flow, FlowJob, Held
 
 from waterclock.model.events import Outcome, RunEvent, RunStatus
@@ -74,7 +74,7 @@ def pause_lets_go() -> Iterator[None]:
 @contextmanager
 def cancelled_still_waits() -> Iterator[None]:
     """A run that is cancelled while it waits keeps its place, and goes out when its turn comes."""
-    with mock.patch.object(applying, "withdraw", return_value=None):
+    with mock.patch.object(putting_out, "withdraw", return_value=None):
         yield
 
 

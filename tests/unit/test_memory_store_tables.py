@@ -27,6 +27,7 @@ OPTIONS = {
     "calendar_names": ("UnifiedCompactionStrategy", 864_000),
     "calendar_jobs": ("UnifiedCompactionStrategy", 864_000),
     "run_logs": ("TimeWindowCompactionStrategy", 86_400),
+    "upkeep": ("UnifiedCompactionStrategy", 864_000),
 }
 
 

@@ -94,7 +94,7 @@ def run(world: World, seconds: float) -> None:
 
 def jump_to(world: World, at: Instant) -> None:
     world.clock.advance(at - world.clock.now())
-    for _ in range(3_000):
+    for _ in range(9_000):
         world.steps(1)
         world.clock.advance(1_000)
         shard = world.dispatcher._shards.get(0)

@@ -285,14 +285,7 @@ class TimeIndex(Protocol):
         ...
 
     def write_due(self, rows: Sequence[DueRow], *, kept_from: Instant = 0) -> None:
-        """Write rows ahead; acknowledged when it returns. A row lives for three days after it is due.
-
-        Rows whose expiry has passed are left out. ``kept_from``: rows due earlier live for three days after it.
-        """
-        ...
-
-    def standing_due(self, rows: Sequence[DueRow]) -> list[bool]:
-        """For each of these, whether a row stands under its key. Many at once."""
+        """Write rows ahead, acknowledged. They expire three days after due, or after ``kept_from``; or are left out."""
         ...
 
     def dispose_due(self, slots: Sequence[int], minute: int) -> None:

@@ -7,7 +7,7 @@ key of that table: once for a whole check, never in a round; whoever works besid
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from waterclock.model.ids import Instant, slot_of
@@ -15,7 +15,7 @@ from waterclock.model.ids import Instant, slot_of
 from . import rows
 from .cells import Cells, Select
 from .listing import JobListing
-from .port import TimeIndex
+from .port import DueRow, TimeIndex
 from .tables import JOBS_BY_TENANT, PSHARDS
 from .upkeep import UpkeepKeeping
 
@@ -56,6 +56,10 @@ class ShelfReading(Protocol):
 
 class JobIndex(TimeIndex, ShelfReading, UpkeepKeeping, Protocol):
     """What a shard's owner needs that also goes through its jobs, and tells how far it is."""
+
+    def standing_due(self, rows: Sequence[DueRow]) -> list[bool]:
+        """For each of these, whether a row stands under its key. Many at once. Raises BackendDown."""
+        ...
 
 
 class TabularShelves:
