@@ -120,6 +120,7 @@ timings = st.just(PLAIN) | st.builds(
     st.sampled_from(CatchUpOrder),
     longs,
     st.booleans(),
+    longs,
     uses,
     st.sampled_from(OnCalendar),
     st.booleans(),
