@@ -9,7 +9,8 @@ fire time: so one that is due already is written with its fire time, and wins ov
 to come cannot have expired; it gets the edge, which lies below the deletes of every command to come.
 
 Its limit: where a command came late and changed a job's jitter, a fire that the older version had decided may be due
-under the newer one as well (``commands._floor``). Nothing tells that afterwards (``may_be_decided``).
+under the newer one as well (``commands._floor``). Nothing tells that afterwards; ``may_be_decided`` says of which fires
+it could be so. For half an hour after an edit that is asked; by then the edge has passed them.
 """
 
 from __future__ import annotations
