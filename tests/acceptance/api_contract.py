@@ -38,6 +38,8 @@ _COMMITTED = Path(__file__).resolve().parents[2] / "docs" / "openapi.json"
 _THREADS = 4
 _CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance")
 _OPEN = ("/healthz", "/readyz")
+_MAKES = ("PUT /api/v1/calendars/{name}", "POST /api/v1/calendars/{name}/import")
+"""They make what is not there, for the tenant of the key: its own calendar of that name, and nobody else's."""
 _WITHIN_S = 30
 
 
@@ -358,6 +360,8 @@ def _judge_strangers(server: Server, evidence: Evidence) -> None:
                 continue
             filled = path.format(**known)
             for method in methods:
+                if who.startswith("with another") and f"{method.upper()} {path}" in _MAKES:
+                    continue
                 asked += 1
                 answer = requests.request(method, server.url + filled, headers=headers, json=_body(method, path),
                                           timeout=_WITHIN_S, stream=True)  # fmt: skip

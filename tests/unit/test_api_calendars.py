@@ -177,6 +177,9 @@ def test_another_tenants_calendar_is_none(world: ApiWorld) -> None:
     assert world.client.get(f"{CALENDARS}/holidays", headers=headers).status_code == 404
     assert world.client.get(CALENDARS, headers=headers).json()["calendars"] == []
     assert world.client.post("/api/v1/jobs", json=daily(), headers=headers).status_code == 422
+    own = world.client.put(f"{CALENDARS}/holidays", json=FRIDAYS, headers=headers)
+    assert (own.status_code, own.json()["calendar_id"]) == (201, "acme:holidays")
+    assert world.client.get(f"{CALENDARS}/holidays").json()["definition"] == HOLIDAYS
 
 
 def test_who_may_only_read_changes_no_calendar(world: ApiWorld) -> None:
