@@ -81,7 +81,7 @@ def take_over(
     if committed is not None and committed.metadata.rstrip("\0"):
         start = Start(decode_progress(committed.metadata), committed.offset)
     else:
-        start = _rebuild(log, names, partition, kept.copy, committed, now)
+        start = _rebuild(log, names, partition, kept, committed, now)
     start = _within(log, commands, start)
     progress = start.progress
     shard = Shard(partition, partitions, generation, progress.cursor, start.next_offset, progress.gaps)
@@ -155,10 +155,13 @@ def _whole(log: Log, partition: TopicPartition, start: int) -> Iterable[Record]:
     return read_range(log, Isolation.COMMITTED, partition, start, log.high_watermark(partition))
 
 
-def _rebuild(
-    log: Log, names: Names, partition: int, copy: ShardState | None, committed: Committed | None, now: Instant
-) -> Start:
-    """Cursor and position from the copy, and from what run-events say was decided after it."""
+def _rebuild(log: Log, names: Names, partition: int, kept: Kept, committed: Committed | None, now: Instant) -> Start:
+    """Cursor and position from the copy, and from what run-events say was decided after it.
+
+    The edge of a REVISED is the cursor's, unless the job's own record still says that it was decided ahead. So the
+    cursor had come as far, also where nothing was due: the new version's fires up to there are owed by nobody.
+    """
+    copy = kept.copy
     events = TopicPartition(names.run_events, partition)
     commands = TopicPartition(names.commands, partition)
     found = decode_progress(copy.cursor) if copy else Progress(Position(0))
@@ -173,10 +176,16 @@ def _rebuild(
             gaps = [_passed(gap, position) if gap.to_at == gap_to_at else gap for gap in gaps]
         elif position is not None and (cursor is None or position > cursor):
             cursor = position
+        if isinstance(event.detail, Revised) and not _is_ahead(kept.jobs.get(event.job_id), event.detail.edge_at):
+            cursor = max(cursor or Position(0), Position(event.detail.edge_at))
         offset = max(offset, _command_offset(event) + 1)
     if cursor is None:
         cursor = Position(_first_owed(log, commands, now))
     return Start(Progress(cursor, tuple(gaps)), max(offset, committed.offset) if committed else offset)
+
+
+def _is_ahead(state: JobState | None, edge_at: Instant) -> bool:
+    return state is not None and state.decided_at >= edge_at
 
 
 def _passed(gap: Gap, position: Position) -> Gap:
