@@ -24,7 +24,8 @@ def skip_blocked(shard: Shard, out: Emitter, chain: Chain, fire_at: Instant, due
     minute_end = min(fire_edge(version, chain.minute_end - 1), chain.until_at)
     _, until_at = next(blocked_parts(version.spec, fire_at - 1, max(minute_end, fire_at)))
     count = count_of(version, fire_at - 1, until_at)
-    if count <= NEIGHBOURS_MAX:
+    # What is decided ahead is decided in gaps too: while there is one, each goes by itself.
+    if count <= NEIGHBOURS_MAX or shard.gaps:
         out.skip(SkipRange(version, fire_at, fire_at, 1), CALENDAR, now=now, due_at=due_at)
         return
     newest_at = last_of(version, fire_at - 1, until_at)

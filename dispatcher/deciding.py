@@ -17,6 +17,7 @@ from waterclock.store.port import DueRow, TimeIndex
 
 from .admitting import admit_fire
 from .blocked import skip_blocked
+from .catch_up import decide_apart
 from .emit import Emitter
 from .misfire import decide
 from .owed import stretches
@@ -65,11 +66,7 @@ def decide_fires(
         chain.ready = None
         place = Position(due_at, version.spec.tier, version.job_id)
         if place <= shard.cursor and shard.edge_of(version.job_id, version.spec.tier) < due_at:
-            # A job whose tier was raised at a take-over inside a due time: the cursor, which never goes back, does not
-            # say that this is decided.
-            out.job_decided(
-                shard.partition, version.job_id, shard.decide_ahead(version.job_id, Decided(due_at, paused=False))
-            )
+            _write_down(shard, out, version, due_at, now, grace_us)
         shard.cursor = max(shard.cursor, place)
         if taken >= limit:
             break
@@ -77,6 +74,15 @@ def decide_fires(
         index.write_due(rows)
     _forget_passed(shard, out)
     return taken
+
+
+def _write_down(shard: Shard, out: Emitter, version: JobVersion, due_at: Instant, now: Instant, grace_us: int) -> None:
+    """A job's tier was raised at a take-over inside a due time: the cursor, which never goes back, does not say that
+    its fire is decided. Its record does, and with it goes what is owed in gaps."""
+    job_id = version.job_id
+    gaps = shard.owed_in_gaps(job_id, shard.lately.get(job_id) or [version])
+    decide_apart(shard, out, job_id, gaps, now, grace_us)
+    out.job_decided(shard.partition, job_id, shard.decide_ahead(job_id, Decided(due_at, paused=False)))
 
 
 class _CaughtUp(NamedTuple):
