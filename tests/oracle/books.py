@@ -93,7 +93,7 @@ def _fires(job, until, counts):
     """Each fire of the schedule once, and as what it was owed."""
     duties, made = job.duties(until), job.made
     skipped = collections.defaultdict(list)
-    complaints = [*_skips(job, duties, skipped, counts)]
+    complaints = [*_skips(job, duties, until, skipped, counts)]
     for fire in sorted(duties.keys() | made.keys() | skipped.keys()):
         if fire <= until and not (fire not in duties and _is_later(made.get(fire, ()), until)):
             wrong = _wrong_fire(fire, duties.get(fire), made.get(fire, ()), skipped.get(fire, ()))
@@ -136,8 +136,8 @@ def _wrong_fire(fire, duty, runs, reasons):
     return "" if is_right else f"made of revision {revision}, owed by {duty.version.offset}"
 
 
-def _skips(job, duties, skipped, counts):
-    """Expands the recorded skips into ``skipped``, {fire: reasons}."""
+def _skips(job, duties, until, skipped, counts):
+    """Expands the recorded skips into ``skipped``, {fire: reasons}; not what was decided ahead and is due later."""
     seen = set()
     for fact in job.skipped:
         detail, reason = fact.event["skipped"], fact.event["reason"]
@@ -152,7 +152,10 @@ def _skips(job, duties, skipped, counts):
         if len(covered) != detail["fire_count"]:
             yield f"{job.job_id}: SKIPPED counts {detail['fire_count']}, covers {len(covered)}"
         counts[f"skipped:{reason}"] += len(covered)
+        version = next(each for each in job.judged.made if each.offset == detail["revision"] & MASK)
         for fire in covered:
+            if fire not in duties and fire <= until < version.due(fire):
+                continue
             skipped[fire].append(reason)
             if fire in duties and duties[fire].version.offset != detail["revision"] & MASK:
                 owner = duties[fire].version.offset
