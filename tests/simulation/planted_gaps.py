@@ -77,7 +77,7 @@ def no_policy() -> Iterator[None]:
 def half_of_it() -> Iterator[None]:
     """A job's fires in a gap are decided in two parts, each by the policy: the newest of either runs."""
 
-    def decide(out: Any, job_id: str, owed: OwedInGap, now: Instant, grace_us: int) -> int:
+    def decide(shard: Shard, out: Any, job_id: str, owed: OwedInGap, now: Instant, grace_us: int) -> int:
         version, after, until = owed.owed[-1]
         middle = (after + until) // 2
         first = owed._replace(owed=(*owed.owed[:-1], Stretch(version, after, middle)))
@@ -85,7 +85,9 @@ def half_of_it() -> Iterator[None]:
         count = 0
         for part in parts:
             place = gap_owed._place_of(job_id, part.owed)
-            count += 0 if place is None else right(out, job_id, part._replace(place=place), now + count, grace_us)
+            count += (
+                0 if place is None else right(shard, out, job_id, part._replace(place=place), now + count, grace_us)
+            )
         return count
 
     right = catch_up._decide
