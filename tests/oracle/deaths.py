@@ -57,7 +57,7 @@ def innocents(leases, beats, lease_us, stood):
 
     ``stood``: (who, from, to, before which call) of keepers that stood still. What one does in the very instant in
     which it goes on was judged before, and is passed over, where it stood behind its last look: in the init that
-    fences, or in the round that says so. A keeper that stood in a look reads on first.
+    fences, or in the round that says so. A keeper that stood in a look reads on first. Records know milliseconds.
     """
     heard = collections.defaultdict(list)
     for record in beats:
@@ -69,7 +69,8 @@ def innocents(leases, beats, lease_us, stood):
         if lease["kind"] == "HELLO":
             newest[lease["worker"]] = record["offset"]
         at, by = record["timestamp_us"], lease["by"].rpartition(" ")[2]
-        judged_before = any(who == by and to == at and call in _BEHIND_THE_LOOK for who, _, to, call in stood)
+        went_on = (call for who, _, to, call in stood if who == by and to // 1_000 == at // 1_000)
+        judged_before = any(call in _BEHIND_THE_LOOK for call in went_on)
         if lease["kind"] != "FENCED" or judged_before:
             continue
         life = newest[lease["worker"]]
