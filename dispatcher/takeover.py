@@ -79,7 +79,7 @@ def take_over(
     if committed is not None and committed.metadata.rstrip("\0"):
         start = Start(decode_cursor(committed.metadata), committed.offset)
     else:
-        start = _rebuild(log, names, partition, kept.copy, committed, now)
+        start = _rebuild(log, names, partition, kept, committed, now)
     start = _within(log, commands, start)
     shard = Shard(partition, partitions, generation, start.cursor, start.next_offset)
     for job_id, state in kept.jobs.items():
@@ -152,10 +152,13 @@ def _whole(log: Log, partition: TopicPartition, start: int) -> Iterable[Record]:
     return read_range(log, Isolation.COMMITTED, partition, start, log.high_watermark(partition))
 
 
-def _rebuild(
-    log: Log, names: Names, partition: int, copy: ShardState | None, committed: Committed | None, now: Instant
-) -> Start:
-    """Cursor and position from the copy, and from what run-events say was decided after it."""
+def _rebuild(log: Log, names: Names, partition: int, kept: Kept, committed: Committed | None, now: Instant) -> Start:
+    """Cursor and position from the copy, and from what run-events say was decided after it.
+
+    The edge of a REVISED is the cursor's, unless the job's own record still says that it was decided ahead. So the
+    cursor had come as far, also where nothing was due: the new version's fires up to there are owed by nobody.
+    """
+    copy = kept.copy
     events = TopicPartition(names.run_events, partition)
     commands = TopicPartition(names.commands, partition)
     cursor = decode_cursor(copy.cursor) if copy else None
@@ -167,10 +170,16 @@ def _rebuild(
         position = _due_position(event)
         if position is not None and (cursor is None or position > cursor):
             cursor = position
+        if isinstance(event.detail, Revised) and not _is_ahead(kept.jobs.get(event.job_id), event.detail.edge_at):
+            cursor = max(cursor or Position(0), Position(event.detail.edge_at))
         offset = max(offset, _command_offset(event) + 1)
     if cursor is None:
         cursor = Position(_first_owed(log, commands, now))
     return Start(cursor, max(offset, committed.offset) if committed else offset)
+
+
+def _is_ahead(state: JobState | None, edge_at: Instant) -> bool:
+    return state is not None and state.decided_at >= edge_at
 
 
 def _event(record: Record) -> RunEvent | None:

@@ -13,10 +13,11 @@ from tests.unit.dispatcher_world import NAMES, START, World, every
 from waterclock.log.memory import CommitFate
 from waterclock.log.port import Committed, TopicPartition
 from waterclock.model.errors import BackendDown, UndecodableRecord
-from waterclock.model.events import EventKind
+from waterclock.model.events import EventKind, Revised, RunEvent
 from waterclock.model.ids import US_PER_S, make_run_id, ordinal
 from waterclock.model.job import CommandKind, JobSpec, JobStatus, JobVersion, Once
 from waterclock.store.memory import MemoryStore
+from waterclock.wire.messages import event_message
 
 GROUP = NAMES.group("dispatcher")
 ID = NAMES.transactional_id("dispatcher", "d1")
@@ -55,6 +56,23 @@ def test_a_lost_cursor_is_rebuilt_and_no_fire_is_lost_or_doubled(offsets: bool) 
     runs = world.runs()
     last = (world.clock.now() - stamp) // (3 * US_PER_S)
     assert runs == fires("t:beat", stamp + 3 * US_PER_S, 3, last)
+
+
+def test_a_lost_cursor_comes_back_no_lower_than_an_edge_that_was_told() -> None:
+    """The cursor may have passed time in which nothing was due, and then a version was made under that edge."""
+    world = World(partitions=1, pace=Pace(idle_commit_s=1_000.0))
+    world.run(1)
+    world.command(CommandKind.CREATE, "t:once", JobSpec("demo.noop", Once(START + 3 * US_PER_S)))
+    world.run(5)
+    edge_at = world.clock.now() + 20 * US_PER_S
+    revised = Revised(ordinal(1, 0), edge_at - US_PER_S, edge_at, "UPDATE")
+    event = RunEvent(EventKind.REVISED, "t:other", "", edge_at, detail=revised)
+    appender = world.outside.appender()
+    appender.append(event_message(NAMES, event))
+    appender.flush(1.0)
+    lose_metadata(world, offsets=True)
+    world.run(10)
+    assert world.dispatcher._shards[0].cursor.due_at >= edge_at
 
 
 def test_the_late_row_of_a_zombie_starts_no_ghost_chain() -> None:
