@@ -135,8 +135,8 @@ class _Play:
     def run(self) -> Dumps:
         schedule, world = self._schedule, self._world
         self._story.counts.update(f"small: {name}" for name in self._plan.small)
-        for slot in self._plan.slots:
-            self._start(slot)
+        for slot in self._plan.slots:  # by the schedule: while one is being built, and waits for a store, others begin
+            schedule.after(0, lambda slot=slot: self._start(slot))
         for order in self._plan.orders:
             schedule.after(order.at, lambda order=order: self._order(order))
         for garbage in self._plan.garbage:
