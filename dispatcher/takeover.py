@@ -195,6 +195,10 @@ def _passed(gap: Gap, position: Position) -> Gap:
     return gap._replace(position=position, row_count=max(0, gap.row_count - 1))
 
 
+def _is_ahead(state: JobState | None, edge_at: Instant) -> bool:
+    return state is not None and state.decided_at >= edge_at
+
+
 def _event(record: Record) -> RunEvent | None:
     try:
         return codec.decode_event(record.value or b"")
