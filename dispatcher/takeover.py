@@ -184,10 +184,6 @@ def _rebuild(log: Log, names: Names, partition: int, kept: Kept, committed: Comm
     return Start(Progress(cursor, tuple(gaps)), max(offset, committed.offset) if committed else offset)
 
 
-def _is_ahead(state: JobState | None, edge_at: Instant) -> bool:
-    return state is not None and state.decided_at >= edge_at
-
-
 def _passed(gap: Gap, position: Position) -> Gap:
     """The gap after what was decided at ``position``."""
     if position <= gap.position:
