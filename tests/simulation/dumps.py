@@ -212,6 +212,7 @@ def _bounds(plan: Plan) -> Bounds:
     is_quick = is_full and gone_us < _LONG_GONE_US
     outage_us = sum(each.us for each in plan.troubles if each.kind == "outage")
     within_us = _BACKLOG_US + outage_us // _OUTAGE_SHARE
+    within_us += _BACKLOG_US // 2 if _SMALL_ROUNDS & set(plan.small) else 0  # 127 s: fires wait behind commands
     return Bounds(within_us, _SETTLED_US, _LATE_US if is_quick else within_us)
 
 
