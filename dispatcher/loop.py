@@ -315,7 +315,8 @@ class Dispatcher:
         state = ShardState(encode_progress(shard.progress), shard.next_offset, events_end, now)
         out.cursor_copy(shard.partition, state)
         shard.copied = shard.progress
-        if not self._tail.follows(shard):
+        if not (self._tail.follows(shard) or shard.flow.followed):
+            # Not where a run was opened just now, and nobody has looked yet what became of it.
             shard.flow.position = max(shard.flow.position, events_end)
 
     def _note_landed(self, draft: Round) -> None:

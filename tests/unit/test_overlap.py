@@ -210,6 +210,21 @@ def test_a_held_run_that_was_cancelled_within_a_backlog_stays_cancelled_after_a_
     assert told(world)[2:] == ["CANCEL_REQUESTED 2"]
 
 
+def test_who_leaves_before_a_look_at_run_events_keeps_them_for_the_successor(world: World) -> None:
+    """A run was handed out, its attempt began, and its owner was asked to leave in that very moment."""
+    define(world, Overlap.CANCEL_OTHER)
+    world.clock.advance(EVERY_US)
+    for _ in range(50):
+        if not told(world):
+            world.dispatcher.step()
+    start(world, run(world, 1))
+    with mock.patch.object(releasing, "KEPT_BEHIND", 1):
+        world.dispatcher.drain()
+    world.crash()
+    fire(world)
+    assert told(world) == ["PENDING 1", "CANCEL_REQUESTED 1 cancel_other", "HELD 2 overlap"]
+
+
 def test_an_end_that_nobody_read_makes_room_after_a_take_over(world: World) -> None:
     define(world, Overlap.SKIP)
     fire(world)
