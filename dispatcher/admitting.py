@@ -1,8 +1,8 @@
-"""Fires, triggers and redrives of jobs that have an overlap policy or a limit: handed out, HELD or dropped.
+"""Fires, triggers and redrives of jobs whose runs are followed: handed out, HELD or dropped.
 
-Jobs without one never come here. A fire is judged by the version that it belongs to, a trigger by the one that stands,
-a redrive by its job's newest limits, whatever its work was made of. What must hold: misfires come in the order in which
-their catch-up hands them out, so each finds what the one before has left.
+Jobs without an overlap policy, a limit or a count of failures never come here. A fire is judged by the version that it
+belongs to, a trigger by the one that stands, a redrive by its job's newest limits, whatever its work was made of. What
+must hold: misfires come in the order in which their catch-up hands them out: each finds what the one before has left.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from waterclock.wire import codec
 from .admission import OVERLAP, Admission, Fate, admit
 from .emit import Emitter, pending_of_version
 from .flow import HELD_BYTES_MAX, RUNS_MAX
-from .holding import ask_to_end, drop, drop_held, hand_out, hold, note_limits
+from .holding import ask_to_end, drop, drop_held, hand_out, hold, know_job
 from .run_orders import pending_of_redrive
 from .shard import Shard
 
@@ -36,6 +36,7 @@ def admit_fire(
     """Decide one fire of a schedule. Not ``in_order``: what it comes to names no due position."""
     run_id = make_run_id(version.job_id, fire_at)
     run = _entrant(run_id, version, fire_at, Origin.SCHEDULE, None)
+    _find_job(shard, out, version)
     admission = _admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
     if admission.fate is Fate.RUN:
         out.run(version, fire_at=fire_at, due_at=due_at, now=now, in_order=in_order)
@@ -61,6 +62,7 @@ def admit_trigger(
     """Decide the run of a trigger; the answer says what it came to."""
     run_id = make_run_id(version.job_id, fire_at, series)
     run = _entrant(run_id, version, fire_at, Origin.TRIGGER, payload)
+    _find_job(shard, out, version)
     admission = _admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
     if admission.fate is Fate.RUN:
         out.trigger(version, fire_at, series, payload, now)
@@ -100,15 +102,17 @@ def _entrant(run_id: str, version: JobVersion, fire_at: Instant, origin: Origin,
     return RunFlow(run_id, "", fire_at, version.revision, spec.tier, origin, group, payload)
 
 
+def _find_job(shard: Shard, out: Emitter, version: JobVersion) -> None:
+    """Its own command has made it known; only where that record was lost, or cannot be read, it begins anew here."""
+    if version.job_id not in shard.flow.jobs:
+        newest = shard.lately.get(version.job_id)
+        know_job(shard, out, newest[0] if newest else version)
+
+
 def _admitted(shard: Shard, out: Emitter, job_id: str, limits: Concurrency, run: RunFlow, now: Instant) -> Admission:
     """The decision, with what it asks of others carried out already."""
     flow = shard.flow
-    job = flow.jobs.get(job_id)
-    if job is None:
-        # Its own command has made it known; only a record that was lost or cannot be read leads here.
-        newest = shard.lately.get(job_id)
-        job = flow.job(job_id, newest[0].spec.concurrency if newest else limits)
-        note_limits(shard, out, job)
+    job = flow.jobs[job_id]
     own_bytes = len(run.payload or b"") + len(run.work or b"")
     full = flow.run_count >= RUNS_MAX or flow.held_bytes + own_bytes > HELD_BYTES_MAX
     admission = admit(job, limits, run.group, paused=shard.is_paused(job_id), full=full)

@@ -54,7 +54,7 @@ def decide_fires(
             taken += max(0, caught_up.run_count - 1)
         elif chain.ready is not None and chain.ready.fire_at == fire_at:
             out.hand_out(chain.ready.pending, chain.ready.work)
-        elif not version.spec.concurrency.is_free:
+        elif version.spec.is_followed:
             admit_fire(shard, out, version, fire_at=fire_at, due_at=due_at, now=now)
         else:
             out.run(version, fire_at=fire_at, due_at=due_at, now=now)
@@ -92,10 +92,10 @@ def _catch_up(
         # Only the misfire that began it stands where the cursor is; naming later ones would move a rebuilt cursor.
         was_due_at = due_of(version, fire_at)
         in_order = was_due_at == due_at
-        if version.spec.concurrency.is_free:
-            out.run(version, fire_at=fire_at, due_at=was_due_at, now=now, in_order=in_order)
-        else:
+        if version.spec.is_followed:
             admit_fire(shard, out, version, fire_at=fire_at, due_at=was_due_at, now=now, in_order=in_order)
+        else:
+            out.run(version, fire_at=fire_at, due_at=was_due_at, now=now, in_order=in_order)
     newest = decision.newest
     instead = make_run_id(job_id, newest.fire_at) if newest else ""
     for skipped, reason in decision.skipped:

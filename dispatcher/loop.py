@@ -26,6 +26,7 @@ from waterclock.wire.pools import Pools
 from . import applying, deciding, releasing, window
 from .emit import Emitter, Templates
 from .event_tail import EventTail
+from .pausing import ask_for_pauses
 from .position import Position, encode_cursor
 from .ready import make_ready
 from .resuming import ask_for_resumes
@@ -224,6 +225,7 @@ class Dispatcher:
         for shard in shards:
             if shard.may_decide:
                 busy |= ask_for_resumes(shard, out, now)
+                busy |= ask_for_pauses(shard, out, now)
                 busy |= self._fire(shard, out, now, limit) >= limit
         return busy
 

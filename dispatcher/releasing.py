@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import structlog
 
-from waterclock.model.concurrency import FREE
 from waterclock.model.ids import Instant, job_of_run
 from waterclock.model.job import JobStatus, JobVersion
 from waterclock.store.port import TimeIndex
@@ -21,7 +20,7 @@ from waterclock.wire.messages import FLOW_PREFIX
 
 from .emit import Emitter
 from .flow import FlowJob, Held
-from .holding import drop_held, forget_drained, hand_out, note_limits
+from .holding import drop_held, forget_drained, hand_out, know_job, note_job
 from .shard import Shard
 
 log_ = structlog.get_logger("dispatcher")
@@ -44,21 +43,19 @@ _KEPT_PER_ROUND = 200
 
 
 def follow_version(shard: Shard, out: Emitter, version: JobVersion, now: Instant) -> None:
-    """A command has made this version: its limits count from now on."""
+    """A command has made this version: what it says of its runs counts from now on."""
     flow = shard.flow
     job = flow.jobs.get(version.job_id)
     is_gone = version.status is JobStatus.DELETED
-    limits = FREE if is_gone else version.spec.concurrency
     if job is None:
-        if not limits.is_free:
-            note_limits(shard, out, flow.job(version.job_id, limits))
+        if not is_gone and version.spec.is_followed:
+            know_job(shard, out, version)
         return
     if is_gone:
         for run_id in list(job.held):
             drop_held(shard, out, job, run_id, WITHDRAWN, now)
-    if limits != job.limits:
-        job.limits = limits
-        note_limits(shard, out, job)
+    if flow.follow(job, version):
+        note_job(shard, out, job)
     flow.changed[job.job_id] = None
 
 
@@ -84,7 +81,11 @@ def settle(shard: Shard, index: TimeIndex | None, out: Emitter, now: Instant) ->
     flow = shard.flow
     for run_id in flow.ended:
         out.state_forgotten(shard.partition, FLOW_PREFIX + run_id)
+    for job_id in flow.counted:
+        if job_id in flow.jobs:
+            note_job(shard, out, flow.jobs[job_id])
     flow.ended.clear()
+    flow.counted.clear()
     if not flow.changed:
         return False
     left, wanting = RELEASES_MAX, list[FlowJob]()

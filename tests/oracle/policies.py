@@ -19,6 +19,7 @@ DEFAULTS = {
     "catch_up_order": "oldest",
     "jitter_us": 0,
     "jitter_per_fire": False,
+    "pause_after_failures": 0,
 }
 MISSED = ("coalesced", "misfire", "cap", "expired")
 """Reasons of fires that came too late."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from tests import two_reducers
-from tests.oracle import beside, books, misfires, outputs, owed, pauses, projections, timeliness
+from tests.oracle import beside, books, failing, misfires, outputs, owed, pauses, projections, timeliness
 from tests.oracle import runs as judge
 from tests.oracle.records import decode
 
@@ -92,6 +92,13 @@ def pauses_end_by_themselves(dumps: Dumps, counts: Counts) -> list[str]:
     complaints, found = pauses.check(
         dumps.commands, dumps.events, dumps.until, dumps.healed_at, dumps.bounds.within, dumps.rules
     )
+    counts.update(found)
+    return [f"I3 {complaint}" for complaint in complaints]
+
+
+def too_many_failures_pause(dumps: Dumps, counts: Counts) -> list[str]:
+    """I3: a job is paused by its owner once so many of its runs in a row have failed, once, and never otherwise."""
+    complaints, found = failing.check(dumps.commands, dumps.events, dumps.rules, dumps.healed_at, dumps.bounds.within)
     counts.update(found)
     return [f"I3 {complaint}" for complaint in complaints]
 
@@ -272,6 +279,7 @@ CHECKERS: tuple[Checker, ...] = (
     no_more_are_open_than_may_be,
     what_is_due_is_decided_soon,
     pauses_end_by_themselves,
+    too_many_failures_pause,
     runs_end_once,
     work_goes_out_once,
     work_lies_in_its_pool,

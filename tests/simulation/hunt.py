@@ -59,6 +59,7 @@ MUST_HAPPEN = (
     "cancelled while held",
     "asked to end by cancel_other",
     "asked to end by terminate_other",
+    "paused after failures",
     "skipped:paused",
     "skipped:deleted",
     "triggered",

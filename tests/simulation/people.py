@@ -130,6 +130,23 @@ def with_timing(rng: random.Random, orders: Iterable[Order], start_at: Instant) 
         yield order._replace(spec=spec) if _is_sound(spec) else order
 
 
+def with_failures(rng: random.Random, orders: Iterable[Order]) -> Iterator[Order]:
+    """A quarter of the jobs are paused after some failures in a row; now and then an edit says another number.
+
+    Never the steady ones. What is given again says the same.
+    """
+    of_job: dict[str, int] = {}
+    of_order: dict[str, int] = {}
+    for order in orders:
+        if order.spec is None or order.job_id in STEADY:
+            yield order
+            continue
+        usual = of_job.setdefault(order.job_id, rng.choice([0, 0, 0, rng.choice([1, 1, 2, 3])]))
+        drawn = rng.choice([usual, usual, usual, usual, 0, 2]) if usual else 0
+        number = of_order.setdefault(order.command_id.partition(".")[0], drawn)
+        yield order._replace(spec=replace(order.spec, timing=replace(order.spec.timing, pause_after_failures=number)))
+
+
 def in_pools(rng: random.Random, orders: Iterable[Order], *, has_side: bool) -> Iterator[Order]:
     """Some jobs go to the side pool, where somebody serves it, and some to one that does not exist.
 

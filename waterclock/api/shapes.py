@@ -59,6 +59,9 @@ class JobChange(BaseModel):
         None, description="What becomes of missed fires; else latest"
     )
     catch_up: CatchUp | None = None
+    pause_after_failures: int | None = Field(
+        None, ge=1, le=1000, description="After so many FAILED runs in a row the job is paused"
+    )
     overlap: (
         Literal["allow", "skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "sequential"] | None
     ) = Field(None, description="What becomes of a fire that finds a run of the job still open; else allow")

@@ -49,6 +49,7 @@ ConcurrencyKeyOption = Annotated[
     str | None, typer.Option(help="JSON pointer into the payload; runs with one value are limited together")
 ]
 MaxPerKeyOption = Annotated[int | None, typer.Option(help="Runs with one key that may be open [1]")]
+FailuresOption = Annotated[int | None, typer.Option(help="Pause it after so many FAILED runs in a row")]
 MaxHeldOption = Annotated[int | None, typer.Option(help="Runs that may wait [100]")]
 
 
@@ -72,6 +73,7 @@ def create(
     catch_up_max: Annotated[int | None, typer.Option(help="Missed fires that run at most, with all [100]")] = None,
     catch_up_window: Annotated[str | None, typer.Option(help="Skip what is missed for longer [24h]")] = None,
     catch_up_order: Annotated[str | None, typer.Option(help="Which run first: oldest or newest [oldest]")] = None,
+    pause_after_failures: FailuresOption = None,
     overlap: OverlapOption = None,
     max_concurrent: MaxConcurrentOption = None,
     concurrency_key: ConcurrencyKeyOption = None,
@@ -95,6 +97,7 @@ def create(
         **_named(handler=handler, cron=cron, zone=tz, every=every, start_at=start_at, at=once, dates=date or None),
         **_named(active_from=active_from, active_until=active_until, jitter=jitter, misfire=misfire),
         **_named(catch_up=_given(max=catch_up_max, window=catch_up_window, order=catch_up_order)),
+        **_named(pause_after_failures=pause_after_failures),
         **_named(overlap=overlap, max_concurrent=max_concurrent, concurrency_key=concurrency_key),
         **_named(max_concurrent_per_key=max_concurrent_per_key, max_held=max_held),
         **_named(tier=tier, pool=pool, seconds=seconds or None),

@@ -106,6 +106,8 @@ def _timing(event: JobEvent) -> dict[str, object]:
         document["catch_up"] = {"max": part["max"], "window": window, "order": order}
     if event.jitter is not None:
         document["jitter"] = {"window": f"{event.jitter['window_s']}s", "per_fire": event.jitter["per_fire"]}
+    if event.pause_after_failures:
+        document["pause_after_failures"] = event.pause_after_failures
     return document
 
 

@@ -87,8 +87,8 @@ class JobSpec:
 
     ``handler`` names the Python function that a worker registered, "" where an ``executor`` reaches the work instead;
     ``payload`` is handed to either as bytes. ``at_most_once``: the call is made once or never, and not tried again.
-    ``timing`` narrows and spreads the schedule's fires, and says what becomes of missed ones; ``concurrency`` what
-    becomes of those that find others of its runs still open.
+    ``timing`` narrows and spreads the schedule's fires, says what becomes of missed ones and what pauses the job;
+    ``concurrency`` what becomes of those that find others of its runs still open.
     """
 
     handler: str
@@ -101,6 +101,11 @@ class JobSpec:
     policy: FailurePolicy = DEFAULT
     timing: Timing = PLAIN
     concurrency: Concurrency = FREE
+
+    @property
+    def is_followed(self) -> bool:
+        """The shard's owner follows its runs to their end: others wait for them, or their failures are counted."""
+        return bool(self.timing.pause_after_failures) or not self.concurrency.is_free
 
     @property
     def label(self) -> str:

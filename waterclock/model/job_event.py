@@ -58,6 +58,7 @@ class JobEvent(NamedTuple):
     concurrency_key: str = ""
     max_concurrent_per_key: int = 0
     max_held: int = 0
+    pause_after_failures: int = 0
 
 
 def event_of(command: Command) -> JobEvent:
@@ -123,6 +124,7 @@ def _timing_parts(timing: Timing) -> dict[str, Any]:
         "active_from_at": timing.from_at or None,
         "active_until_at": timing.until_at or None,
         "misfire": timing.misfire.name,
+        "pause_after_failures": timing.pause_after_failures,
     }
     if timing.jitter_us:
         parts["jitter"] = {"window_s": timing.jitter_us // US_PER_S, "per_fire": timing.jitter_per_fire}

@@ -47,6 +47,7 @@ class Timing:
     ``from_at``, ``until_at``: fires lie in [from, until); 0: no such end. ``jitter_us``: the window over which fires
     are spread, 0: none; ``jitter_per_fire``: each fire has an offset of its own, else all of the job's have one.
     ``catch_up_window_us``: what is later than that when a misfire is decided is SKIPPED(expired), whatever the policy.
+    ``pause_after_failures``: how many of its runs in a row end FAILED before the job is paused; 0: however many.
     """
 
     from_at: Instant = 0
@@ -57,6 +58,7 @@ class Timing:
     catch_up_order: CatchUpOrder = CatchUpOrder.OLDEST
     jitter_us: int = 0
     jitter_per_fire: bool = False
+    pause_after_failures: int = 0
 
 
 PLAIN = Timing()
