@@ -30,8 +30,8 @@ def check(commands, events, rules=owed.Rules(), healed_at=0, within=None):  # no
         actors = {command["offset"]: command["record"]["actor"] for command in job.commands}
         spans = _spans(job.judged.made)
         counts["counts of failures"] += len(spans)
-        for number, span in enumerate(spans):
-            is_last = number == len(spans) - 1
+        for span in spans:
+            is_last = job.judged.made[-1] in span.versions
             wrong = _of_span(span, ends[job.job_id], actors, counts, is_last, (healed_at, within))
             complaints += [f"{job.job_id}: {each}" for each in wrong]
         strange = [
