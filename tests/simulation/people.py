@@ -131,20 +131,25 @@ def with_timing(rng: random.Random, orders: Iterable[Order], start_at: Instant) 
 
 
 def with_failures(rng: random.Random, orders: Iterable[Order]) -> Iterator[Order]:
-    """A quarter of the jobs are paused after some failures in a row; now and then an edit says another number.
+    """A quarter of the jobs are paused after some failures in a row, and most of these fail often; now and then an edit
+    says another number.
 
     Never the steady ones. What is given again says the same.
     """
     of_job: dict[str, int] = {}
-    of_order: dict[str, int] = {}
+    of_order: dict[str, tuple[int, str]] = {}
     for order in orders:
         if order.spec is None or order.job_id in STEADY:
             yield order
             continue
         usual = of_job.setdefault(order.job_id, rng.choice([0, 0, 0, rng.choice([1, 1, 2, 3])]))
         drawn = rng.choice([usual, usual, usual, usual, 0, 2]) if usual else 0
-        number = of_order.setdefault(order.command_id.partition(".")[0], drawn)
-        yield order._replace(spec=replace(order.spec, timing=replace(order.spec.timing, pause_after_failures=number)))
+        handler = rng.choice(["sim.fails", "sim.flaky", ""]) if usual else ""
+        number, handler = of_order.setdefault(order.command_id.partition(".")[0], (drawn, handler))
+        spec = replace(order.spec, timing=replace(order.spec.timing, pause_after_failures=number))
+        if handler:
+            spec = replace(spec, handler=handler, at_most_once=False, policy=FailurePolicy(max_attempts=1))
+        yield order._replace(spec=spec)
 
 
 def in_pools(rng: random.Random, orders: Iterable[Order], *, has_side: bool) -> Iterator[Order]:
