@@ -54,7 +54,7 @@ def decide_fires(
             taken += max(0, caught_up.run_count - 1)
         elif chain.ready is not None and chain.ready.fire_at == fire_at:
             out.hand_out(chain.ready.pending, chain.ready.work)
-        elif version.spec.is_followed:
+        elif version.spec.is_admitted:
             admit_fire(shard, out, version, fire_at=fire_at, due_at=due_at, now=now)
         else:
             out.run(version, fire_at=fire_at, due_at=due_at, now=now)
@@ -92,7 +92,7 @@ def _catch_up(
         # Only the misfire that began it stands where the cursor is; naming later ones would move a rebuilt cursor.
         was_due_at = due_of(version, fire_at)
         in_order = was_due_at == due_at
-        if version.spec.is_followed:
+        if version.spec.is_admitted:
             admit_fire(shard, out, version, fire_at=fire_at, due_at=was_due_at, now=now, in_order=in_order)
         else:
             out.run(version, fire_at=fire_at, due_at=was_due_at, now=now, in_order=in_order)

@@ -64,6 +64,10 @@ class Templates:
             made = self._made[key] = _templates(self.names, version, Origin.SCHEDULE, version.spec.payload)
         return made
 
+    def last_of(self, version: JobVersion) -> tuple[PendingTemplate, WorkTemplate]:
+        """Those of the last run that its schedule makes."""
+        return _templates(self.names, version, Origin.SCHEDULE, version.spec.payload, is_last=True)
+
     def ready(self, version: JobVersion, fire_at: Instant, due_at: Instant) -> Ready:
         """The records of a fire that is still to come, as they would be made at the very instant it is due."""
         run_id = make_run_id(version.job_id, fire_at)
@@ -72,7 +76,7 @@ class Templates:
 
 
 def _templates(
-    names: Names, version: JobVersion, origin: Origin, payload: bytes
+    names: Names, version: JobVersion, origin: Origin, payload: bytes, *, is_last: bool = False
 ) -> tuple[PendingTemplate, WorkTemplate]:
     spec = version.spec
     work = WorkTemplate(
@@ -87,7 +91,8 @@ def _templates(
         at_most_once=spec.at_most_once,
         policy=policy_to_json(spec.policy),
     )
-    return PendingTemplate(names, version.job_id, pending_of_version(version, origin)), work
+    pending = pending_of_version(version, origin)._replace(is_last=is_last)
+    return PendingTemplate(names, version.job_id, pending), work
 
 
 def pending_of_version(version: JobVersion, origin: Origin) -> Pending:
@@ -127,14 +132,22 @@ class Emitter:
         self.messages += ready
 
     def run(
-        self, version: JobVersion, *, fire_at: Instant, due_at: Instant, now: Instant, in_order: bool = True
+        self,
+        version: JobVersion,
+        *,
+        fire_at: Instant,
+        due_at: Instant,
+        now: Instant,
+        in_order: bool = True,
+        is_last: bool = False,
     ) -> str:
         """Make a scheduled run: PENDING and its work record. Not ``in_order``: its PENDING names no due position.
+        ``is_last``: its schedule makes no more.
 
         Never make one long before ``due_at``: a worker that reads a run back begins there (``Attempt.begun_at``).
         """
         run_id = make_run_id(version.job_id, fire_at)
-        pending, work = self._templates.of(version)
+        pending, work = self._templates.last_of(version) if is_last else self._templates.of(version)
         # Stamped max(now, due): it may be decided just before its instant, and never shows an earlier one.
         self.messages.append(pending.pending(run_id, max(now, due_at), fire_at, due_at if in_order else None))
         self.messages.append(work.work(run_id, fire_at, due_at))
@@ -153,7 +166,7 @@ class Emitter:
         """Make a run that was HELD: due now, and its times count from now."""
         at = max(now, run.fire_at)
         if run.payload is None and run.origin is Origin.SCHEDULE:
-            pending, work = self._templates.of(version)
+            pending, work = self._templates.last_of(version) if run.is_last else self._templates.of(version)
         else:
             payload = version.spec.payload if run.payload is None else run.payload
             pending, work = _templates(self._names, version, run.origin, payload)

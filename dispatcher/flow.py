@@ -20,12 +20,13 @@ from waterclock.model.errors import UndecodableRecord
 from waterclock.model.events import EventKind, Origin, RunEvent, RunStatus
 from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.ids import Instant, job_of_run, ordinal
-from waterclock.model.job import JobStatus, JobVersion
+from waterclock.model.job import CommandKind, JobStatus, JobVersion
 from waterclock.model.known_state import state_from_text, state_to_text
 from waterclock.model.reduce import RunState, reduce
 from waterclock.wire import codec
 from waterclock.wire.messages import FLOW_PREFIX
 
+from .run_count import RunCount
 from .streak import Streak
 
 RUNS_MAX = 100_000
@@ -72,33 +73,55 @@ class Open:
 class FlowJob:
     """One job. ``limits``: those of its newest version; ``held`` in the order in which they were decided."""
 
-    __slots__ = ("by_group", "held", "job_id", "limits", "open", "streak")
+    __slots__ = ("by_group", "count", "ended", "held", "job_id", "limits", "open", "revision", "streak")
 
     def __init__(self, job_id: str, limits: Concurrency) -> None:
         self.job_id = job_id
         self.limits = limits
         self.streak = Streak()
+        self.count = RunCount()
+        self.revision = 0
+        """Its newest version, where anything is counted."""
+        self.ended = False
         self.held: dict[str, Held] = {}
         self.open: dict[str, Open] = {}
         self.by_group: Counter[str] = Counter()
         """Open runs by concurrency group."""
 
     @property
+    def is_followed(self) -> bool:
+        """What becomes of its runs matters."""
+        return not self.limits.is_free or self.streak.after > 0
+
+    @property
     def is_free(self) -> bool:
-        """Nothing that is to come has to be followed."""
-        return self.limits.is_free and not self.streak.after
+        """Nothing that is to come has to be followed or counted."""
+        return not self.is_followed and not self.count.most
+
+    @property
+    def wanted(self) -> CommandKind | None:
+        """What has to become of the job by what became of its runs, unless it is paused."""
+        if self.ended:
+            return None
+        if self.count.is_full:
+            return CommandKind.END
+        return CommandKind.PAUSE if self.streak.pause_for else None
 
     @property
     def kept(self) -> JobFlow:
         """What a successor has to know of it, its runs apart."""
-        streak = self.streak
-        counts = streak.revision, streak.after, streak.counts_from, streak.count, streak.failed_run, streak.pause_for
-        return JobFlow(self.job_id, concurrency_to_json(self.limits), *counts)
+        streak, count = self.streak, self.count
+        failures = streak.after, streak.counts_from, streak.count, streak.failed_run, streak.pause_for
+        made = count.most, count.made, count.since, self.ended
+        return JobFlow(self.job_id, concurrency_to_json(self.limits), self.revision, *failures, *made)
 
     def follow(self, version: JobVersion) -> None:
         """A command has made this version, the newest one: what it says counts from now on."""
         self.limits = FREE if version.status is JobStatus.DELETED else version.spec.concurrency
         self.streak.follow(version)
+        self.count.follow(version)
+        self.revision = version.revision if self.streak.after or self.count.most else 0
+        self.ended = version.status is JobStatus.ENDED
 
     def has_room(self, limits: Concurrency, group: str) -> bool:
         """Whether one more run of this group may be open."""
@@ -144,9 +167,9 @@ class Flow:
         self.ended: list[str] = []
         """Runs whose end was read and whose record is still to be forgotten."""
         self.counted: dict[str, None] = {}
-        """Jobs whose count of failures these ends have changed, and whose record is still to be written."""
-        self.failing: dict[str, Instant] = {}
-        """Jobs that may have failed too often, and when to ask (again) for their pause."""
+        """Jobs whose counts have changed in this round, and whose record is still to be written in it."""
+        self.closing: dict[str, Instant] = {}
+        """Jobs that may have failed too often, or made all their runs, and when to ask (again) for what follows."""
         self.run_count = 0
         self.held_bytes = 0
         self.quiet_from_s = -1.0
@@ -169,9 +192,15 @@ class Flow:
         """A command has made this version. True where that changes what a successor has to know."""
         before = job.kept
         job.follow(version)
-        if job.streak.pause_for:
-            self.failing[job.job_id] = 0
+        if job.wanted is not None:
+            self.closing[job.job_id] = 0
         return job.kept != before
+
+    def note_count(self, job: FlowJob) -> None:
+        """A count of this job has changed."""
+        self.counted[job.job_id] = None
+        if job.wanted is not None:
+            self.closing.setdefault(job.job_id, 0)
 
     def forget_job(self, job_id: str) -> None:
         """Nothing of it waits or is open, and nothing new is limited."""
@@ -242,7 +271,7 @@ class Flow:
                 strange.append(key)
         self.position = max(low, min(starts, default=end))
         self.ready_at = end
-        self.failing = {job_id: 0 for job_id, job in self.jobs.items() if job.streak.pause_for}
+        self.closing = {job_id: 0 for job_id, job in self.jobs.items() if job.wanted is not None}
         self.changed |= dict.fromkeys(job_id for job_id, job in self.jobs.items() if job.held or job.is_free)
         return strange
 
@@ -251,6 +280,7 @@ class Flow:
             kept_job = codec.decode_flow_job(value)
             job = self.job(kept_job.job_id, FREE)
             job.limits, job.streak = concurrency_from_json(kept_job.concurrency), Streak.of(kept_job)
+            job.count, job.revision, job.ended = RunCount.of(kept_job), kept_job.revision, kept_job.ended
             return
         kept = codec.decode_flow_run(value)
         job = self.job(job_of_run(kept.run_id), FREE)
@@ -281,6 +311,4 @@ class Flow:
         self.ended.append(run.kept.run_id)
         self.changed[job.job_id] = None
         if job.streak.note(run.kept, run.state.status):
-            self.counted[job.job_id] = None
-            if job.streak.pause_for:
-                self.failing.setdefault(job.job_id, 0)
+            self.note_count(job)

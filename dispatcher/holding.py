@@ -7,7 +7,7 @@ knows what this owner knew at the committed position.
 from __future__ import annotations
 
 from waterclock.model.concurrency import Overlap
-from waterclock.model.events import Control, ControlKind, EventKind, Pending, RunEvent, Skipped
+from waterclock.model.events import Control, ControlKind, EventKind, Origin, Pending, RunEvent, Skipped
 from waterclock.model.flow_state import RunFlow
 from waterclock.model.ids import Instant, job_of_run
 from waterclock.model.job import JobVersion
@@ -63,6 +63,8 @@ def drop_held(
 ) -> None:
     """A run that waited is not made after all."""
     held = shard.flow.unhold(job, run_id)
+    if held.kept.origin is Origin.SCHEDULE and job.count.take_back(held.kept.revision):
+        shard.flow.note_count(job)
     drop(out, held.kept, reason, now, cap=cap)
     out.state_forgotten(shard.partition, FLOW_PREFIX + run_id)
 

@@ -24,9 +24,9 @@ from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
 from . import applying, deciding, releasing, window
+from .closing import ask_to_close
 from .emit import Emitter, Templates
 from .event_tail import EventTail
-from .pausing import ask_for_pauses
 from .position import Position, encode_cursor
 from .ready import make_ready
 from .resuming import ask_for_resumes
@@ -225,8 +225,9 @@ class Dispatcher:
         for shard in shards:
             if shard.may_decide:
                 busy |= ask_for_resumes(shard, out, now)
-                busy |= ask_for_pauses(shard, out, now)
                 busy |= self._fire(shard, out, now, limit) >= limit
+                busy |= ask_to_close(shard, out, now)
+            releasing.keep_counts(shard, out)
         return busy
 
     def _settle(self, shards: Sequence[Shard], out: Emitter, now: Instant) -> bool:

@@ -27,6 +27,8 @@ CAP = "cap"
 EXPIRED = "expired"
 PAUSED = "paused"
 DELETED = "deleted"
+ENDED = "ended"
+"""Why a fire is skipped that was still undecided when its job came to its end."""
 
 RUNS_MAX = 1_000
 """Runs of one decision: they go out in one round."""

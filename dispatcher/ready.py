@@ -40,7 +40,7 @@ def _wants(chain: Chain, now: Instant) -> bool:
 
     Nobody knows of a fire that has to be admitted whether it will go out.
     """
-    if chain.version.spec.is_followed:
+    if chain.version.spec.is_admitted:
         return False
     is_ready = chain.ready is not None and chain.ready.fire_at == chain.next_at
     return not is_ready and now < chain.due_at and not chain.is_cut

@@ -48,7 +48,7 @@ def follow_version(shard: Shard, out: Emitter, version: JobVersion, now: Instant
     job = flow.jobs.get(version.job_id)
     is_gone = version.status is JobStatus.DELETED
     if job is None:
-        if not is_gone and version.spec.is_followed:
+        if not is_gone and version.spec.is_admitted:
             know_job(shard, out, version)
         return
     if is_gone:
@@ -81,11 +81,7 @@ def settle(shard: Shard, index: TimeIndex | None, out: Emitter, now: Instant) ->
     flow = shard.flow
     for run_id in flow.ended:
         out.state_forgotten(shard.partition, FLOW_PREFIX + run_id)
-    for job_id in flow.counted:
-        if job_id in flow.jobs:
-            note_job(shard, out, flow.jobs[job_id])
     flow.ended.clear()
-    flow.counted.clear()
     if not flow.changed:
         return False
     left, wanting = RELEASES_MAX, list[FlowJob]()
@@ -102,6 +98,14 @@ def settle(shard: Shard, index: TimeIndex | None, out: Emitter, now: Instant) ->
     if wanting and index is not None:
         _learn_versions(shard, index, out, wanting, now)
     return bool(flow.changed)
+
+
+def keep_counts(shard: Shard, out: Emitter) -> None:
+    """Write down, last of all in a round, what it has counted: a run, or an end, and its count go together."""
+    for job_id in shard.flow.counted:
+        if job_id in shard.flow.jobs:
+            note_job(shard, out, shard.flow.jobs[job_id])
+    shard.flow.counted.clear()
 
 
 def keep_up(shard: Shard, out: Emitter) -> None:

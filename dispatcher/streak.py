@@ -20,11 +20,10 @@ class Streak:
     """The count of one job. ``after`` 0: nothing is counted. ``failed_run``: the newest of ``count`` failures;
     ``pause_for``: the run with which there were too many, because of which the job is to be paused."""
 
-    __slots__ = ("after", "count", "counts_from", "failed_run", "pause_for", "revision")
+    __slots__ = ("after", "count", "counts_from", "failed_run", "pause_for")
 
     def __init__(self) -> None:
         self.after = 0
-        self.revision = 0
         self.counts_from = 0
         self.count = 0
         self.failed_run = ""
@@ -34,8 +33,7 @@ class Streak:
     def of(cls, kept: JobFlow) -> Streak:
         """As a successor finds it."""
         streak = cls()
-        streak.after, streak.revision = kept.pause_after_failures, kept.revision
-        streak.counts_from, streak.count = kept.counts_from, kept.failures
+        streak.after, streak.counts_from, streak.count = kept.pause_after_failures, kept.counts_from, kept.failures
         streak.failed_run, streak.pause_for = kept.failed_run, kept.pause_for
         return streak
 
@@ -48,7 +46,7 @@ class Streak:
             self.failed_run = self.pause_for = ""
         elif after != self.after:
             self.pause_for = self.failed_run if self.count >= after else ""
-        self.after, self.revision = after, version.revision if after else 0
+        self.after = after
 
     def note(self, run: RunFlow, status: RunStatus) -> bool:
         """One of the job's runs has ended. True where that changes the count."""

@@ -109,7 +109,7 @@ def _wrong_fire(duty, runs, reasons):
         return ""
     if reasons:
         is_missed = not duty.reason and not duty.apart and reasons[0] in policies.MISSED
-        is_dropped = not duty.reason and reasons[0] in policies.DROPPED and is_limited(duty.version.spec)
+        is_dropped = not duty.reason and reasons[0] in policies.DROPPED and _may_drop(duty.version.spec, reasons[0])
         is_right = is_missed or is_dropped or reasons[0] == duty.reason
         return "" if is_right else f"skipped ({reasons[0]}), owed was {duty.reason or 'a run'}"
     if duty.reason:
@@ -140,6 +140,10 @@ def _skips(job, duties, skipped, counts):
             if fire in duties and duties[fire].version.offset != detail["revision"] & MASK:
                 owner = duties[fire].version.offset
                 yield f"{job.job_id}: {fire} is skipped as of {detail['revision'] & MASK}, owed by {owner}"
+
+
+def _may_drop(spec, reason):
+    return bool(policies.timing(spec)["max_runs"]) if reason == policies.MAX_RUNS else is_limited(spec)
 
 
 def is_limited(spec):

@@ -108,7 +108,7 @@ def _left_active(span, those, tallies, is_last, due):
     too_many = [end for end in those if tallies.get(end[0], 0) >= span.limits[0]]
     if not is_last or len(set(span.limits)) > 1 or not too_many:
         return
-    pause = next((version for version in span.versions if version.status == "PAUSED"), None)
+    pause = next((version for version in span.versions if version.status in ("PAUSED", "ENDED")), None)
     if pause is None:
         yield f"{span.limits[0]} runs in a row failed, the last {too_many[0][0]}, and it is active"
         return

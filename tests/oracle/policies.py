@@ -20,12 +20,14 @@ DEFAULTS = {
     "jitter_us": 0,
     "jitter_per_fire": False,
     "pause_after_failures": 0,
+    "max_runs": 0,
 }
 MISSED = ("coalesced", "misfire", "cap", "expired")
 """Reasons of fires that came too late."""
 
-DROPPED = ("overlap", "withdrawn")
-"""Reasons of fires that an overlap policy, or the end of a job, has dropped; they had to run otherwise."""
+MAX_RUNS = "max_runs"
+DROPPED = ("overlap", "withdrawn", MAX_RUNS)
+"""Reasons of fires that an overlap policy, a delete, or the number of runs has dropped; they had to run otherwise."""
 
 BESIDE = {"overlap": "allow", "max_concurrent": 0, "key": "", "max_per_key": 0, "max_held": 0}
 

@@ -60,6 +60,8 @@ MUST_HAPPEN = (
     "asked to end by cancel_other",
     "asked to end by terminate_other",
     "paused after failures",
+    "ended after its last run",
+    "skipped:max_runs",
     "skipped:paused",
     "skipped:deleted",
     "triggered",

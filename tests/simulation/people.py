@@ -21,6 +21,12 @@ from waterclock.model.timing import PLAIN, CatchUpOrder, Misfire, Timing
 from .handlers import HANDLERS
 
 _WAITS_US = (200_000, 200_000, US_PER_S, 3 * US_PER_S, 6 * US_PER_S, 17 * US_PER_S, 33 * US_PER_S)
+_FAILURES = (0, 0, 0, 0, 0, 1, 2, 3)
+"""After how many failures in a row jobs are paused; 0: however many."""
+
+_RUNS = (0, 0, 0, 0, 0, 0, 2, 3, 8)
+"""How many runs their schedules make; 0: any number."""
+
 LADDER_US = 3_600 * US_PER_S
 LONG_WAIT_US = 4_000 * US_PER_S
 """Longer than the ladder: such a retry waits with the dispatcher."""
@@ -130,23 +136,26 @@ def with_timing(rng: random.Random, orders: Iterable[Order], start_at: Instant) 
         yield order._replace(spec=spec) if _is_sound(spec) else order
 
 
-def with_failures(rng: random.Random, orders: Iterable[Order]) -> Iterator[Order]:
-    """A quarter of the jobs are paused after some failures in a row, and most of these fail often; now and then an edit
+def with_counts(rng: random.Random, orders: Iterable[Order]) -> Iterator[Order]:
+    """Some jobs are paused after failures in a row, and fail often; some make a few runs and end. Now and then an edit
     says another number.
 
     Never the steady ones. What is given again says the same.
     """
-    of_job: dict[str, int] = {}
-    of_order: dict[str, tuple[int, str]] = {}
+    of_job: dict[str, tuple[int, int]] = {}
+    of_order: dict[str, tuple[int, int, str]] = {}
     for order in orders:
         if order.spec is None or order.job_id in STEADY:
             yield order
             continue
-        usual = of_job.setdefault(order.job_id, rng.choice([0, 0, 0, rng.choice([1, 1, 2, 3])]))
-        drawn = rng.choice([usual, usual, usual, usual, 0, 2]) if usual else 0
-        handler = rng.choice(["sim.fails", "sim.flaky", ""]) if usual else ""
-        number, handler = of_order.setdefault(order.command_id.partition(".")[0], (drawn, handler))
-        spec = replace(order.spec, timing=replace(order.spec.timing, pause_after_failures=number))
+        failures, runs = of_job.setdefault(order.job_id, (rng.choice(_FAILURES), rng.choice(_RUNS)))
+        if rng.random() < 0.3:
+            failures, runs = failures and rng.choice([0, 1, 2]), runs and rng.choice([0, 1, 4, 9])
+        handler = rng.choice(["sim.fails", "sim.flaky", "sim.flaky", ""]) if failures else ""
+        root = order.command_id.partition(".")[0]
+        failures, runs, handler = of_order.setdefault(root, (failures, runs, handler))
+        timing = replace(order.spec.timing, pause_after_failures=failures, max_runs=runs)
+        spec = replace(order.spec, timing=timing)
         if handler:
             spec = replace(spec, handler=handler, at_most_once=False, policy=FailurePolicy(max_attempts=1))
         yield order._replace(spec=spec)

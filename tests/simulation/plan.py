@@ -27,7 +27,7 @@ from .people import (
     repeated,
     run_orders,
     through_doors,
-    with_failures,
+    with_counts,
     with_policies,
     with_timing,
 )
@@ -127,7 +127,7 @@ def draw(seed: int) -> Plan:
     controls = control_orders(dice(seed, "control"), jobs, start_at, horizon)
     orders += with_timing(dice(seed, "control timing"), controls, start_at)
     orders += beside_orders(dice(seed, "beside"), start_at, horizon)
-    orders = [*with_failures(dice(seed, "failures"), orders)]
+    orders = [*with_counts(dice(seed, "counts"), orders)]
     return Plan(
         seed=seed,
         start_at=start_at,

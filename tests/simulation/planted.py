@@ -28,6 +28,7 @@ from waterclock.transact import Round, Rounds
 
 from .planted_beside import PLANTED_BESIDE
 from .planted_control import PLANTED_CONTROL
+from .planted_counts import PLANTED_COUNTS
 from .planted_failures import PLANTED_FAILURES, Planted
 from .planted_fires import PLANTED_FIRES
 
@@ -222,5 +223,6 @@ PLANTED: dict[str, Planted] = {
     **PLANTED_FAILURES,
     **PLANTED_FIRES,
     **PLANTED_CONTROL,
+    **PLANTED_COUNTS,
     **PLANTED_BESIDE,
 }

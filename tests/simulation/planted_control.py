@@ -1,7 +1,4 @@
-"""Bugs of pauses that end by themselves or come by failures, and of rollbacks: patches of the product for one play.
-
-See ``planted.py``.
-"""
+"""Bugs of pauses that end by themselves and of rollbacks: patches of the product for one play. See ``planted.py``."""
 
 from __future__ import annotations
 
@@ -10,13 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from waterclock.dispatcher import commands, streak, takeover
+from waterclock.dispatcher import commands, takeover
 from waterclock.dispatcher.known import Known
 from waterclock.dispatcher.shard import Shard
-from waterclock.dispatcher.streak import Streak
 
-from waterclock.model.events import RunStatus
-from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.ids import Instant
 from waterclock.model.job import Command, JobVersion
 
@@ -63,42 +57,8 @@ def newest_brought_back() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def failures_forgotten() -> Iterator[None]:
-    """Who takes a shard over begins to count failures anew."""
-
-    def of(kept: JobFlow) -> Streak:
-        return right(kept._replace(failures=0, failed_run="", pause_for=""))
-
-    right = Streak.of
-    with mock.patch.object(Streak, "of", of):
-        yield
-
-
-@contextmanager
-def successes_passed_over() -> Iterator[None]:
-    """Failures are counted, whatever succeeds between them."""
-
-    def note(self: Streak, run: RunFlow, status: RunStatus) -> bool:
-        return status is not RunStatus.SUCCEEDED and right(self, run, status)
-
-    right = Streak.note
-    with mock.patch.object(Streak, "note", note):
-        yield
-
-
-@contextmanager
-def resumed_with_its_failures() -> Iterator[None]:
-    """A resume does not begin anew."""
-    with mock.patch.object(streak, "_RESUMED", "never"):
-        yield
-
-
 PLANTED_CONTROL: dict[str, Planted] = {
     "end of a pause counts when it is written": end_when_written,
     "end of a pause forgotten at a take-over": end_forgotten,
     "rollback to the version before": newest_brought_back,
-    "failures forgotten at a take-over": failures_forgotten,
-    "failures counted across successes": successes_passed_over,
-    "resume with the failures before it": resumed_with_its_failures,
 }

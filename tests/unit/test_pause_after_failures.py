@@ -6,7 +6,8 @@ import random
 from unittest import mock
 
 import pytest
-from waterclock.dispatcher import loop, pausing, window
+from waterclock.dispatcher import closing, loop, window
+from waterclock.dispatcher.flow import FlowJob
 
 from tests.oracle import failing
 from tests.oracle.books import balance
@@ -226,17 +227,17 @@ def test_triggers_count_and_it_goes_with_an_overlap_policy(world: World) -> None
 
 def test_a_command_that_came_to_nothing_is_given_again(world: World) -> None:
     define(world, 1)
-    with mock.patch.object(pausing, "_pause", side_effect=_refused):
+    with mock.patch.object(closing, "_command", side_effect=_refused):
         fail_next(world)
     assert row(world).status is JobStatus.ACTIVE
-    world.clock.advance(pausing.AGAIN_US)
+    world.clock.advance(closing.AGAIN_US)
     rest(world)
     assert row(world).status is JobStatus.PAUSED
     assert judge(world) == []
 
 
-def _refused(job_id: str, streak: object, now: int) -> Command:
-    return Command(CommandKind.PAUSE, job_id, "another", "dispatcher", now, expected_revision=1)
+def _refused(job: FlowJob, kind: CommandKind, now: int) -> Command:
+    return Command(kind, job.job_id, "another", "dispatcher", now, expected_revision=1)
 
 
 @pytest.mark.parametrize("seed", range(12))

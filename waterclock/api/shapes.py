@@ -59,6 +59,12 @@ class JobChange(BaseModel):
         None, description="What becomes of missed fires; else latest"
     )
     catch_up: CatchUp | None = None
+    max_runs: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000_000,
+        description="So many runs its schedule makes, skips not counted; then the job is ended",
+    )
     pause_after_failures: int | None = Field(
         None, ge=1, le=1000, description="After so many FAILED runs in a row the job is paused"
     )
@@ -144,7 +150,7 @@ class Job(BaseModel):
     model_config = _OPEN
     job_id: str = Field(examples=["default:nightly-invoice"])
     name: str
-    status: Literal["active", "paused", "deleted"]
+    status: Literal["active", "paused", "deleted", "ended"]
     next_fire_time: Instant | None
     next_due_time: Instant | None = Field(description="When that fire is due, jitter included")
     tier: Literal["high", "medium", "low"]
@@ -186,7 +192,7 @@ class Status(BaseModel):
     """How a job stands."""
 
     job_id: str
-    status: Literal["active", "paused", "deleted"]
+    status: Literal["active", "paused", "deleted", "ended"]
     last_run: Instant | None = Field(description="When its newest run started")
     last_run_id: str | None
     last_run_status: str | None
@@ -234,6 +240,7 @@ class Run(BaseModel):
     next_attempt_at: Instant | None = Field(description="While it is RETRYING")
     cancel_requested: bool
     linked_run: str | None = Field(description="Of a redrive: the run that was given up")
+    is_last: bool = Field(description="The last one that its schedule makes (max_runs)")
     skipped_count: int | None
     skipped_to: Instant | None
 

@@ -50,6 +50,7 @@ ConcurrencyKeyOption = Annotated[
 ]
 MaxPerKeyOption = Annotated[int | None, typer.Option(help="Runs with one key that may be open [1]")]
 FailuresOption = Annotated[int | None, typer.Option(help="Pause it after so many FAILED runs in a row")]
+MaxRunsOption = Annotated[int | None, typer.Option(help="Runs that its schedule makes; then it is ended")]
 MaxHeldOption = Annotated[int | None, typer.Option(help="Runs that may wait [100]")]
 
 
@@ -74,6 +75,7 @@ def create(
     catch_up_window: Annotated[str | None, typer.Option(help="Skip what is missed for longer [24h]")] = None,
     catch_up_order: Annotated[str | None, typer.Option(help="Which run first: oldest or newest [oldest]")] = None,
     pause_after_failures: FailuresOption = None,
+    max_runs: MaxRunsOption = None,
     overlap: OverlapOption = None,
     max_concurrent: MaxConcurrentOption = None,
     concurrency_key: ConcurrencyKeyOption = None,
@@ -97,7 +99,7 @@ def create(
         **_named(handler=handler, cron=cron, zone=tz, every=every, start_at=start_at, at=once, dates=date or None),
         **_named(active_from=active_from, active_until=active_until, jitter=jitter, misfire=misfire),
         **_named(catch_up=_given(max=catch_up_max, window=catch_up_window, order=catch_up_order)),
-        **_named(pause_after_failures=pause_after_failures),
+        **_named(pause_after_failures=pause_after_failures, max_runs=max_runs),
         **_named(overlap=overlap, max_concurrent=max_concurrent, concurrency_key=concurrency_key),
         **_named(max_concurrent_per_key=max_concurrent_per_key, max_held=max_held),
         **_named(tier=tier, pool=pool, seconds=seconds or None),

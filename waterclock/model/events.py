@@ -80,7 +80,8 @@ class Pending(NamedTuple):
     else None: a PENDING that releases a HELD one names none.
 
     ``linked_run``: the run that was given up, where this one is its redrive. ``queue_timeout_us``, ``run_timeout_us``:
-    the limits of its job's failure policy, 0 where there is none; the retry router ends what exceeds them.
+    the limits of its job's failure policy, 0 where there is none; the retry router ends what exceeds them. ``is_last``:
+    it is the last run that its schedule makes (``max_runs``).
     """
 
     revision: int
@@ -96,6 +97,7 @@ class Pending(NamedTuple):
     linked_run: str = ""
     queue_timeout_us: int = 0
     run_timeout_us: int = 0
+    is_last: bool = False
 
 
 class Skipped(NamedTuple):

@@ -108,17 +108,23 @@ class JobSpec:
         return bool(self.timing.pause_after_failures) or not self.concurrency.is_free
 
     @property
+    def is_admitted(self) -> bool:
+        """The shard's owner decides its runs one by one: they are followed, or counted (``max_runs``)."""
+        return bool(self.timing.max_runs) or self.is_followed
+
+    @property
     def label(self) -> str:
         """What people read: the handler's name, or where the executor goes."""
         return self.handler if self.executor is None else executor_label(self.executor)
 
 
 class JobStatus(IntEnum):
-    """Status of a job; the numbers are on-disk format."""
+    """Status of a job; the numbers are on-disk format. ENDED: it has made all the runs that its ``max_runs`` allows."""
 
     ACTIVE = 0
     PAUSED = 1
     DELETED = 2
+    ENDED = 3
 
 
 class CommandKind(StrEnum):
@@ -126,6 +132,7 @@ class CommandKind(StrEnum):
 
     CANCEL: end ``run_id``. REDRIVE: run ``work`` once more, as a new series. DEFER: hand ``work`` out at ``due_at``.
     DISCARD: put the dead letter of ``run_id`` away. ROLLBACK: bring the spec of ``to_revision`` back.
+    END: its ``max_runs`` are made, which only the shard's owner can know.
     """
 
     UNKNOWN = "UNKNOWN"
@@ -140,6 +147,7 @@ class CommandKind(StrEnum):
     DEFER = "DEFER"
     DISCARD = "DISCARD"
     ROLLBACK = "ROLLBACK"
+    END = "END"
 
 
 JOB_VERBS = (

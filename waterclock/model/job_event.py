@@ -59,6 +59,7 @@ class JobEvent(NamedTuple):
     max_concurrent_per_key: int = 0
     max_held: int = 0
     pause_after_failures: int = 0
+    max_runs: int = 0
 
 
 def event_of(command: Command) -> JobEvent:
@@ -125,6 +126,7 @@ def _timing_parts(timing: Timing) -> dict[str, Any]:
         "active_until_at": timing.until_at or None,
         "misfire": timing.misfire.name,
         "pause_after_failures": timing.pause_after_failures,
+        "max_runs": timing.max_runs,
     }
     if timing.jitter_us:
         parts["jitter"] = {"window_s": timing.jitter_us // US_PER_S, "per_fire": timing.jitter_per_fire}

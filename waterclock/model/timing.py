@@ -48,6 +48,7 @@ class Timing:
     are spread, 0: none; ``jitter_per_fire``: each fire has an offset of its own, else all of the job's have one.
     ``catch_up_window_us``: what is later than that when a misfire is decided is SKIPPED(expired), whatever the policy.
     ``pause_after_failures``: how many of its runs in a row end FAILED before the job is paused; 0: however many.
+    ``max_runs``: how many runs its schedule makes, 0: any number; skips do not count.
     """
 
     from_at: Instant = 0
@@ -59,6 +60,7 @@ class Timing:
     jitter_us: int = 0
     jitter_per_fire: bool = False
     pause_after_failures: int = 0
+    max_runs: int = 0
 
 
 PLAIN = Timing()

@@ -1,5 +1,5 @@
-"""Timing in a job document: ``active_from``, ``active_until``, ``jitter``, ``misfire``, ``catch_up`` and
-``pause_after_failures``, key by key.
+"""Timing in a job document: ``active_from``, ``active_until``, ``jitter``, ``misfire``, ``catch_up``,
+``pause_after_failures`` and ``max_runs``, key by key.
 
 ``{"active_from": "2026-12-01T00:00:00Z", "jitter": "30s", "misfire": "all", "catch_up": {"max": 20}}``. What must hold:
 ``timing_from_document(timing_to_document(t)) == t`` for every timing that came through here. How it fails: RequestError
@@ -27,6 +27,9 @@ CATCH_UP_MAX = 1_000
 FAILURES_MAX = 1_000
 """The most failures in a row that a job may ask to be paused after."""
 
+MAX_RUNS_MAX = 1_000_000_000
+"""The most runs that a schedule can be bound to."""
+
 WINDOW_US_MIN = 10 * US_PER_S
 WINDOW_US_MAX = 365 * _DAY_US
 GAPS_LOOKED_AT = 1_000
@@ -36,10 +39,11 @@ _GAPS_FROM: Instant = 1_767_225_600 * US_PER_S
 """2026-01-01: where no other start is given, fires are counted from here, so that asking twice is answered alike."""
 _GAPS_UNTIL_US = 30 * 366 * _DAY_US
 
-KEYS = ("active_from", "active_until", "jitter", "misfire", "catch_up", "pause_after_failures")
+KEYS = ("active_from", "active_until", "jitter", "misfire", "catch_up", "pause_after_failures", "max_runs")
 _CATCH_UP_KEYS = ("max", "window", "order")
 _JITTER_KEYS = ("window", "per_fire")
 _FAILURES_HINT = f"A whole number from 1 to {FAILURES_MAX}; leave it out and failures pause nothing"
+_MAX_RUNS_HINT = f"A whole number from 1 to {MAX_RUNS_MAX}; leave it out and there is no end"
 _JITTER_HINT = 'A duration such as "30s", or {"window": "30s", "per_fire": true}'
 
 
@@ -56,7 +60,9 @@ def timing_from_document(document: Mapping[str, object], schedule: Schedule) -> 
     if "jitter" in document:
         parts |= _jitter(document["jitter"])
     if "pause_after_failures" in document:
-        parts["pause_after_failures"] = _failures(document["pause_after_failures"])
+        parts["pause_after_failures"] = _count(document, "pause_after_failures", FAILURES_MAX, _FAILURES_HINT)
+    if "max_runs" in document:
+        parts["max_runs"] = _count(document, "max_runs", MAX_RUNS_MAX, _MAX_RUNS_HINT)
     timing = Timing(**parts)
     check_timing(timing, schedule)
     _check_that_it_fires(timing, schedule)
@@ -82,13 +88,15 @@ def timing_to_document(timing: Timing) -> dict[str, Any]:
         document["catch_up"] = {"max": timing.catch_up_max, "window": window, "order": order}
     if timing.pause_after_failures:
         document["pause_after_failures"] = timing.pause_after_failures
+    if timing.max_runs:
+        document["max_runs"] = timing.max_runs
     return document
 
 
 def check_timing(timing: Timing, schedule: Schedule) -> None:
     """Refuse a timing that cannot be kept: RequestError. Cheap: for every command, which may come by no document."""
     lengths = (timing.from_at, timing.until_at, timing.catch_up_window_us, timing.jitter_us)
-    counts = (timing.catch_up_max, timing.pause_after_failures)
+    counts = (timing.catch_up_max, timing.pause_after_failures, timing.max_runs)
     if not all(isinstance(number, int) for number in (*lengths, *counts)):
         _refuse("/timing", "The timing holds what is no whole number", "Send the job as a document")
     for at, key in ((timing.from_at, "active_from"), (timing.until_at, "active_until")):
@@ -105,6 +113,8 @@ def check_timing(timing: Timing, schedule: Schedule) -> None:
         _refuse("/jitter", "The window is out of range", f"Whole seconds, from 1s to {longest}")
     if not 0 <= timing.pause_after_failures <= FAILURES_MAX:
         _refuse("/pause_after_failures", f"{timing.pause_after_failures} is out of range", _FAILURES_HINT)
+    if not 0 <= timing.max_runs <= MAX_RUNS_MAX:
+        _refuse("/max_runs", f"{timing.max_runs} is out of range", _MAX_RUNS_HINT)
     if isinstance(schedule, Every) and timing.jitter_us > schedule.every_us // 2:
         _refuse_wide(timing, schedule.every_us)
 
@@ -157,9 +167,10 @@ def _catch_up(value: object) -> dict[str, Any]:
     return parts
 
 
-def _failures(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= FAILURES_MAX:
-        _refuse("/pause_after_failures", f"{_shown(value)} is out of range", _FAILURES_HINT)
+def _count(document: Mapping[str, object], key: str, most: int, hint: str) -> int:
+    value = document[key]
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        _refuse(f"/{key}", f"{_shown(value)} is out of range", hint)
     return value
 
 

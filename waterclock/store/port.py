@@ -93,6 +93,7 @@ class RunRow(NamedTuple):
     ``dispatched_at`` is the record time of PENDING (or SKIPPED); ``wts`` is ``dispatched_at + attempt * 64 + rank``
     with rank 0 PENDING, 8 RUNNING, 16 RETRYING, 32 final (cassandra.md 4). ``skipped_*``: for SKIPPED rows.
     ``next_attempt_at``: while it is RETRYING. ``linked_run``: of a redrive, the run that was given up.
+    ``is_last``: the last one that its schedule makes.
     """
 
     job_id: str
@@ -120,6 +121,7 @@ class RunRow(NamedTuple):
     next_attempt_at: Instant = 0
     linked_run: str = ""
     cancel_requested: bool = False
+    is_last: bool = False
 
 
 class AttemptRow(NamedTuple):

@@ -146,6 +146,7 @@ def _put_pending_constants(pending: Pending) -> bytes:
             put_text(pending.linked_run),
             put_long(pending.queue_timeout_us),
             put_long(pending.run_timeout_us),
+            b"\x01" if pending.is_last else b"\0",
         )
     )
 
@@ -165,7 +166,8 @@ def _get_pending(data: bytes, place: int) -> tuple[Pending, int]:
     queue_timeout_us, place = get_long(data, place)
     run_timeout_us, place = get_long(data, place)
     names = (pool, handler, zone, tzdata, linked_run)
-    return Pending(revision, fire_at, due_at, tier, origin, entry, *names, queue_timeout_us, run_timeout_us), place
+    rest = (queue_timeout_us, run_timeout_us, data[place] != 0)
+    return Pending(revision, fire_at, due_at, tier, origin, entry, *names, *rest), place + 1
 
 
 def _put_skipped(skipped: Skipped) -> bytes:
