@@ -21,10 +21,10 @@ from waterclock.model.timing import PLAIN, CatchUpOrder, Misfire, Timing
 from .handlers import HANDLERS
 
 _WAITS_US = (200_000, 200_000, US_PER_S, 3 * US_PER_S, 6 * US_PER_S, 17 * US_PER_S, 33 * US_PER_S)
-_FAILURES = (0, 0, 0, 0, 0, 1, 2, 3)
+_FAILURES = (0, 0, 0, 0, 0, 0, 1, 2)
 """After how many failures in a row jobs are paused; 0: however many."""
 
-_RUNS = (0, 0, 0, 0, 0, 0, 2, 3, 8)
+_RUNS = (0, 0, 0, 0, 0, 0, 0, 2, 8)
 """How many runs their schedules make; 0: any number."""
 
 LADDER_US = 3_600 * US_PER_S
@@ -145,7 +145,8 @@ def with_counts(rng: random.Random, orders: Iterable[Order]) -> Iterator[Order]:
     of_job: dict[str, tuple[int, int]] = {}
     of_order: dict[str, tuple[int, int, str]] = {}
     for order in orders:
-        if order.spec is None or order.job_id in STEADY:
+        timing = PLAIN if order.spec is None else order.spec.timing
+        if order.spec is None or order.job_id in STEADY or timing.pause_after_failures or timing.max_runs:
             yield order
             continue
         failures, runs = of_job.setdefault(order.job_id, (rng.choice(_FAILURES), rng.choice(_RUNS)))
@@ -154,7 +155,7 @@ def with_counts(rng: random.Random, orders: Iterable[Order]) -> Iterator[Order]:
         handler = rng.choice(["sim.fails", "sim.flaky", "sim.flaky", ""]) if failures else ""
         root = order.command_id.partition(".")[0]
         failures, runs, handler = of_order.setdefault(root, (failures, runs, handler))
-        timing = replace(order.spec.timing, pause_after_failures=failures, max_runs=runs)
+        timing = replace(timing, pause_after_failures=failures, max_runs=runs)
         spec = replace(order.spec, timing=timing)
         if handler:
             spec = replace(spec, handler=handler, at_most_once=False, policy=FailurePolicy(max_attempts=1))

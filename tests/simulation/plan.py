@@ -16,6 +16,7 @@ from waterclock.model.ids import US_PER_S, Instant
 
 from .beside_people import beside_orders
 from .buggify import SITES, SMALL, draw_some
+from .counted_people import counted_orders
 from .dice import dice
 from .people import (
     STEADY,
@@ -127,6 +128,7 @@ def draw(seed: int) -> Plan:
     controls = control_orders(dice(seed, "control"), jobs, start_at, horizon)
     orders += with_timing(dice(seed, "control timing"), controls, start_at)
     orders += beside_orders(dice(seed, "beside"), start_at, horizon)
+    orders += counted_orders(dice(seed, "counted"), start_at, horizon)
     orders = [*with_counts(dice(seed, "counts"), orders)]
     return Plan(
         seed=seed,

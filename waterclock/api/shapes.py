@@ -60,14 +60,9 @@ class JobChange(BaseModel):
     )
     catch_up: CatchUp | None = None
     max_runs: int | None = Field(
-        None,
-        ge=1,
-        le=1_000_000_000,
-        description="So many runs its schedule makes, skips not counted; then the job is ended",
+        None, ge=1, le=1_000_000_000, description="Runs it makes, skips not counted; then it ends"
     )
-    pause_after_failures: int | None = Field(
-        None, ge=1, le=1000, description="After so many FAILED runs in a row the job is paused"
-    )
+    pause_after_failures: int | None = Field(None, ge=1, le=1000, description="FAILED runs in a row that pause the job")
     overlap: (
         Literal["allow", "skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "sequential"] | None
     ) = Field(None, description="What becomes of a fire that finds a run of the job still open; else allow")
