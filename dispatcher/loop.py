@@ -219,6 +219,8 @@ class Dispatcher:
             return False
         limit = max(1, self._pace.round_records // len(shards))
         busy = False
+        for shard in shards:
+            releasing.forget_ended(shard, out)
         self._settle(shards, out, now)
         self._apply(shards, out, now)
         busy |= self._settle(shards, out, now)
@@ -234,7 +236,7 @@ class Dispatcher:
         """Runs that waited for others go out before anything new is decided. True where there are more of them."""
         busy = False
         for shard in shards:
-            if not shard.may_decide or not (shard.flow.ended or shard.flow.changed):
+            if not shard.may_decide or not shard.flow.changed:
                 continue
             asked_at_s = self._clock.monotonic_s()
             try:

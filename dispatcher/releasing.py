@@ -73,15 +73,12 @@ def withdraw(shard: Shard, out: Emitter, run_id: str) -> None:
 
 
 def settle(shard: Shard, index: TimeIndex | None, out: Emitter, now: Instant) -> bool:
-    """Forget what has ended, and hand out what finds room by that. True where more goes out in the next round.
+    """Hand out what finds room by what has ended. True where more goes out in the next round.
 
     ``index`` None: the store is away. Raises BackendDown: versions could not be read. Nothing is lost by that, and
     other jobs' runs are in the round.
     """
     flow = shard.flow
-    for run_id in flow.ended:
-        out.state_forgotten(shard.partition, FLOW_PREFIX + run_id)
-    flow.ended.clear()
     if not flow.changed:
         return False
     left, wanting = RELEASES_MAX, list[FlowJob]()
@@ -98,6 +95,16 @@ def settle(shard: Shard, index: TimeIndex | None, out: Emitter, now: Instant) ->
     if wanting and index is not None:
         _learn_versions(shard, index, out, wanting, now)
     return bool(flow.changed)
+
+
+def forget_ended(shard: Shard, out: Emitter) -> None:
+    """Forget the runs that have ended: whatever else a round may do, or may not yet.
+
+    Their jobs' records hold their ends from now on, and anything may write one in this round.
+    """
+    for run_id in shard.flow.ended:
+        out.state_forgotten(shard.partition, FLOW_PREFIX + run_id)
+    shard.flow.ended.clear()
 
 
 def keep_counts(shard: Shard, out: Emitter) -> None:

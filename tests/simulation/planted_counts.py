@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from waterclock.dispatcher import streak
+from waterclock.dispatcher import releasing, streak
+from waterclock.dispatcher.emit import Emitter
 from waterclock.dispatcher.flow import FlowJob
 from waterclock.dispatcher.run_count import RunCount
+from waterclock.dispatcher.shard import Shard
 from waterclock.dispatcher.streak import Streak
 
 from waterclock.model.events import RunStatus
@@ -64,6 +66,19 @@ def _only_ends(job: FlowJob) -> CommandKind | None:
 
 
 @contextmanager
+def counted_apart() -> Iterator[None]:
+    """A count is written while the run whose end it counts is kept, because the shard may not decide yet."""
+
+    def forget_ended(shard: Shard, out: Emitter) -> None:
+        if shard.may_decide:
+            right(shard, out)
+
+    right = releasing.forget_ended
+    with mock.patch.object(releasing, "forget_ended", forget_ended):
+        yield
+
+
+@contextmanager
 def runs_forgotten() -> Iterator[None]:
     """Who takes a shard over begins to count runs anew."""
 
@@ -100,6 +115,7 @@ PLANTED_COUNTS: dict[str, Planted] = {
     "failures counted across successes": successes_passed_over,
     "resume with the failures before it": resumed_with_its_failures,
     "pause after failures not asked for": pause_not_asked_for,
+    "count written apart from the end it counts": counted_apart,
     "runs counted anew at a take-over": runs_forgotten,
     "runs counted anew after an edit": counted_anew_after_an_edit,
     "dropped runs count": dropped_runs_count,

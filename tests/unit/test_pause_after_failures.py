@@ -8,6 +8,7 @@ from unittest import mock
 import pytest
 from waterclock.dispatcher import closing, loop, window
 from waterclock.dispatcher.flow import FlowJob
+from waterclock.dispatcher.shard import Shard
 
 from tests.oracle import failing
 from tests.oracle.books import balance
@@ -272,4 +273,19 @@ def test_pauses_follow_the_order_of_the_log_over_take_overs_edits_and_resumes(wo
     rest(world)
     world.clock.advance(20 * US_PER_S)
     rest(world)
+    assert judge(world) == []
+
+
+def test_an_end_that_is_read_before_anything_may_be_decided_counts_once(world: World) -> None:
+    define(world, 2)
+    fire(world)
+    run_id = world.runs(JOB)[-1]
+    say(world, run_id, EventKind.ATTEMPT_FAILED, token=start(world, run_id), detail=Ended(0))
+    say(world, run_id, EventKind.RUN_FAILED, reason="attempts")
+    with mock.patch.object(Shard, "may_decide", False):
+        ordered(world, CommandKind.UPDATE, spec(2, payload=b"2"))
+    world.crash()
+    world.clock.advance(20 * US_PER_S)
+    rest(world)
+    assert row(world).status is JobStatus.ACTIVE
     assert judge(world) == []

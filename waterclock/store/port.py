@@ -90,9 +90,8 @@ class JobChange(NamedTuple):
 class RunRow(NamedTuple):
     """History of one run: the projection of its events. Absent instants are 0, absent texts "".
 
-    ``dispatched_at`` is the record time of PENDING (or SKIPPED); ``wts`` is ``dispatched_at + attempt * 64 + rank``
-    with rank 0 PENDING, 8 RUNNING, 16 RETRYING, 32 final (cassandra.md 4). ``skipped_*``: if SKIPPED. ``next_attempt_at``:
-    if RETRYING. ``linked_run``: of a redrive, the run that was given up. ``is_last``: its schedule makes no more.
+    ``wts`` is ``dispatched_at`` (of PENDING or SKIPPED) ``+ attempt * 64 + rank``, 0 PENDING, 8 RUNNING, 16 RETRYING,
+    32 final (cassandra.md 4). ``linked_run``: what was given up, of a redrive. ``is_last``: its schedule makes no more.
     """
 
     job_id: str
