@@ -56,7 +56,7 @@ def admit_fire(
         hold(shard, out, run._replace(is_last=is_last), admission.reason, pending, version, now)
         return
     out.run(version, fire_at=fire_at, due_at=due_at, now=now, in_order=in_order, is_last=is_last)
-    if _is_followed(job, version):
+    if _is_followed(shard, job, version):
         hand_out(shard, out, run)
 
 
@@ -77,7 +77,7 @@ def admit_trigger(
     admission = _admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
     if admission.fate is Fate.RUN:
         out.trigger(version, fire_at, series, payload, now)
-        if _is_followed(job, version):
+        if _is_followed(shard, job, version):
             hand_out(shard, out, run)
     elif admission.fate is Fate.HOLD:
         pending = pending_of_version(version, Origin.TRIGGER)._replace(fire_at=fire_at)
@@ -124,17 +124,18 @@ def _find_job(shard: Shard, out: Emitter, version: JobVersion) -> FlowJob:
     return job
 
 
-def _is_followed(job: FlowJob, version: JobVersion) -> bool:
-    """Whether what becomes of a run of this version matters to its job."""
-    return job.is_followed or version.spec.is_followed
+def _is_followed(shard: Shard, job: FlowJob, version: JobVersion) -> bool:
+    """Whether what becomes of a run of this version matters to its job. One that nothing limits runs all the same where
+    the shard can keep no more: its end does not count then."""
+    return (job.is_followed or version.spec.is_followed) and shard.flow.run_count < RUNS_MAX
 
 
 def _admitted(shard: Shard, out: Emitter, job_id: str, limits: Concurrency, run: RunFlow, now: Instant) -> Admission:
     """The decision, with what it asks of others carried out already."""
     flow = shard.flow
     job = flow.jobs[job_id]
-    if limits.is_free and not job.is_followed:
-        return Admission(Fate.RUN)
+    if limits.is_free:
+        return Admission(Fate.RUN)  # whatever waits of its job's other versions
     own_bytes = len(run.payload or b"") + len(run.work or b"")
     full = flow.run_count >= RUNS_MAX or flow.held_bytes + own_bytes > HELD_BYTES_MAX
     admission = admit(job, limits, run.group, paused=shard.is_paused(job_id), full=full)

@@ -105,9 +105,7 @@ def too_many_failures_pause(dumps: Dumps, counts: Counts) -> list[str]:
 
 def schedules_make_so_many_runs(dumps: Dumps, counts: Counts) -> list[str]:
     """I1: a schedule with ``max_runs`` makes so many runs, marks the last one, and ends its job then."""
-    complaints, found = counted.check(
-        dumps.commands, dumps.events, dumps.rules, dumps.healed_at, dumps.bounds.within, dumps.until
-    )
+    complaints, found = counted.check(dumps.commands, dumps.events, dumps.rules)
     counts.update(found)
     return [f"I1 {complaint}" for complaint in complaints]
 

@@ -169,7 +169,7 @@ def test_a_job_that_has_made_its_runs_is_ended_and_says_what_to_do(world: ApiWor
     assert (shown["status"], shown["next_fire_time"]) == ("ended", None)
     assert [job["status"] for job in world.client.get(JOBS).json()["jobs"] if job["name"] == "once"] == ["ended"]
     refused = world.client.post(f"{JOBS}/once/resume")
-    assert refused.status_code == 400
+    assert refused.status_code == 422
     assert "max_runs" in refused.text
     assert world.client.post(f"{JOBS}/once/trigger").status_code == 201
     raised = world.client.patch(f"{JOBS}/once", json={"max_runs": 2}, headers={"If-Match": "*"}).json()
