@@ -1,4 +1,4 @@
-"""Fires, triggers and redrives of jobs whose runs are followed: handed out, HELD or dropped.
+"""Fires, triggers and redrives of jobs whose runs are followed or counted: handed out, HELD or dropped.
 
 Jobs without an overlap policy, a limit or a count never come here. A fire is judged by the version that it
 belongs to, a trigger by the one that stands, a redrive by its job's newest limits, whatever its work was made of. What

@@ -19,7 +19,7 @@ from .shard import Shard
 
 
 def note_job(shard: Shard, out: Emitter, job: FlowJob) -> None:
-    """Keep what is known of a job: its limits, and its failures where they are counted."""
+    """Keep what is known of a job: its limits and its counts."""
     out.job_flow(shard.partition, job.kept)
 
 
