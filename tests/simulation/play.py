@@ -174,12 +174,15 @@ class _Play:
             self._asking.trigger(steady, -(-missing // _EVENTS_OF_A_RUN), self._world.clock.now())
 
     def _end_all(self, *, again: bool) -> None:
-        """Nothing fires any more. A pause would hide whether a job was paused for its failures, or ended."""
+        """Nothing fires any more. A pause would hide whether a job was paused for its failures, or ended; but only a
+        pause ends a backlog, which some dispatchers here take fire by fire."""
         now = self._world.clock.now()
-        self._asking.pause_all([job_id for job_id in self._job_ids() if job_id != COUNTED], now, again=again)
         (row,) = MemoryStore(self._world.clock, self._world.tables, "onlooker").job_rows([COUNTED])
-        if row is not None and row.status is not JobStatus.DELETED:
+        if row is not None and row.status is not JobStatus.DELETED and self._decided(now - 3 * _SECOND):
             self._asking.quiet({COUNTED: row.spec}, now, again=again)
+            self._asking.pause_all([job_id for job_id in self._job_ids() if job_id != COUNTED], now, again=again)
+        else:
+            self._asking.pause_all(self._job_ids(), now, again=again)
 
     def _job_ids(self) -> list[str]:
         return sorted(self._plan.job_ids())
