@@ -24,7 +24,7 @@ from waterclock.model.timing_document import check_timing
 from waterclock.store.port import JobRow
 
 from .edges import Edges, begins_after, is_decided, is_overtaken, with_edge
-from .misfire import DELETED, PAUSED, SkipRange, decide_one, skip_all
+from .misfire import PAUSED, REASONS, SkipRange, decide_one, skip_all
 from .owed import Stretch, stretches
 from .pauses import is_same_pause, pause_of, stamp_of
 from .position import Position
@@ -165,11 +165,13 @@ def _changed(
         CommandKind.PAUSE: JobStatus.PAUSED,
         CommandKind.RESUME: JobStatus.ACTIVE,
         CommandKind.DELETE: JobStatus.DELETED,
+        CommandKind.END: JobStatus.ENDED,
     }.get(command.kind)
     if wanted is None:
         raise RequestError(
             f"a command {command.kind} is not known here", pointer="/kind", hint="Upgrade the dispatcher"
         )
+    _check_end(command, standing)
     pause = pause_of(command, stamp_at, NOTE_MAX) if wanted is JobStatus.PAUSED else None
     if wanted is standing.status and is_same_pause(pause, standing.pause):
         return None
@@ -180,6 +182,22 @@ def _changed(
         pause=pause,
         **_told(command),
     )
+
+
+def _check_end(command: Command, standing: JobVersion) -> None:
+    """Refuse to pause or resume what is at its end, and to end what has none, or is paused."""
+    if standing.status is JobStatus.ENDED and command.kind in (CommandKind.PAUSE, CommandKind.RESUME):
+        raise RequestError(
+            f"{command.job_id} is at its end: it has made its {standing.spec.timing.max_runs} runs",
+            pointer="/kind",
+            hint="Raise its max_runs, or trigger it",
+        )
+    if command.kind is CommandKind.END and (standing.status is JobStatus.PAUSED or not standing.spec.timing.max_runs):
+        raise RequestError(
+            f"{command.job_id} is not at an end",
+            pointer="/kind",
+            hint="The dispatcher itself ends a job whose max_runs are made",
+        )
 
 
 class _Told(TypedDict):
@@ -239,7 +257,8 @@ def _redefined(
         job_id=command.job_id,
         revision=place.revision,
         spec=spec,
-        status=standing.status if standing else JobStatus.ACTIVE,
+        # An edit goes on where the job had come to its end; whoever owns it ends it again if it has to.
+        status=JobStatus.PAUSED if standing and standing.status is JobStatus.PAUSED else JobStatus.ACTIVE,
         stamp_at=stamp_at,
         anchor_at=_anchor(spec, stamp_at),
         spec_revision=place.revision,
@@ -320,7 +339,7 @@ def _close(
         skipped += [(rest, PAUSED)] if rest else []
         decided_at = max(edge_at, stamp_at)
     elif after.status is not JobStatus.ACTIVE:
-        reason = PAUSED if after.status is JobStatus.PAUSED else DELETED
+        reason = REASONS[after.status]
         rest_owed = stretches(versions, edge_at, fires_after=fires_after, fires_until=stamp_at, edges=edges)
         owed = [*in_gaps, *rest_owed]
         skipped += [(rest, reason) for stretch in owed if (rest := skip_all(stretch))]

@@ -75,6 +75,10 @@ class Templates:
             self._in_gap = key, made
         return self._in_gap[1]
 
+    def last_of(self, version: JobVersion, gap_to_at: Instant = 0) -> tuple[PendingTemplate, WorkTemplate]:
+        """Those of the last run that its schedule makes; ``gap_to_at``: where a catch-up makes it, the gap's end."""
+        return _templates(self.names, version, Origin.SCHEDULE, version.spec.payload, gap_to_at, is_last=True)
+
     def ready(self, version: JobVersion, fire_at: Instant, due_at: Instant) -> Ready:
         """The records of a fire that is still to come, as they would be made at the very instant it is due."""
         run_id = make_run_id(version.job_id, fire_at)
@@ -83,7 +87,13 @@ class Templates:
 
 
 def _templates(
-    names: Names, version: JobVersion, origin: Origin, payload: bytes, gap_to_at: Instant = 0
+    names: Names,
+    version: JobVersion,
+    origin: Origin,
+    payload: bytes,
+    gap_to_at: Instant = 0,
+    *,
+    is_last: bool = False,
 ) -> tuple[PendingTemplate, WorkTemplate]:
     spec = version.spec
     work = WorkTemplate(
@@ -98,7 +108,7 @@ def _templates(
         at_most_once=spec.at_most_once,
         policy=policy_to_json(spec.policy),
     )
-    pattern = pending_of_version(version, origin)._replace(gap_to_at=gap_to_at)
+    pattern = pending_of_version(version, origin)._replace(gap_to_at=gap_to_at, is_last=is_last)
     return PendingTemplate(names, version.job_id, pattern), work
 
 
@@ -147,14 +157,19 @@ class Emitter:
         now: Instant,
         in_order: bool = True,
         gap_to_at: Instant = 0,
+        is_last: bool = False,
     ) -> str:
         """Make a scheduled run: PENDING and its work record. Not ``in_order``: its PENDING names no due position.
+        ``is_last``: its schedule makes no more.
 
         ``gap_to_at``: the end of the gap whose catch-up makes it, else 0. Never make one long before ``due_at``: a
         worker that reads a run back begins there (``Attempt.begun_at``).
         """
         run_id = make_run_id(version.job_id, fire_at)
-        pending, work = self._templates.in_gap(version, gap_to_at) if gap_to_at else self._templates.of(version)
+        if is_last:
+            pending, work = self._templates.last_of(version, gap_to_at)
+        else:
+            pending, work = self._templates.in_gap(version, gap_to_at) if gap_to_at else self._templates.of(version)
         # Stamped max(now, due): it may be decided just before its instant, and never shows an earlier one.
         self.messages.append(pending.pending(run_id, max(now, due_at), fire_at, due_at if in_order else None))
         self.messages.append(work.work(run_id, fire_at, due_at))
@@ -173,7 +188,7 @@ class Emitter:
         """Make a run that was HELD: due now, and its times count from now."""
         at = max(now, run.fire_at)
         if run.payload is None and run.origin is Origin.SCHEDULE:
-            pending, work = self._templates.of(version)
+            pending, work = self._templates.last_of(version) if run.is_last else self._templates.of(version)
         else:
             payload = version.spec.payload if run.payload is None else run.payload
             pending, work = _templates(self._names, version, run.origin, payload)

@@ -23,6 +23,7 @@ from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
 from . import applying, deciding, jump, releasing, window
+from .closing import ask_to_close
 from .emit import Emitter, Templates
 from .event_tail import EventTail
 from .gap_lanes import GapLanes, holds_commands
@@ -197,6 +198,8 @@ class Dispatcher:
             return False
         limit = max(1, self._pace.round_records // len(shards))
         busy = False
+        for shard in shards:
+            releasing.forget_ended(shard, out)
         self._settle(shards, out, now)
         self._apply(shards, out, now)
         busy |= self._settle(shards, out, now)
@@ -217,6 +220,10 @@ class Dispatcher:
                 busy |= has_more
                 if closed:
                     self._copy(shard, out, now)
+        for shard in shards:
+            if shard.partition in taken:
+                busy |= ask_to_close(shard, out, now)
+            releasing.keep_counts(shard, out)
         return busy or on_time_waits
 
     def _is_on_its_feet(self, shard: Shard, out: Emitter, now: Instant) -> bool:
@@ -233,7 +240,7 @@ class Dispatcher:
         """Runs that waited for others go out before anything new is decided. True where there are more of them."""
         busy = False
         for shard in shards:
-            if not shard.may_decide or not (shard.flow.ended or shard.flow.changed):
+            if not shard.may_decide or not shard.flow.changed:
                 continue
             asked_at_s = self._clock.monotonic_s()
             try:

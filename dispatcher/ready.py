@@ -42,6 +42,6 @@ def _wants(chain: Chain, now: Instant) -> bool:
     Nobody knows of a fire that has to be admitted whether it will go out; one that is blocked will not.
     """
     spec = chain.version.spec
-    if not spec.concurrency.is_free or chain.is_cut or now >= chain.due_at or is_blocked(spec, chain.next_at):
+    if spec.is_admitted or chain.is_cut or now >= chain.due_at or is_blocked(spec, chain.next_at):
         return False
     return chain.ready is None or chain.ready.fire_at != chain.next_at

@@ -108,7 +108,7 @@ def _moved(job, event, before, after, counts, stamp):
         yield from _goes(job, event, was_held=before is not None)
     elif kind == "STARTED" and run_id in job.open:
         job.running.add(run_id)
-    elif kind == "SKIPPED" and event["reason"] in policies.DROPPED:
+    elif kind == "SKIPPED" and event["reason"] in policies.DROPPED and event["reason"] != policies.MAX_RUNS:
         yield from _dropped(job, event, before, counts, stamp)
     if kind == "CANCEL_REQUESTED" and event["reason"] in ("cancel_other", "terminate_other"):
         counts[f"asked to end by {event['reason']}"] += 1

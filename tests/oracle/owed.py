@@ -274,11 +274,20 @@ def _is_refused(record, spec, before, standing, stamp, rules):
     return (
         (standing is None and record["kind"] != "CREATE")
         or (record["kind"] == "ROLLBACK" and spec is None)
+        or (standing is not None and _is_no_end(record["kind"], standing))
         or (spec and spec["pool"] not in rules.pools)
         or (expected == -1 and standing and spec != standing.spec)
         or (expected > 0 and (before is None or before.offset != expected & MASK))
         or (before and once and once["once_at"] <= stamp and before.spec["once"] != once)
     )
+
+
+def _is_no_end(kind, standing):
+    """What has come to its end is neither paused nor resumed; and it ends only where its runs are bounded."""
+    if standing.status == "ENDED" and kind in ("PAUSE", "RESUME"):
+        return True
+    is_bounded = bool(policies.timing(standing.spec)["max_runs"])
+    return kind == "END" and (standing.status == "PAUSED" or not is_bounded)
 
 
 def _obeyed(judged, command, edge, rules):  # noqa: PLR0911  # a judge says its rule in one place
@@ -298,7 +307,7 @@ def _obeyed(judged, command, edge, rules):  # noqa: PLR0911  # a judge says its 
             return "unchanged"
         start = spec["every"]["start_at"] if spec["every"] else 0
         anchor = stamp if start is None else start
-        status = standing.status if standing else "ACTIVE"
+        status = "PAUSED" if standing and standing.status == "PAUSED" else "ACTIVE"
         pause = (standing.note, standing.resume_at) if standing else ("", 0)
         after = Version(offset, stamp, edge, status, spec, anchor, True, before is None, record["job_id"], *pause)
         made.append(after)
@@ -310,7 +319,7 @@ def _obeyed(judged, command, edge, rules):  # noqa: PLR0911  # a judge says its 
         kept = standing._replace(offset=offset, stamp=stamp, edge=edge, spec=spec, brings_spec=False, first=False)
         made.append(kept)
         return "applied"
-    status = {"PAUSE": "PAUSED", "RESUME": "ACTIVE", "DELETE": "DELETED"}[kind]
+    status = {"PAUSE": "PAUSED", "RESUME": "ACTIVE", "DELETE": "DELETED", "END": "ENDED"}[kind]
     pause = (record["note"], record["resume_at"]) if kind == "PAUSE" else ("", 0)
     if status == standing.status and (kind != "PAUSE" or _says_nothing_new(pause, standing)):
         return "unchanged"
@@ -333,7 +342,7 @@ class Duty(typing.NamedTuple):
     apart: bool = False
 
 
-_ENDS = {"PAUSED": "paused", "DELETED": "deleted"}
+_ENDS = {"PAUSED": "paused", "DELETED": "deleted", "ENDED": "ended"}
 
 
 def owed(made, until, grace=MINUTE_US):

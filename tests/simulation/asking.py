@@ -10,7 +10,7 @@ from tests.oracle.records import decode
 from waterclock.log.memory import MemoryLog
 from waterclock.model.ids import US_PER_S, Instant, job_of_run
 from waterclock.model.job import Command, CommandKind, Every, JobSpec
-from waterclock.model.timing import PLAIN
+from waterclock.model.timing import PLAIN, Timing
 from waterclock.wire.codec import decode_work
 from waterclock.wire.messages import command_message, work_message
 from waterclock.wire.names import Names
@@ -67,6 +67,17 @@ class Asking:
             for kind, its in ((CommandKind.UPDATE, quiet), (CommandKind.RESUME, None)):
                 command = Command(kind, job_id, f"quiet {kind} {job_id}", "people", now, spec=its)
                 appender.append(command_message(self._names, command))
+        appender.close()
+
+    def quiet(self, specs: Mapping[str, JobSpec], now: Instant, *, again: bool) -> None:
+        """These jobs have no fire for a month, and are otherwise what they are: what they have counted still counts."""
+        appender = self._log.appender()
+        for job_id, spec in specs.items():
+            timing = spec.timing
+            counted = Timing(pause_after_failures=timing.pause_after_failures, max_runs=timing.max_runs)
+            still = replace(spec, schedule=Every(_MONTH_US), timing=counted, payload=b"again" if again else b"")
+            command = Command(CommandKind.UPDATE, job_id, f"still {again} {job_id}", "people", now, spec=still)
+            appender.append(command_message(self._names, command))
         appender.close()
 
     def trigger(self, job_ids: Iterable[str], count: int, now: Instant, why: str = "more") -> None:

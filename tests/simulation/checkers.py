@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from tests import two_reducers
-from tests.oracle import beside, books, misfires, outputs, owed, pauses, projections, timeliness
+from tests.oracle import beside, books, counted, failing, misfires, outputs, owed, pauses, projections, timeliness
 from tests.oracle import runs as judge
 from tests.oracle.records import decode
 
@@ -95,6 +95,20 @@ def pauses_end_by_themselves(dumps: Dumps, counts: Counts) -> list[str]:
     )
     counts.update(found)
     return [f"I3 {complaint}" for complaint in complaints]
+
+
+def too_many_failures_pause(dumps: Dumps, counts: Counts) -> list[str]:
+    """I3: a job is paused by its owner once so many of its runs in a row have failed, once, and never otherwise."""
+    complaints, found = failing.check(dumps.commands, dumps.events, dumps.rules, dumps.healed_at, dumps.bounds.within)
+    counts.update(found)
+    return [f"I3 {complaint}" for complaint in complaints]
+
+
+def schedules_make_so_many_runs(dumps: Dumps, counts: Counts) -> list[str]:
+    """I1: a schedule with ``max_runs`` makes so many runs, marks the last one, and ends its job then."""
+    complaints, found = counted.check(dumps.commands, dumps.events, dumps.rules)
+    counts.update(found)
+    return [f"I1 {complaint}" for complaint in complaints]
 
 
 def runs_end_once(dumps: Dumps, counts: Counts) -> list[str]:
@@ -273,6 +287,8 @@ CHECKERS: tuple[Checker, ...] = (
     no_more_are_open_than_may_be,
     what_is_due_is_decided_soon,
     pauses_end_by_themselves,
+    too_many_failures_pause,
+    schedules_make_so_many_runs,
     runs_end_once,
     work_goes_out_once,
     work_lies_in_its_pool,

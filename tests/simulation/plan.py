@@ -18,6 +18,7 @@ from waterclock.store.tabular import DUE_KEPT_US
 from .beside_people import beside_orders
 from .buggify import SITES, SMALL, draw_some
 from .calendar_people import calendar_orders
+from .counted_people import counted_orders
 from .dice import dice
 from .outages import horizon_for, how_many, orders_around, outages
 from .people import (
@@ -31,6 +32,7 @@ from .people import (
     repeated,
     run_orders,
     through_doors,
+    with_counts,
     with_policies,
     with_timing,
 )
@@ -149,6 +151,8 @@ def draw(seed: int) -> Plan:
     around = orders_around(dice(seed, "around outages"), gone, jobs, start_at, horizon)
     orders += with_timing(dice(seed, "outage timing"), around, start_at)
     orders += calendar_orders(dice(seed, "calendars"), start_at, horizon)
+    orders += counted_orders(dice(seed, "counted"), start_at, horizon)
+    orders = [*with_counts(dice(seed, "counts"), orders)]
     return Plan(
         seed=seed,
         start_at=start_at,

@@ -29,6 +29,7 @@ from waterclock.transact import Round, Rounds
 from .planted_beside import PLANTED_BESIDE
 from .planted_calendars import PLANTED_CALENDARS
 from .planted_control import PLANTED_CONTROL
+from .planted_counts import PLANTED_COUNTS
 from .planted_failures import PLANTED_FAILURES, Planted
 from .planted_fires import PLANTED_FIRES
 from .planted_gaps import PLANTED_GAPS
@@ -225,6 +226,7 @@ PLANTED: dict[str, Planted] = {
     **PLANTED_FAILURES,
     **PLANTED_FIRES,
     **PLANTED_CONTROL,
+    **PLANTED_COUNTS,
     **PLANTED_BESIDE,
     **PLANTED_UPKEEP,
     **PLANTED_GAPS,

@@ -247,7 +247,11 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         codec.encode_open_run,
         codec.decode_open_run,
     ),
-    "flow_job": (st.builds(JobFlow, texts, texts), codec.encode_flow_job, codec.decode_flow_job),
+    "flow_job": (
+        st.builds(JobFlow, texts, texts, longs, ints, longs, ints, texts, texts, ints, longs, longs, st.booleans()),
+        codec.encode_flow_job,
+        codec.decode_flow_job,
+    ),
     "flow_run": (
         st.builds(
             RunFlow,

@@ -68,10 +68,10 @@ class JobChange(BaseModel):
     active_from: Instant | None = Field(None, description="No fire before it, RFC 3339")
     active_until: Instant | None = Field(None, description="No fire at or after it, RFC 3339")
     jitter: Jitter | str | None = Field(None, description="A string is a window, alike for all fires")
-    misfire: Literal["latest", "skip", "all"] | None = Field(
-        None, description="What becomes of missed fires; else latest"
-    )
+    misfire: Literal["latest", "skip", "all"] | None = Field(None, description="Which missed fires run; else latest")
     catch_up: CatchUp | None = None
+    max_runs: int | None = Field(None, ge=1, le=1_000_000_000, description="Runs its schedule makes; then it ends")
+    pause_after_failures: int | None = Field(None, ge=1, le=1000, description="FAILED runs in a row that pause the job")
     overlap: (
         Literal["allow", "skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "sequential"] | None
     ) = Field(None, description="What becomes of a fire that finds a run of the job still open; else allow")
@@ -166,7 +166,7 @@ class Job(BaseModel):
     model_config = _OPEN
     job_id: str = Field(examples=["default:nightly-invoice"])
     name: str
-    status: Literal["active", "paused", "deleted"]
+    status: Literal["active", "paused", "deleted", "ended"]
     next_fire_time: Instant | None
     next_due_time: Instant | None = Field(description="When that fire is due, jitter included")
     tier: Literal["high", "medium", "low"]
@@ -215,7 +215,7 @@ class Status(BaseModel):
     """How a job stands."""
 
     job_id: str
-    status: Literal["active", "paused", "deleted"]
+    status: Literal["active", "paused", "deleted", "ended"]
     last_run: Instant | None = Field(description="When its newest run started")
     last_run_id: str | None
     last_run_status: str | None
@@ -263,6 +263,7 @@ class Run(BaseModel):
     next_attempt_at: Instant | None = Field(description="While it is RETRYING")
     cancel_requested: bool
     linked_run: str | None = Field(description="Of a redrive: the run that was given up")
+    is_last: bool = Field(description="The last one that its schedule makes (max_runs)")
     skipped_count: int | None
     skipped_to: Instant | None
 

@@ -132,6 +132,7 @@ def run_view(row: RunRow) -> dict[str, Any]:
         "next_attempt_at": instant(row.next_attempt_at),
         "cancel_requested": row.cancel_requested,
         "linked_run": row.linked_run or None,
+        "is_last": row.is_last,
         "skipped_count": row.skipped_count if is_skipped else None,
         "skipped_to": instant(row.skipped_to) if is_skipped else None,
     }

@@ -112,6 +112,8 @@ class JobDefinition(TypedDict, total=False):
     jitter: JitterDefinition | str
     misfire: Literal["latest", "skip", "all"]
     catch_up: CatchUpDefinition
+    pause_after_failures: int
+    max_runs: int
     overlap: Literal["allow", "skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "sequential"]
     max_concurrent: int
     concurrency_key: str

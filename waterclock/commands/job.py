@@ -28,6 +28,15 @@ from waterclock.store.port import JobRow, Reading
 from . import bulk, importing, versions, watching
 from .connect import here, job_id_of, names_of, open_log, open_store
 from .failing import CommandFailed, ExitCode
+from .job_options import (
+    ConcurrencyKeyOption,
+    FailuresOption,
+    MaxConcurrentOption,
+    MaxHeldOption,
+    MaxPerKeyOption,
+    MaxRunsOption,
+    OverlapOption,
+)
 from .ordering import Obeyed, check_pool, command_for, order
 from .output import Format, OutputOption, say, show_one, show_rows
 from .saving import follow_calendars, spec_here
@@ -40,19 +49,6 @@ _PAGE_MAX = 500
 
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="A name, or <tenant>:<name>")]
 NoteOption = Annotated[str, typer.Option(help="Why, for those who read it later")]
-OverlapOption = Annotated[
-    str | None,
-    typer.Option(
-        help="While a run is open: allow, skip, buffer_one, buffer_all, cancel_other, terminate_other, "
-        "sequential [allow]"
-    ),
-]
-MaxConcurrentOption = Annotated[int | None, typer.Option(help="Runs that may be open")]
-ConcurrencyKeyOption = Annotated[
-    str | None, typer.Option(help="JSON pointer into the payload; runs with one value are limited together")
-]
-MaxPerKeyOption = Annotated[int | None, typer.Option(help="Runs with one key that may be open [1]")]
-MaxHeldOption = Annotated[int | None, typer.Option(help="Runs that may wait [100]")]
 
 
 @app.command()
@@ -75,6 +71,8 @@ def create(
     catch_up_max: Annotated[int | None, typer.Option(help="Missed fires that run at most, with all [100]")] = None,
     catch_up_window: Annotated[str | None, typer.Option(help="Skip what is missed for longer [24h]")] = None,
     catch_up_order: Annotated[str | None, typer.Option(help="Which run first: oldest or newest [oldest]")] = None,
+    pause_after_failures: FailuresOption = None,
+    max_runs: MaxRunsOption = None,
     overlap: OverlapOption = None,
     max_concurrent: MaxConcurrentOption = None,
     concurrency_key: ConcurrencyKeyOption = None,
@@ -104,6 +102,7 @@ def create(
         **_named(jitter=_given(window=jitter, placement=placement) if placement else jitter),
         **_named(calendars=calendar or None, on_calendar=on_calendar),
         **_named(catch_up=_given(max=catch_up_max, window=catch_up_window, order=catch_up_order)),
+        **_named(pause_after_failures=pause_after_failures, max_runs=max_runs),
         **_named(overlap=overlap, max_concurrent=max_concurrent, concurrency_key=concurrency_key),
         **_named(max_concurrent_per_key=max_concurrent_per_key, max_held=max_held),
         **_named(expect_within=expect_within),

@@ -129,6 +129,7 @@ def _card(row: RunRow) -> dict[str, Any]:
         "next_attempt_at": instant_text(row.next_attempt_at),
         "cancel_requested": row.cancel_requested or None,
         "linked_run": row.linked_run or None,
+        "is_last": row.is_last or None,
         "skipped_count": row.skipped_count if skipped else None,
         "skipped_to": instant_text(row.skipped_to) if skipped else None,
         "zone": row.zone or None,

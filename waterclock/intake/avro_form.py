@@ -109,6 +109,10 @@ def _timing(event: JobEvent) -> dict[str, object]:
         document["expect_within"] = f"{event.expect_within_s}s"
     if event.jitter is not None:
         document["jitter"] = {"window": f"{event.jitter['window_s']}s", "per_fire": event.jitter["per_fire"]}
+    if event.pause_after_failures:
+        document["pause_after_failures"] = event.pause_after_failures
+    if event.max_runs:
+        document["max_runs"] = event.max_runs
     return document
 
 

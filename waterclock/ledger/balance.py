@@ -20,7 +20,7 @@ from waterclock.model.ids import US_PER_MINUTE, Instant, make_run_id
 from waterclock.model.job import JobVersion
 from waterclock.model.timetable import count_blocked, count_of, is_blocked, next_of
 
-from .duties import CALENDAR, DELETED, EXPIRED, PAUSED, Stretch, stretches_of
+from .duties import CALENDAR, EXPIRED, MAX_RUNS, PAUSED, REASONS, Stretch, stretches_of
 from .facts import HOUR_US, JobFacts, RevisedFact, SkipFact, hour_of
 from .sums import FaultKind, Span, Sums
 
@@ -297,15 +297,18 @@ class _Judge:
 
 
 def _may_skip(stretch: Stretch, reason: str) -> bool:
-    """A pause or a delete skips with its own reason; where fires were to run, any other may."""
+    """A pause, a delete or an end skips with its own reason; where fires were to run, any other may."""
     if stretch.standing:
         return False
-    return reason == stretch.reason if stretch.reason else reason not in {PAUSED, DELETED}
+    if stretch.reason:
+        return reason == stretch.reason
+    is_bounded = stretch.version.spec.timing.max_runs > 0
+    return reason not in REASONS.values() and (reason != MAX_RUNS or is_bounded)
 
 
 def _count_for(version: JobVersion, after: Instant, until: Instant, reason: str) -> int:
     """How many of the fires in (after, until] may be skipped for this reason: what a calendar blocks, by no policy."""
-    if not version.spec.timing.calendars or reason in {PAUSED, DELETED, EXPIRED}:
+    if not version.spec.timing.calendars or reason in {*REASONS.values(), EXPIRED}:
         return 0 if reason == CALENDAR else count_of(version, after, until)
     blocked = count_blocked(version, after, until)
     return blocked if reason == CALENDAR else count_of(version, after, until) - blocked

@@ -77,11 +77,10 @@ class Origin(StrEnum):
 
 class Pending(NamedTuple):
     """Detail of PENDING and of HELD. ``due_at`` and ``entry`` are the due position where the timeline decided the run,
-    else None: a PENDING that releases a HELD one names none.
-
-    ``linked_run``: the run that was given up, where this one is its redrive. ``queue_timeout_us``, ``run_timeout_us``:
-    the limits of its job's failure policy, 0 where there is none; the retry router ends what exceeds them.
-    ``gap_to_at``: the end of the gap whose catch-up made the run, else 0.
+    else None: a PENDING that releases a HELD one names none. ``linked_run``: of a redrive, the run that was given up.
+    ``queue_timeout_us``, ``run_timeout_us``: the limits of its job's failure policy, 0 where there is none; the retry
+    router ends what exceeds them. ``gap_to_at``: the end of the gap whose catch-up made the run, else 0. ``is_last``:
+    its schedule makes no more (``max_runs``).
     """
 
     revision: int
@@ -98,6 +97,7 @@ class Pending(NamedTuple):
     queue_timeout_us: int = 0
     run_timeout_us: int = 0
     gap_to_at: Instant = 0
+    is_last: bool = False
 
 
 class Skipped(NamedTuple):

@@ -87,8 +87,8 @@ class JobSpec:
 
     ``handler`` names the Python function that a worker registered, "" where an ``executor`` reaches the work instead;
     ``payload`` is handed to either as bytes. ``at_most_once``: the call is made once or never, and not tried again.
-    ``timing`` narrows and spreads the schedule's fires, and says what becomes of missed ones; ``concurrency`` what
-    becomes of those that find others of its runs still open.
+    ``timing`` narrows and spreads the schedule's fires, says what becomes of missed ones and what pauses the job;
+    ``concurrency`` what becomes of those that find others of its runs still open.
     """
 
     handler: str
@@ -103,17 +103,28 @@ class JobSpec:
     concurrency: Concurrency = FREE
 
     @property
+    def is_followed(self) -> bool:
+        """The shard's owner follows its runs to their end: others wait for them, or their failures are counted."""
+        return bool(self.timing.pause_after_failures) or not self.concurrency.is_free
+
+    @property
+    def is_admitted(self) -> bool:
+        """The shard's owner decides its runs one by one: they are followed, or counted (``max_runs``)."""
+        return bool(self.timing.max_runs) or self.is_followed
+
+    @property
     def label(self) -> str:
         """What people read: the handler's name, or where the executor goes."""
         return self.handler if self.executor is None else executor_label(self.executor)
 
 
 class JobStatus(IntEnum):
-    """Status of a job; the numbers are on-disk format."""
+    """Status of a job; the numbers are on-disk format. ENDED: it has made all the runs that its ``max_runs`` allows."""
 
     ACTIVE = 0
     PAUSED = 1
     DELETED = 2
+    ENDED = 3
 
 
 class CommandKind(StrEnum):
@@ -121,7 +132,8 @@ class CommandKind(StrEnum):
 
     CANCEL: end ``run_id``. REDRIVE: run ``work`` once more, as a new series. DEFER: hand ``work`` out at ``due_at``.
     DISCARD: put the dead letter of ``run_id`` away. ROLLBACK: bring the spec of ``to_revision`` back. CALENDAR: put
-    newer versions of calendars that the job uses in the place of older ones.
+    newer versions of calendars that the job uses in the place of older ones. END: its ``max_runs`` are made, which only
+    the shard's owner can know.
     """
 
     UNKNOWN = "UNKNOWN"
@@ -137,6 +149,7 @@ class CommandKind(StrEnum):
     DISCARD = "DISCARD"
     ROLLBACK = "ROLLBACK"
     CALENDAR = "CALENDAR"
+    END = "END"
 
 
 JOB_VERBS = (

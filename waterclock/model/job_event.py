@@ -59,6 +59,8 @@ class JobEvent(NamedTuple):
     max_concurrent_per_key: int = 0
     max_held: int = 0
     expect_within_s: int = 0
+    pause_after_failures: int = 0
+    max_runs: int = 0
 
 
 def event_of(command: Command) -> JobEvent:
@@ -124,6 +126,8 @@ def _timing_parts(timing: Timing) -> dict[str, Any]:
         "active_from_at": timing.from_at or None,
         "active_until_at": timing.until_at or None,
         "misfire": timing.misfire.name,
+        "pause_after_failures": timing.pause_after_failures,
+        "max_runs": timing.max_runs,
     }
     if timing.expect_within_us:
         parts["expect_within_s"] = timing.expect_within_us // US_PER_S

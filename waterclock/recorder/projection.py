@@ -140,6 +140,7 @@ def run_row(known: Known, state: RunState) -> RunRow:
         known.next_attempt_at,
         pending.linked_run,
         asked_to_stop,
+        pending.is_last,
     )
 
 

@@ -92,9 +92,8 @@ class JobChange(NamedTuple):
 class RunRow(NamedTuple):
     """History of one run: the projection of its events. Absent instants are 0, absent texts "".
 
-    ``dispatched_at`` is the record time of PENDING (or SKIPPED); ``wts`` is ``dispatched_at + attempt * 64 + rank``
-    with rank 0 PENDING, 8 RUNNING, 16 RETRYING, 32 final (cassandra.md 4). ``skipped_*``: for SKIPPED rows.
-    ``next_attempt_at``: while it is RETRYING. ``linked_run``: of a redrive, the run that was given up.
+    ``wts`` is ``dispatched_at`` (of PENDING or SKIPPED) ``+ attempt * 64 + rank``, 0 PENDING, 8 RUNNING, 16 RETRYING,
+    32 final (cassandra.md 4). ``linked_run``: what was given up, of a redrive. ``is_last``: its schedule makes no more.
     """
 
     job_id: str
@@ -122,6 +121,7 @@ class RunRow(NamedTuple):
     next_attempt_at: Instant = 0
     linked_run: str = ""
     cancel_requested: bool = False
+    is_last: bool = False
 
 
 class AttemptRow(NamedTuple):

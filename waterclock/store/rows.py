@@ -162,9 +162,10 @@ def run_values(run: RunRow) -> Values:
 def run_row(job_id: str, values: Values) -> RunRow:
     """A row of ``runs`` as read."""
     fire_at, series, revision, tier, origin, status, outcome, *rest = values
-    *told, next_attempt_at, linked_run, asked_to_stop, _tenant = rest  # rows of an earlier release have none of these
+    # Rows of an earlier release have none of these.
+    *told, next_attempt_at, linked_run, asked_to_stop, is_last, _tenant = rest
     head = (job_id, fire_at, series, revision, _TIERS[tier], ORIGINS[origin], _RUN_STATUSES[status], _OUTCOMES[outcome])
-    return RunRow._make((*head, *told, next_attempt_at or 0, linked_run or "", bool(asked_to_stop)))
+    return RunRow._make((*head, *told, next_attempt_at or 0, linked_run or "", bool(asked_to_stop), bool(is_last)))
 
 
 def attempt_values(row: AttemptRow) -> Values:

@@ -111,7 +111,7 @@ RUNS = _table(
     "revision bigint, tier tinyint, trig tinyint, status tinyint, outcome tinyint, attempt int, dispatched_at bigint, "
     "started_at bigint, ended_at bigint, worker text, fence bigint, error text, result blob, reason text, zone text, "
     "tzdata text, skipped_count int, skipped_to bigint, wts bigint, next_attempt_at bigint, linked_run text, "
-    "cancel_requested tinyint, tenant text",
+    "cancel_requested tinyint, is_last tinyint, tenant text",
     ttl_s=HISTORY_TTL_S,
 )
 ATTEMPTS = _table(

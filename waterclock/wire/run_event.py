@@ -147,6 +147,7 @@ def _put_pending_constants(pending: Pending) -> bytes:
             put_long(pending.queue_timeout_us),
             put_long(pending.run_timeout_us),
             put_long(pending.gap_to_at),
+            b"\x01" if pending.is_last else b"\0",
         )
     )
 
@@ -167,8 +168,8 @@ def _get_pending(data: bytes, place: int) -> tuple[Pending, int]:
     run_timeout_us, place = get_long(data, place)
     gap_to_at, place = get_long(data, place)
     names = (pool, handler, zone, tzdata, linked_run)
-    limits = (queue_timeout_us, run_timeout_us)
-    return Pending(revision, fire_at, due_at, tier, origin, entry, *names, *limits, gap_to_at), place
+    rest = (queue_timeout_us, run_timeout_us, gap_to_at, data[place] != 0)
+    return Pending(revision, fire_at, due_at, tier, origin, entry, *names, *rest), place + 1
 
 
 def _put_skipped(skipped: Skipped) -> bytes:

@@ -1,0 +1,23 @@
+"""Options of ``waterclock job create``: what becomes of a job by its own runs, as the document has it by these names."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+OverlapOption = Annotated[
+    str | None,
+    typer.Option(
+        help="While a run is open: allow, skip, buffer_one, buffer_all, cancel_other, terminate_other, "
+        "sequential [allow]"
+    ),
+]
+MaxConcurrentOption = Annotated[int | None, typer.Option(help="Runs that may be open")]
+ConcurrencyKeyOption = Annotated[
+    str | None, typer.Option(help="JSON pointer into the payload; runs with one value are limited together")
+]
+MaxPerKeyOption = Annotated[int | None, typer.Option(help="Runs with one key that may be open [1]")]
+FailuresOption = Annotated[int | None, typer.Option(help="Pause it after so many FAILED runs in a row")]
+MaxRunsOption = Annotated[int | None, typer.Option(help="Runs that its schedule makes; then it is ended")]
+MaxHeldOption = Annotated[int | None, typer.Option(help="Runs that may wait [100]")]
