@@ -35,6 +35,7 @@ from .job_options import (
     MaxHeldOption,
     MaxPerKeyOption,
     MaxRunsOption,
+    NewJobArgument,
     OverlapOption,
 )
 from .ordering import Obeyed, check_pool, command_for, order
@@ -53,9 +54,7 @@ NoteOption = Annotated[str, typer.Option(help="Why, for those who read it later"
 
 @app.command()
 def create(
-    name: Annotated[
-        str | None, typer.Argument(metavar="JOB", help="A name, or <tenant>:<name>; without: one is made up")
-    ] = None,
+    name: NewJobArgument = None,
     handler: Annotated[str | None, typer.Option(help="The handler's name, as a worker registered it")] = None,
     cron: Annotated[str | None, typer.Option(help='Cron expression: "0 9 * * 1-5"')] = None,
     tz: Annotated[str | None, typer.Option("--tz", help="IANA time zone of the cron expression or dates [UTC]")] = None,
@@ -102,10 +101,9 @@ def create(
         **_named(jitter=_given(window=jitter, placement=placement) if placement else jitter),
         **_named(calendars=calendar or None, on_calendar=on_calendar),
         **_named(catch_up=_given(max=catch_up_max, window=catch_up_window, order=catch_up_order)),
-        **_named(pause_after_failures=pause_after_failures, max_runs=max_runs),
+        **_named(pause_after_failures=pause_after_failures, max_runs=max_runs, expect_within=expect_within),
         **_named(overlap=overlap, max_concurrent=max_concurrent, concurrency_key=concurrency_key),
         **_named(max_concurrent_per_key=max_concurrent_per_key, max_held=max_held),
-        **_named(expect_within=expect_within),
         **_named(tier=tier, pool=pool, seconds=seconds or None),
         **_named(payload=None if payload is None else _json_or_text(payload)),
     }

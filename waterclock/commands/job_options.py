@@ -1,4 +1,4 @@
-"""Options of ``waterclock job create``: what becomes of a job by its own runs, as the document has it by these names."""
+"""Parts of the command line of ``waterclock job create``: its name, and what becomes of it by runs of its own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import Annotated
 
 import typer
 
+NewJobArgument = Annotated[
+    str | None, typer.Argument(metavar="JOB", help="A name, or <tenant>:<name>; without: one is made up")
+]
 OverlapOption = Annotated[
     str | None,
     typer.Option(
