@@ -92,15 +92,17 @@ def decide(owed: Sequence[Stretch], now: Instant, grace_us: int) -> Decision:
 
 
 def decide_together(owed: Sequence[Stretch], first_due_at: Instant, now: Instant, grace_us: int) -> Decision:
-    """Decide what a job owes where its first fire, due at ``first_due_at``, may be within the grace: then all run.
+    """Decide what a job owes where its first fire, due at ``first_due_at``, may be within the grace.
 
-    At most ``RUNS_MAX``, for they go out in one round: a longer grace with a fire each second has more.
+    Then all run that no calendar blocks, at most ``RUNS_MAX``, for they go out in one round: a longer grace with a fire
+    each second has more.
     """
     if first_due_at < now - grace_us:
         return decide(owed, now, grace_us)
-    runs, over = _newest(owed, RUNS_MAX)
+    blocked, rest = _by_calendar(owed)
+    runs, over = _newest(rest, RUNS_MAX)
     runs.reverse()
-    return Decision(tuple(runs), tuple(_skipped(over, CAP)))
+    return Decision(tuple(runs), (*_skipped(blocked, CALENDAR), *_skipped(over, CAP)))
 
 
 _MOST = {Misfire.LATEST: (1, COALESCED), Misfire.SKIP: (RUNS_MAX, CAP)}
