@@ -7,6 +7,7 @@ from unittest import mock
 
 import pytest
 from waterclock.dispatcher import loop, window
+from waterclock.dispatcher.store_rest import StoreRest
 
 from tests.oracle import beside, counted
 from tests.oracle.books import balance
@@ -143,7 +144,7 @@ def test_a_catch_up_stops_at_the_last_run(world: World) -> None:
 
 def test_what_falls_due_while_the_end_cannot_be_applied_is_skipped_and_says_so(world: World) -> None:
     ordered(world, CommandKind.CREATE, spec(1))
-    with mock.patch.object(loop.Dispatcher, "_store_is_down", return_value=True):
+    with mock.patch.object(StoreRest, "is_down", True):
         fire(world, 3)
     rest(world)
     assert reasons(world) == ["max_runs", "max_runs"]
