@@ -9,6 +9,7 @@ version.
 import collections
 
 from . import jobs, owed, policies, runs
+from .books import is_limited
 from .records import decode
 
 MASK = owed.MASK
@@ -68,6 +69,7 @@ def _revised(count, offset, counts):
         return
     if version.status == "ENDED" and (before is None or before.status != "ENDED"):
         counts["ended after its last run"] += 1
+        counts["ended with gaps open"] += bool(version.edge.gaps)
         if count.actors[offset] == OWNER and count.made < count.most:
             yield f"ended after {count.made} runs, {count.most} were to be made"
     most = _most(version)
@@ -86,6 +88,7 @@ def _decided(count, event, before, stamp, counts):
         return
     if kind == "SKIPPED" and event["reason"] == policies.MAX_RUNS:
         most = count.bounds(detail["revision"] & MASK)
+        counts["skipped:max_runs in a gap"] += detail["gap_to_at"] > 0
         if not most or count.made < most:
             yield f"skipped because all {most} runs were made, and {count.made} were"
         return
@@ -98,12 +101,24 @@ def _decided(count, event, before, stamp, counts):
     most = count.bounds(detail["revision"] & MASK)
     if most and count.made >= most:
         yield f"made as run {count.made + 1} of {most}"
-    count.made += bool(count.most) and detail["revision"] & MASK >= count.since
+    is_counted = bool(count.most) and detail["revision"] & MASK >= count.since
+    count.made += is_counted
+    _note(count, detail, is_counted and bool(most), counts)
     is_last = bool(most) and count.made == most
     if detail["is_last"] != is_last:
         yield f"is run {count.made} of {most}, and its last one: {detail['is_last']}"
     counts["last runs"] += is_last
+    counts["last runs in a gap"] += is_last and detail["gap_to_at"] > 0
     if kind == "HELD":
         count.last_of[run_id] = is_last
     if count.made == count.most:
         count.full_at = stamp
+
+
+def _note(count, detail, is_bounded, counts):
+    """How the count met what else decides fires."""
+    if is_bounded:
+        spec = count.versions[detail["revision"] & MASK].spec
+        counts["counted in a gap"] += detail["gap_to_at"] > 0
+        counts["counted beside calendars"] += bool(policies.timing(spec)["calendars"])
+        counts["counted beside limits"] += is_limited(spec)

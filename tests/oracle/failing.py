@@ -93,6 +93,7 @@ def _of_span(span, ends, actors, counts, is_last, due):
     by_owner = [version for version in span.versions if actors[version.offset] == OWNER and version.status == "PAUSED"]
     begun = [version for version in by_owner if _is_pause(version, span.versions)]
     counts["paused after failures"] += len(begun)
+    counts["paused after failures with gaps open"] += sum(bool(version.edge.gaps) for version in begun)
     for version in begun:
         run_id = version.note.rpartition(": ")[2]
         before = span.limits[span.versions.index(version) - 1]

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 
-from waterclock.dispatcher import releasing, streak
+from waterclock.dispatcher import releasing, streak, telling
 from waterclock.dispatcher.emit import Emitter
 from waterclock.dispatcher.flow import FlowJob
 from waterclock.dispatcher.run_count import RunCount
@@ -110,6 +111,21 @@ def dropped_runs_count() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def uncounted_in_gaps() -> Iterator[None]:
+    """A catch-up makes the runs of a gap without asking how many there are."""
+
+    def admit(shard: Shard, out: Emitter, version: JobVersion, **fire: Any) -> None:
+        if fire["gap_to_at"] and not version.spec.is_followed:
+            out.run(version, **fire)
+        else:
+            right(shard, out, version, **fire)
+
+    right = telling.admit_fire
+    with mock.patch.object(telling, "admit_fire", admit):
+        yield
+
+
 PLANTED_COUNTS: dict[str, Planted] = {
     "failures forgotten at a take-over": failures_forgotten,
     "failures counted across successes": successes_passed_over,
@@ -119,4 +135,5 @@ PLANTED_COUNTS: dict[str, Planted] = {
     "runs counted anew at a take-over": runs_forgotten,
     "runs counted anew after an edit": counted_anew_after_an_edit,
     "dropped runs count": dropped_runs_count,
+    "runs of a gap not counted": uncounted_in_gaps,
 }
