@@ -32,7 +32,7 @@ from .pace import Pace, is_behind
 from .patience import until_next_s
 from .position import Position
 from .ready import make_ready
-from .rebuild import Rebuilds
+from .rebuild import Held, Rebuilds
 from .resuming import ask_for_resumes
 from .shard import Shard
 from .store_rest import StoreRest
@@ -204,17 +204,18 @@ class Dispatcher:
         self._apply(shards, out, now)
         busy |= self._settle(shards, out, now)
         if not self._store_rest.is_down:
-            self._lanes.prepare_jumps([shard for shard in shards if not self._rebuilds.holds(shard, now)], now)
+            self._lanes.prepare_jumps([each for each in shards if self._rebuilds.held(each, now) < Held.ALL], now)
         taken: dict[int, int] = {}
         on_time_waits = False
         for shard in shards:
-            if shard.may_decide and not self._rebuilds.holds(shard, now) and self._is_on_its_feet(shard, out, now):
+            goes_on = shard.may_decide and self._rebuilds.held(shard, now) < Held.ALL
+            if goes_on and self._is_on_its_feet(shard, out, now):
                 busy |= ask_for_resumes(shard, out, now)
                 on_time = self._lanes.on_time(shard, limit)
                 taken[shard.partition] = self._fire(shard, out, now, on_time)
                 on_time_waits |= taken[shard.partition] >= on_time
         for shard in shards:
-            if shard.partition in taken and shard.gaps:
+            if shard.partition in taken and shard.gaps and not self._rebuilds.held(shard, now):
                 used = limit, taken[shard.partition]
                 has_more, closed = self._lanes.work_off(shard, out, now, used, on_time_waits=on_time_waits)
                 busy |= has_more
@@ -349,10 +350,11 @@ class Dispatcher:
         try:
             self._zone_data.check()
             for shard in self._shards.values():
-                if self._rebuilds.holds(shard, now):
+                if held := self._rebuilds.held(shard, now):
                     self._rebuilds.go_on(shard, now)
                     hungry = True
-                    continue
+                    if held is Held.ALL:
+                        continue
                 if shard.jump is not None:
                     hungry |= self._lanes.read_before_jump(shard)
                     continue
@@ -363,7 +365,7 @@ class Dispatcher:
                     hungry |= window.wants_more(shard, now, look_ahead_us)
                 else:
                     window.dispose_slice(shard, self._index, now)
-                hungry |= self._lanes.read(shard, hungry=hungry)
+                hungry |= not held and self._lanes.read(shard, hungry=hungry)
         except BackendDown as down:
             self._store_rest.note(down, asked_at_s, self._shards.values())
         return hungry

@@ -4,7 +4,8 @@ A row of ``due`` lives for three days after its time. Beyond that the rows that 
 whoever read on from the cursor would find nothing, and owe nothing. So when a shard's window begins more than
 ``REBUILD_AFTER_US`` ago, its owner goes through its jobs, page by page, and writes for each active one the row of its
 first fire beyond the cursor. Then everything goes its usual way, and the misfire policies decide as if no row had
-expired. The same where a gap is still open after so long: each job has the row of its place in it again.
+expired. The same where a gap is still open after so long: each job has the row of its place in it again. Only the gap
+waits for that; what is on time goes on.
 
 The order matters. First the commands that stood at the take-over are applied, so that nothing is written of a version
 that is over; then the rows, and no minute is loaded and no fire decided until all are written. Rows that stood there
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+from enum import IntEnum
 
 import structlog
 
@@ -43,10 +45,19 @@ PAGE = 200
 log_ = structlog.get_logger("dispatcher")
 
 
+class Held(IntEnum):
+    """What of a shard may have lost rows that nobody has made anew: of that nothing is loaded and nothing decided."""
+
+    NOTHING = 0
+    GAPS = 1
+    ALL = 2
+
+
 @dataclass(slots=True)
 class _Work:
     """What is done of one shard. ``begins_at``: where what is undecided began when this began, at ``began_at``."""
 
+    scope: Held
     begins_at: Instant
     began_at: Instant
     pages: JobPages
@@ -62,13 +73,13 @@ class Rebuilds:
         self._index = index
         self._works: dict[int, _Work] = {}
 
-    def holds(self, shard: Shard, now: Instant) -> bool:
-        """Whether rows may be gone that nobody has made anew: nothing is loaded and nothing decided then."""
-        unread = [shard.horizon_at, *(gap.position.due_at for gap in shard.gaps)]
-        if min(unread) >= now - REBUILD_AFTER_US:
-            return False
+    def held(self, shard: Shard, now: Instant) -> Held:
+        """What has to wait, because rows may be gone that are not made anew yet."""
+        old = now - REBUILD_AFTER_US
+        need = _need_of(shard, old)
         work = self._works.get(shard.partition)
-        return work is None or not work.is_done or work.began_at < now - REBUILD_AFTER_US
+        is_made = work is not None and work.is_done and work.began_at >= old and work.scope >= need
+        return Held.NOTHING if is_made else need
 
     def go_on(self, shard: Shard, now: Instant) -> None:
         """One page, once the commands that stood at take-over are applied. Raises BackendDown, WriteUnknown."""
@@ -84,7 +95,7 @@ class Rebuilds:
             return
         job_ids = [line.job_id for line in listings if line.status is not JobStatus.DELETED]
         known = versions_of(shard, self._index, job_ids) if job_ids else []
-        made = [_of_job(shard, versions, now) for versions in known]
+        made = [_of_job(shard, versions, now, work.scope) for versions in known]
         rows = [row for each in made for row in each.rows]
         if rows:
             self._index.write_due(rows, kept_from=now)
@@ -96,20 +107,28 @@ class Rebuilds:
 
     def _work_of(self, shard: Shard, now: Instant) -> _Work:
         """The one that goes on, or a new one."""
+        need = _need_of(shard, now - REBUILD_AFTER_US)
         work = self._works.get(shard.partition)
-        if work is None or work.is_done or work.begins_at != shard.progress.begins_at:
-            work = self._works[shard.partition] = _Work(shard.progress.begins_at, now, JobPages(shard.slots))
-            log_.warning("due rows may have expired: they are made anew", partition=shard.partition,
+        if work is None or work.is_done or work.begins_at != shard.progress.begins_at or work.scope < need:
+            work = _Work(need, shard.progress.begins_at, now, JobPages(shard.slots))
+            self._works[shard.partition] = work
+            log_.warning("due rows may have expired: they are made anew", partition=shard.partition, of=need.name,
                          cursor=encode_cursor(shard.cursor))  # fmt: skip
         return work
 
 
-def _of_job(shard: Shard, versions: list[JobVersion], now: Instant) -> Ahead:
+def _need_of(shard: Shard, old: Instant) -> Held:
+    if shard.horizon_at < old:
+        return Held.ALL
+    return Held.GAPS if any(gap.position.due_at < old for gap in shard.gaps) else Held.NOTHING
+
+
+def _of_job(shard: Shard, versions: list[JobVersion], now: Instant, scope: Held) -> Ahead:
     """What may be gone: rows that are due by now. Later ones live for three days yet."""
     rows: list[DueRow] = []
     chains: list[Chain] = []
     try:
-        for owed in expected(shard, versions):
+        for owed in expected(shard, versions) if scope is Held.ALL else ():
             ahead = ahead_of(shard, owed, now)
             rows += [row for row in ahead.rows if row.due_at <= now]
             chains += ahead.chains

@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from waterclock.dispatcher import sweep
-from waterclock.dispatcher.rebuild import Rebuilds
+from waterclock.dispatcher.rebuild import Held, Rebuilds
 from waterclock.dispatcher.sweep import Missing, Sweep
 
 from waterclock.model.ids import US_PER_S, Instant
@@ -19,7 +19,7 @@ Planted = Callable[[], AbstractContextManager[None]]
 @contextmanager
 def rows_not_made_anew() -> Iterator[None]:
     """After an absence longer than rows live, the window is read on from the cursor, and finds nothing."""
-    with mock.patch.object(Rebuilds, "holds", return_value=False):
+    with mock.patch.object(Rebuilds, "held", return_value=Held.NOTHING):
         yield
 
 

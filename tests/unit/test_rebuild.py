@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from waterclock.dispatcher import rebuild, window
+from waterclock.dispatcher.rebuild import Held
 
 from waterclock.model.events import EventKind, RunEvent, Skipped
 from waterclock.model.ids import US_PER_S, Instant, make_run_id
@@ -168,6 +169,29 @@ def test_a_gap_that_is_open_for_longer_than_rows_live_loses_nothing() -> None:
     for job_id in specs:
         runs, skipped = decided(world.events(), job_id, back_at)
         assert (len(runs), len(runs) + skipped) == (2, 6 * 5), "one decision for each of two gaps, and every fire once"
+
+
+def test_what_is_on_time_goes_on_while_the_rows_of_an_old_gap_are_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    timing = Timing(catch_up_window_us=30 * 24 * HOUR_US)
+    specs = {f"acme:often{number}": JobSpec("demo.noop", OFTEN, timing=timing) for number in range(20)}
+    world = world_that_was_away({**specs, "acme:tick": every(1)}, HOUR_US)
+    while not (shard := world.dispatcher._shards.get(0)) or shard.horizon_at <= world.clock.now() + 60 * US_PER_S:
+        world.steps(1)
+    assert shard.gaps
+    monkeypatch.setattr(rebuild, "PAGE", 1)
+    monkeypatch.setattr(rebuild, "REBUILD_AFTER_US", 10 * 60 * US_PER_S)
+    held: set[Held] = set()
+    during = 0
+    for _ in range(100):
+        world.clock.advance(US_PER_S)
+        now = world.clock.now()
+        during += world.dispatcher._rebuilds.held(shard, now) is Held.GAPS
+        world.steps(1)
+        held.add(world.dispatcher._rebuilds.held(shard, now))
+        assert make_run_id("acme:tick", now // US_PER_S * US_PER_S) in world.runs("acme:tick")
+    assert during >= 20, "a page each step: the gap had to wait"
+    assert Held.ALL not in held
+    assert Held.NOTHING in held
 
 
 def test_a_machine_that_slept_between_two_pages_makes_all_of_them_anew(monkeypatch: pytest.MonkeyPatch) -> None:
