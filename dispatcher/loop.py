@@ -222,8 +222,7 @@ class Dispatcher:
                 if closed:
                     self._copy(shard, out, now)
         for shard in shards:
-            if shard.partition in taken:
-                busy |= ask_to_close(shard, out, now)
+            busy |= shard.partition in taken and ask_to_close(shard, out, now)
             releasing.keep_counts(shard, out)
         return busy or on_time_waits
 
