@@ -3,7 +3,8 @@
 Input: dumps of ``commands`` and ``run-events`` at rest. A *span* begins where a job begins to count, and anew with each
 resume; the runs that its versions made count in it, in the order in which the log has their ends: those of the schedule
 and of triggers, FAILED one up, SUCCEEDED back to none. Judged is that a pause by the dispatcher stands on so many,
-names the run, and comes once; and that no job is left active in whose last span there were too many.
+names the run with which there were, and comes once; and that no job is left active in whose last span there were
+too many.
 """
 
 import collections
@@ -96,9 +97,13 @@ def _of_span(span, ends, actors, counts, is_last, due):
     counts["paused after failures with gaps open"] += sum(bool(version.edge.gaps) for version in begun)
     for version in begun:
         run_id = version.note.rpartition(": ")[2]
-        before = span.limits[span.versions.index(version) - 1]
-        if tallies.get(run_id, 0) < before:
-            yield f"paused because of {run_id}, failure {tallies.get(run_id, 0)} in a row of {before} that are too many"
+        limits = span.limits[: span.versions.index(version)]
+        first_of_many = next((end[0] for end in those if tallies.get(end[0], 0) >= limits[-1]), "")
+        if tallies.get(run_id, 0) < limits[-1]:
+            tally = tallies.get(run_id, 0)
+            yield f"paused because of {run_id}, failure {tally} in a row of {limits[-1]} that are too many"
+        elif len(set(limits)) == 1 and run_id != first_of_many:
+            yield f"paused because of {run_id}, and there were too many with {first_of_many}"
     if len(begun) > 1:
         yield f"paused {len(begun)} times without a resume"
     yield from _left_active(span, those, tallies, is_last, due)
