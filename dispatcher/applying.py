@@ -19,9 +19,9 @@ from typing import NamedTuple, TypeAlias
 from waterclock.log.port import Record
 from waterclock.model.document import is_pool_name
 from waterclock.model.errors import NotFound, RequestError
-from waterclock.model.events import KeyState
 from waterclock.model.ids import Instant, ordinal
 from waterclock.model.job import Command, CommandKind, JobSpec, JobStatus, JobVersion
+from waterclock.model.role_state import KeyState
 from waterclock.model.timetable import next_of
 from waterclock.store.port import DueDelete, DueRow, JobChange, TimeIndex
 from waterclock.wire.messages import key_of_state

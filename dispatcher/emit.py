@@ -7,13 +7,11 @@ from waterclock.model.errors import RequestError
 from waterclock.model.events import (
     Answered,
     EventKind,
-    KeyState,
     Origin,
     Pending,
     Reject,
     Revised,
     RunEvent,
-    ShardState,
     Skipped,
     SourceRecord,
     WorkRecord,
@@ -24,6 +22,7 @@ from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.ids import Instant, make_run_id
 from waterclock.model.job import Command, Cron, JobVersion
 from waterclock.model.job_state import JobState
+from waterclock.model.role_state import KeyState, ShardState
 from waterclock.model.zones import TZDATA_VERSION
 from waterclock.wire import messages
 from waterclock.wire.names import Names

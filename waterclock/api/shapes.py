@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from .dag_shapes import Dag
 from .part_shapes import CLOSED as _CLOSED
 from .part_shapes import DURATION as _DURATION
 from .part_shapes import CatchUp, GrpcCall, HttpCall, Jitter, KafkaRecord, Retry, ShellCommand, Timeouts
@@ -37,6 +38,7 @@ class JobChange(BaseModel):
     grpc: GrpcCall | None = None
     shell: ShellCommand | None = None
     kafka: KafkaRecord | None = None
+    dag: Dag | None = None
     cron: str | None = Field(None, examples=["0 9 * * 1-5"])
     zone: str | None = Field(None, description="IANA name, with cron or dates", examples=["Europe/Berlin"])
     seconds: bool | None = Field(None, description="The cron expression has six fields, the second first")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -80,7 +79,9 @@ def create(
     tier: Annotated[str | None, typer.Option(help="high, medium or low [medium]")] = None,
     pool: Annotated[str | None, typer.Option(help="Which workers [default]")] = None,
     payload: Annotated[str | None, typer.Option(help="JSON; what is not JSON is taken as a JSON string")] = None,
-    file: Annotated[Path | None, typer.Option("-f", "--file", help="The job as a JSON document; options win")] = None,
+    file: Annotated[
+        Path | None, typer.Option("-f", "--file", help="The job as a JSON or YAML document; options win")
+    ] = None,
     seconds: Annotated[bool, typer.Option("--seconds", help="The cron expression has six fields")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check it and show its next fires; send nothing")] = False,
     output: OutputOption = None,
@@ -366,12 +367,6 @@ def _json_or_text(text: str) -> Any:
 def _read_document(file: Path | None) -> dict[str, Any]:
     if file is None:
         return {}
-    try:
-        document = json.loads(file.read_text())
-    except OSError as error:
-        raise RequestError(f"{file} cannot be read: {error.strerror}", hint="Give a readable file") from None
-    except ValueError as error:
-        raise RequestError(f"{file} is not JSON: {error}", hint="Correct the file") from None
-    if not isinstance(document, Mapping):
-        raise RequestError(f"{file} is not a JSON object", hint='Such as {"handler": "demo.ping", "every": "5s"}')
-    return dict(document)
+    from .documents import read_document  # YAML is loaded for a file alone
+
+    return read_document(file)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from .concurrency import FREE, Concurrency
 from .executor import Executor, executor_label
 from .failure_policy import DEFAULT, FailurePolicy
 from .ids import Instant
 from .timing import PLAIN, Timing
+
+if TYPE_CHECKING:
+    from .dag import DagSpec
 
 
 class Tier(IntEnum):
@@ -85,7 +88,8 @@ Schedule: TypeAlias = Cron | Every | Once | Dates
 class JobSpec:
     """What a job is, apart from its identity. Immutable: every change makes a new version.
 
-    ``handler`` names the Python function that a worker registered, "" where an ``executor`` reaches the work instead;
+    ``handler`` names the Python function that a worker registered, "" where an ``executor`` reaches the work instead,
+    or where the job is a ``dag``, whose nodes have handlers and executors of their own: it is exactly one of the three.
     ``payload`` is handed to either as bytes. ``at_most_once``: the call is made once or never, and not tried again.
     ``timing`` narrows and spreads the schedule's fires, and says what becomes of missed ones; ``concurrency`` what
     becomes of those that find others of its runs still open.
@@ -101,10 +105,13 @@ class JobSpec:
     policy: FailurePolicy = DEFAULT
     timing: Timing = PLAIN
     concurrency: Concurrency = FREE
+    dag: DagSpec | None = None
 
     @property
     def label(self) -> str:
-        """What people read: the handler's name, or where the executor goes."""
+        """What people read: the handler's name, where the executor goes, or ``dag``."""
+        if self.dag is not None:
+            return "dag"
         return self.handler if self.executor is None else executor_label(self.executor)
 
 

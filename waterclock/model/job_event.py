@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import orjson
+
 from .concurrency import Concurrency
+from .document import dag_document
 from .executor import executor_to_stored
 from .failure_policy import Backoff, FailurePolicy
 from .ids import US_PER_S, Instant
@@ -58,6 +61,7 @@ class JobEvent(NamedTuple):
     concurrency_key: str = ""
     max_concurrent_per_key: int = 0
     max_held: int = 0
+    dag: str = ""
 
 
 def event_of(command: Command) -> JobEvent:
@@ -83,6 +87,8 @@ def _spec_parts(spec: JobSpec) -> dict[str, Any]:
         **_schedule_parts(spec.schedule),
     }
     parts |= _policy_parts(spec.policy) | _timing_parts(spec.timing) | _concurrency_parts(spec.concurrency)
+    if spec.dag is not None:
+        parts["dag"] = orjson.dumps(dag_document(spec.dag)).decode()
     if spec.executor is not None:
         ((word, stored),) = executor_to_stored(spec.executor).items()
         parts[word] = _record(stored)

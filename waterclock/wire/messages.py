@@ -14,20 +14,18 @@ from waterclock.model.events import (
     Control,
     DeadLetter,
     Heartbeat,
-    KeyState,
     Lease,
-    OpenRunState,
     Reject,
     Revised,
     RunEvent,
-    ShardState,
     SourceRecord,
     WorkRecord,
 )
 from waterclock.model.flow_state import JobFlow, RunFlow
-from waterclock.model.ids import event_id, format_instant
+from waterclock.model.ids import event_id, format_instant, work_key
 from waterclock.model.job import Command
 from waterclock.model.job_state import JobState
+from waterclock.model.role_state import KeyState, OpenRunState, ShardState
 from waterclock.model.run_log import RunLog
 
 from . import codec, headers
@@ -77,7 +75,7 @@ def _event_headers(prefix: str, event: RunEvent) -> Headers:
 
 
 def work_message(names: Names, work: WorkRecord) -> Outgoing:
-    """Work, for the tier's topic, keyed by job id."""
+    """Work, for the tier's topic, keyed by job id; a node's by job id and node."""
     run_id = work.run_id.encode()
     story = (
         ("ce_type", b"io.waterclock.run.work"),
@@ -90,7 +88,8 @@ def work_message(names: Names, work: WorkRecord) -> Outgoing:
         headers.tenant(work.job_id),
         *headers.TAIL,
     )
-    return Outgoing(names.runs(work.tier, work.pool), work.job_id.encode(), codec.encode_work(work), story)
+    key = work_key(work.run_id) if "/" in work.run_id else work.job_id
+    return Outgoing(names.runs(work.tier, work.pool), key.encode(), codec.encode_work(work), story)
 
 
 def command_message(names: Names, command: Command) -> Outgoing:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from waterclock.model.concurrency import concurrency_from_json, concurrency_to_json
+from waterclock.model.dag import dag_from_json, dag_to_json
+from waterclock.model.dag_events import DagStart, NodeEnd, NodeSkipped
 from waterclock.model.events import (
     Answered,
     Control,
@@ -19,17 +21,14 @@ from waterclock.model.events import (
     Ended,
     EventKind,
     Heartbeat,
-    KeyState,
     Lease,
     LeaseKind,
-    OpenRunState,
     Origin,
     Pending,
     Reject,
     Retrying,
     Revised,
     RunEvent,
-    ShardState,
     Skipped,
     SourceRecord,
     Started,
@@ -41,6 +40,7 @@ from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
 from waterclock.model.job_event import JobEvent
 from waterclock.model.job_state import JobState
+from waterclock.model.role_state import KeyState, OpenRunState, ShardState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
 from waterclock.model.timing import timing_from_json, timing_to_json
 
@@ -63,14 +63,16 @@ _DETAILS = {
     "revised": Revised,
     "answered": Answered,
     "retrying": Retrying,
+    "node_skipped": NodeSkipped,
 }
+_FIELDS = {made: name for name, made in _DETAILS.items()}
 
 
 def _event_to_record(event: RunEvent) -> Dict:
     record = event._asdict() | dict.fromkeys(_DETAILS)
     detail: Detail | None = record.pop("detail")
     if detail is not None:
-        record[type(detail).__name__.lower()] = _detail_to_record(detail)
+        record[_FIELDS[type(detail)]] = _detail_to_record(detail)
     return record
 
 
@@ -88,6 +90,10 @@ def _detail_to_record(detail: Detail) -> Dict:
         record["tier"] = record["tier"].name
     if "gaps" in record:
         record["gaps"] = [{"from_at": from_at, "to_at": to_at} for from_at, to_at in record["gaps"]]
+    if isinstance(detail, Pending) and detail.dag is not None:
+        record["dag"] = {"payload": detail.dag.payload, "rerun_from": list(detail.dag.rerun_from)}
+    if isinstance(detail, NodeSkipped):
+        record["counts_as"] = detail.counts_as.name
     return record
 
 
@@ -98,6 +104,10 @@ def _detail_from_record(name: str, record: Dict) -> Detail:
         record["origin"] = Origin(record["origin"])
     if "gaps" in record:
         record["gaps"] = tuple((gap["from_at"], gap["to_at"]) for gap in record["gaps"])
+    if record.get("dag") is not None:
+        record["dag"] = DagStart(record["dag"]["payload"], tuple(record["dag"]["rerun_from"]))
+    if "counts_as" in record:
+        record["counts_as"] = NodeEnd[record["counts_as"]]
     detail: Detail = _DETAILS[name](**record)
     return detail
 
@@ -128,7 +138,7 @@ def _spec_to_record(spec: JobSpec) -> Dict:
     policy = policy_to_json(spec.policy)
     record |= {"executor": executor, "at_most_once": spec.at_most_once, "policy": policy}
     record["timing"] = timing_to_json(spec.timing)
-    record["concurrency"] = concurrency_to_json(spec.concurrency)
+    record |= {"concurrency": concurrency_to_json(spec.concurrency), "dag": dag_to_json(spec.dag)}
     return record | dict.fromkeys(_KINDS) | _schedule_to_record(spec.schedule)
 
 
@@ -149,7 +159,7 @@ def _spec_from_record(record: Dict) -> JobSpec:
     parts = (record["handler"], schedule, Tier[record["tier"]], record["pool"], record["payload"])
     rules = policy_from_json(record["policy"]), timing_from_json(record["timing"])
     beside = concurrency_from_json(record["concurrency"])
-    return JobSpec(*parts, executor, record["at_most_once"], *rules, beside)
+    return JobSpec(*parts, executor, record["at_most_once"], *rules, beside, dag_from_json(record["dag"]))
 
 
 def _schedule_from_record(given: Dict) -> Schedule:
