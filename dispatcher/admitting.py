@@ -36,7 +36,7 @@ def admit_fire(
     """Decide one fire of a schedule. Not ``in_order``: what it comes to names no due position."""
     run_id = make_run_id(version.job_id, fire_at)
     run = _entrant(run_id, version, fire_at, Origin.SCHEDULE, None)
-    admission = _admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
+    admission = admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
     if admission.fate is Fate.RUN:
         out.run(version, fire_at=fire_at, due_at=due_at, now=now, in_order=in_order)
         hand_out(shard, out, run)
@@ -61,12 +61,12 @@ def admit_trigger(
     """Decide the run of a trigger; the answer says what it came to."""
     run_id = make_run_id(version.job_id, fire_at, series)
     run = _entrant(run_id, version, fire_at, Origin.TRIGGER, payload)
-    admission = _admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
+    admission = admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
     if admission.fate is Fate.RUN:
         out.trigger(version, fire_at, series, payload, now)
         hand_out(shard, out, run)
     elif admission.fate is Fate.HOLD:
-        pending = pending_of_version(version, Origin.TRIGGER)._replace(fire_at=fire_at)
+        pending = pending_of_version(version, Origin.TRIGGER, payload)._replace(fire_at=fire_at)
         hold(shard, out, run, admission.reason, pending, version, now)
     else:
         drop(out, run, admission.reason, now, cap=admission.cap)
@@ -83,7 +83,7 @@ def admit_redrive(
     group, framed = job.limits.group(work.payload), codec.encode_work(work)
     what = (work.fire_at, work.revision, work.tier, Origin.REDRIVE, group)
     run = RunFlow(work.run_id, "", *what, work=framed, linked_run=linked_run)
-    admission = _admitted(shard, out, work.job_id, job.limits, run, now)
+    admission = admitted(shard, out, work.job_id, job.limits, run, now)
     if admission.fate is Fate.RUN:
         out.hand_out(*messages)
         hand_out(shard, out, run)
@@ -100,7 +100,7 @@ def _entrant(run_id: str, version: JobVersion, fire_at: Instant, origin: Origin,
     return RunFlow(run_id, "", fire_at, version.revision, spec.tier, origin, group, payload)
 
 
-def _admitted(shard: Shard, out: Emitter, job_id: str, limits: Concurrency, run: RunFlow, now: Instant) -> Admission:
+def admitted(shard: Shard, out: Emitter, job_id: str, limits: Concurrency, run: RunFlow, now: Instant) -> Admission:
     """The decision, with what it asks of others carried out already."""
     flow = shard.flow
     job = flow.jobs.get(job_id)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypedDict
 
 from waterclock.model.concurrency_document import check_concurrency
-from waterclock.model.document import HANDLER_MAX, PAYLOAD_MAX, is_pool_name
+from waterclock.model.document import HANDLER_MAX, PAYLOAD_MAX, check_dag, is_pool_name
 from waterclock.model.errors import Conflict, NotFound, RequestError
 from waterclock.model.executor_document import check_executor
 from waterclock.model.ids import US_PER_S, Instant, make_run_id, ordinal
@@ -232,12 +232,14 @@ def _check(spec: JobSpec) -> None:
     if len(spec.handler) > HANDLER_MAX:
         raise RequestError(f"the handler's name has {len(spec.handler)} characters", pointer="/spec/handler",
                            hint=f"At most {HANDLER_MAX}")  # fmt: skip
-    if bool(spec.handler) == (spec.executor is not None):
+    if bool(spec.handler) + (spec.executor is not None) + (spec.dag is not None) != 1:
         raise RequestError(
-            "a job has either a handler or an executor", pointer="/spec/handler", hint="Give exactly one of them"
+            "a job has a handler, an executor or a Dag", pointer="/spec/handler", hint="Give exactly one of them"
         )
     if spec.executor is not None:
         check_executor(spec.executor)
+    if spec.dag is not None:
+        check_dag(spec.dag)
     check_policy(spec.policy)
     if not is_pool_name(spec.pool):
         raise RequestError(

@@ -53,7 +53,7 @@ def decide_fires(
             rows += caught_up.rows
             taken += max(0, caught_up.run_count - 1)
         elif chain.ready is not None and chain.ready.fire_at == fire_at:
-            out.hand_out(chain.ready.pending, chain.ready.work)
+            out.hand_out(*chain.ready.messages)
         elif not version.spec.concurrency.is_free:
             admit_fire(shard, out, version, fire_at=fire_at, due_at=due_at, now=now)
         else:

@@ -6,10 +6,12 @@ parts may be appended, never moved.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import orjson
 
+from waterclock.model.dag import outline
 from waterclock.model.document import spec_from_json, spec_to_json
 from waterclock.model.errors import UndecodableRecord
 from waterclock.model.executor import executor_to_json
@@ -29,8 +31,11 @@ _seal_kept = lru_cache(maxsize=16_384)(_seal)
 
 def seal(version: JobVersion) -> bytes:
     """The envelope of a version's rows."""
-    make = _seal_kept if size_of(version.spec) <= _KEPT_MAX_BYTES else _seal
-    return make(version.stamp_at, version.anchor_at, version.spec)
+    spec = version.spec
+    if spec.dag is not None:
+        spec = replace(spec, dag=outline(spec.dag))  # what fires is a DagRun; its nodes are read from its version
+    make = _seal_kept if size_of(spec) <= _KEPT_MAX_BYTES else _seal
+    return make(version.stamp_at, version.anchor_at, spec)
 
 
 def unseal(env: bytes) -> tuple[Instant, Instant, JobSpec]:

@@ -53,7 +53,7 @@ def order_of(names: Names, pools: Pools, command: Command, place: Place) -> Orde
 
 def speaks_of_a_run(command: Command) -> bool:
     """Whether the command is one of these."""
-    return command.kind in _ORDERS
+    return command.kind in _ORDERS or command.kind is CommandKind.RERUN
 
 
 def deferred_of(names: Names, row: DueRow) -> Deferred:

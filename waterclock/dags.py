@@ -58,10 +58,10 @@ _Nodes: TypeAlias = Node | list[Node] | tuple[Node, ...]
 
 class Dag:
     """A Dag. ``words``: the rest of a job document (``cron``, ``tier``, ``retry`` ...), and the limits of the Dag:
-    ``max_active_nodes``, ``max_active_runs``, ``timeout``. Leaving the ``with`` block checks it: RequestError.
+    ``max_active_nodes``, ``timeout``. Leaving the ``with`` block checks it: RequestError.
     """
 
-    _LIMITS = ("max_active_nodes", "max_active_runs", "timeout")
+    _LIMITS = ("max_active_nodes", "timeout")
 
     def __init__(self, name: str, **words: Any) -> None:
         self.name = name

@@ -33,13 +33,16 @@ class Unsettled(Exception):
     """A run that must have started has not ended, or never did start: the message names it."""
 
 
-def settle(dag, ran, payload=b""):
+def settle(dag, ran, payload=b"", kept=None):
     """(ends by node, what must have started: by key what it was given, whether the DagRun succeeded).
 
-    ``ran``: by key of the node runs that started ``(ended well, its result)``. Raises Unsettled.
+    ``ran``: by key of the node runs that started ``(ended well, its result)``. ``kept``: by name how a node ended that
+    a rerun keeps, and its result. Raises Unsettled.
     """
     nodes = {node["name"]: node for node in dag["nodes"]}
-    ends, results, started = {}, {}, {}
+    ends = {name: end for name, (end, _) in (kept or {}).items()}
+    results = {name: result and result.decode() for name, (_, result) in (kept or {}).items()}
+    started = {}
     while True:
         found = {}
         for name, node in nodes.items():

@@ -53,7 +53,7 @@ def _dag_run_changes(runs, run_id, run, event):
     if kind in DAG_ENDS:
         is_over = not _ending(run) and all(node["status"] in FINAL for node in nodes.values())
         return {run_id: {**run, "status": DAG_ENDS[kind], "reason": event["reason"]}} if is_over else {}
-    if kind == "CANCEL_REQUESTED" and not run["cancel"]:
+    if kind == "CANCEL_REQUESTED" and not _ending(run):
         word, fate, run = "cancel", "CANCELLED", {**run, "cancel": True}
     elif kind == "RUN_EXPIRED" and not _ending(run):
         word, fate, run = "expired", "FAILED", {**run, "expired": True, "reason": event["reason"]}
@@ -123,7 +123,7 @@ _CHANGES = {"STARTED": _started, "RETRYING": _verdict, "RUN_FAILED": _verdict, "
 
 
 def _born(event):
-    is_dag = event["pending"] is not None and event["pending"]["dag"] is not None and "/" not in event["run_id"]
+    is_dag = event["kind"] == "PENDING" and event["pending"]["dag"] is not None and "/" not in event["run_id"]
     return {
         "status": "SKIPPED" if event["kind"] in ("SKIPPED", "NODE_SKIPPED") else "PENDING",
         "held": event["kind"] == "HELD",

@@ -217,7 +217,7 @@ def _run_row(row: RunRow) -> Row:
 
 def _attempt_row(row: AttemptRow) -> Row:
     return {
-        "run_id": run_id(row.job_id, row.fire_at, row.series),
+        "run_id": run_id(row.job_id, row.fire_at, row.series, row.node),
         "attempt": row.attempt,
         "outcome": row.outcome.name,
         "worker": row.worker,
@@ -227,7 +227,7 @@ def _attempt_row(row: AttemptRow) -> Row:
 
 def _failure_row(row: FailureRow) -> Row:
     return {
-        "run_id": run_id(row.job_id, row.fire_at, row.series),
+        "run_id": run_id(row.job_id, row.fire_at, row.series, row.node),
         "reason": row.reason,
         "error_class": row.error_class,
         "attempts": row.attempts,

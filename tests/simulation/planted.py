@@ -28,6 +28,7 @@ from waterclock.transact import Round, Rounds
 
 from .planted_beside import PLANTED_BESIDE
 from .planted_control import PLANTED_CONTROL
+from .planted_dags import PLANTED_DAGS
 from .planted_failures import PLANTED_FAILURES, Planted
 from .planted_fires import PLANTED_FIRES
 
@@ -192,6 +193,7 @@ NUMBERS = {
     "no seek after abort": 5,
     "attempt not counted after a crash": 7,
     "fold fires twice": 9,
+    "child released on an attempt that is retried": 10,
     "dead letter before the last retry": 11,
     "lost before fencing": 12,
     "keeper judges while lagging": 14,
@@ -223,4 +225,5 @@ PLANTED: dict[str, Planted] = {
     **PLANTED_FIRES,
     **PLANTED_CONTROL,
     **PLANTED_BESIDE,
+    **PLANTED_DAGS,
 }

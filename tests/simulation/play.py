@@ -211,6 +211,8 @@ class _Play:
         chronicle = self._onlooker.look()
         waits = []
         for run_id in chronicle.open.difference(self._onlooker.held()):
+            if any(node in chronicle.open for node in chronicle.runs[run_id]["nodes"] or ()):
+                continue  # a DagRun waits for its nodes
             retry = chronicle.retries.get((run_id, chronicle.runs[run_id]["attempt"] + 1))
             if chronicle.runs[run_id]["status"] != "RETRYING" or retry is None:
                 return 0

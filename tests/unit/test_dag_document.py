@@ -138,7 +138,6 @@ def test_everything_that_a_node_may_say_is_read() -> None:
                 ],
                 "timeout": "2h",
                 "max_active_nodes": 4,
-                "max_active_runs": 1,
             },
             "every": "1h",
             "priority": "LOW",
@@ -146,7 +145,7 @@ def test_everything_that_a_node_may_say_is_read() -> None:
     )
     assert spec.dag is not None
     assert (spec.handler, spec.executor, spec.label, spec.tier) == ("", None, "dag", Tier.LOW)
-    assert (spec.dag.timeout_us, spec.dag.max_active_nodes, spec.dag.max_active_runs) == (7_200_000_000, 4, 1)
+    assert (spec.dag.timeout_us, spec.dag.max_active_nodes) == (7_200_000_000, 4)
     first, second = spec.dag.nodes
     assert (first.tier, first.pool, first.payload, first.at_most_once) == (Tier.HIGH, "gpu", b'{"x":1}', True)
     assert first.policy is not None

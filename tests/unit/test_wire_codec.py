@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from waterclock.model.concurrency import FREE, Concurrency, Overlap
 from waterclock.model.dag import DagSpec, MapOver, Node, TriggerRule
 from waterclock.model.dag_events import DagStart, NodeEnd, NodeSkipped
+from waterclock.model.dag_state import KeptDagRun, KeptNode
 from waterclock.model.errors import RequestError, UndecodableRecord
 from waterclock.model.events import (
     Answered,
@@ -154,9 +155,7 @@ nodes = st.builds(
     st.none() | maps,
     st.booleans(),
 )
-dags = st.builds(
-    DagSpec, st.lists(nodes, max_size=3).map(tuple), st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)
-)
+dags = st.builds(DagSpec, st.lists(nodes, max_size=3).map(tuple), st.integers(0, 9), st.integers(0, 9))
 rules = (policies, timings, besides, st.none() | dags)
 specs = st.builds(JobSpec, texts, schedules, tiers, texts, blobs, st.none() | executors, st.booleans(), *rules)
 commands = st.builds(
@@ -254,6 +253,28 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         codec.encode_open_run,
         codec.decode_open_run,
     ),
+    "dag_run": (
+        st.builds(
+            KeptDagRun,
+            texts,
+            longs,
+            texts,
+            longs,
+            longs,
+            longs,
+            longs,
+            st.none() | blobs,
+            st.lists(texts, max_size=3).map(tuple),
+            texts,
+        ),
+        codec.encode_dag_run,
+        codec.decode_dag_run,
+    ),
+    "dag_node": (
+        st.builds(KeptNode, texts, longs, texts, longs, ints, st.none() | blobs),
+        codec.encode_dag_node,
+        codec.decode_dag_node,
+    ),
     "flow_job": (st.builds(JobFlow, texts, texts), codec.encode_flow_job, codec.decode_flow_job),
     "flow_run": (
         st.builds(
@@ -270,6 +291,7 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
             texts,
             texts,
             longs,
+            st.lists(st.tuples(texts, texts), max_size=3).map(tuple),
         ),
         codec.encode_flow_run,
         codec.decode_flow_run,

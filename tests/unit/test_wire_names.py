@@ -56,6 +56,7 @@ def test_topics_are_made_as_the_protocol_needs_them() -> None:
         "rejects",
         "run-logs",
         *(f"delay.{rung}" for rung in ("1s", "5s", "30s", "2m", "10m", "1h")),
+        "state.dag-engine",
         "state.dispatcher",
         "state.retry-router",
     }

@@ -66,5 +66,4 @@ class Dag(BaseModel):
     model_config = CLOSED
     nodes: list[Node] = Field(min_length=1, max_length=1_000)
     max_active_nodes: int | None = Field(None, ge=1, le=10_000, description="Node runs of a DagRun under way at once")
-    max_active_runs: int | None = Field(None, ge=1, le=1_000, description="DagRuns under way at once")
     timeout: str | None = Field(None, pattern=DURATION, description="How old a DagRun may get")

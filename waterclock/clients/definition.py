@@ -139,7 +139,6 @@ class DagDefinition(TypedDict, total=False):
 
     nodes: list[NodeDefinition]
     max_active_nodes: int
-    max_active_runs: int
     timeout: str
 
 

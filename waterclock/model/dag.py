@@ -91,13 +91,12 @@ class Node:
 class DagSpec:
     """A Dag, apart from the job that it is. ``nodes`` in the order in which they were written: releases go by it.
 
-    ``max_active_nodes``: node runs of one DagRun that are under way at once; ``max_active_runs``: DagRuns of the job.
-    ``timeout_us``: how old a whole DagRun may get, from its due time. 0: no limit.
+    ``max_active_nodes``: node runs of one DagRun that are under way at once; how many DagRuns are is a matter of the
+    job's overlap policy and limits. ``timeout_us``: how old a whole DagRun may get, from its PENDING on. 0: no limit.
     """
 
     nodes: tuple[Node, ...]
     max_active_nodes: int = 0
-    max_active_runs: int = 0
     timeout_us: int = 0
 
 

@@ -28,12 +28,11 @@ from .time_text import format_duration, parse_duration
 NAME_MAX = 55
 """Characters of a node's name: with a dot and an index it stays within 63."""
 
-ACTIVE_RUNS_MAX = 1_000
 TIMEOUT_US_MAX = 365 * 86_400 * US_PER_S
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,54}\Z")
 _NAME_HINT = f"1 to {NAME_MAX} of a-z, 0-9, '_' and '-', beginning with a letter or digit"
-_DAG_KEYS = ("nodes", "max_active_nodes", "max_active_runs", "timeout")
+_DAG_KEYS = ("nodes", "max_active_nodes", "timeout")
 _JOB_KEYS = ("handler", *EXECUTORS, "callback_url", "tier", "priority", "pool", "payload", "payload_base64",
              "at_most_once", *_POLICY_KEYS)  # fmt: skip
 _NODE_KEYS = ("name", *_JOB_KEYS, "after", "trigger_rule", "inputs", "map", "branch")
@@ -59,7 +58,6 @@ def dag_from_document(document: object, parts_of: PartsOf) -> DagSpec:
     dag = DagSpec(
         nodes=tuple(_node(node, f"/dag/nodes/{place}", parts_of) for place, node in enumerate(nodes)),
         max_active_nodes=_number(given, "max_active_nodes", ITEMS_MAX, "/dag"),
-        max_active_runs=_number(given, "max_active_runs", ACTIVE_RUNS_MAX, "/dag"),
         timeout_us=_timeout(given),
     )
     check_graph(dag)
@@ -69,9 +67,8 @@ def dag_from_document(document: object, parts_of: PartsOf) -> DagSpec:
 def dag_to_document(dag: DagSpec, payload_of: PayloadOf) -> dict[str, Any]:
     """The value of ``dag``: what differs from the defaults."""
     document: dict[str, Any] = {"nodes": [_node_document(node, payload_of) for node in dag.nodes]}
-    for key in ("max_active_nodes", "max_active_runs"):
-        if number := getattr(dag, key):
-            document[key] = number
+    if dag.max_active_nodes:
+        document["max_active_nodes"] = dag.max_active_nodes
     if dag.timeout_us:
         document["timeout"] = format_duration(dag.timeout_us)
     return document

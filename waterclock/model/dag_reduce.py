@@ -46,7 +46,7 @@ def reduce_dag_run(state: RunState, event: RunEvent, dag: DagView) -> Verdict:
     kind = event.kind
     if kind in _ENDS:
         return _engine_ended(state, _ENDS[kind], dag.open_nodes)
-    if kind is EventKind.CANCEL_REQUESTED and not state.cancel_requested:
+    if kind is EventKind.CANCEL_REQUESTED and not state.ending:
         return _ended_or_ending(state._replace(cancel_requested=True), state, dag.open_attempts)
     if kind is EventKind.RUN_EXPIRED and not state.ending:
         return _ended_or_ending(state._replace(expired=True), state, dag.open_attempts)

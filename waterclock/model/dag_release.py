@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
+from itertools import islice
 from typing import cast
 
 from .dag import WHOLE, split_node_key
@@ -130,6 +131,11 @@ class DagRunState:
             if end is not None
         }
 
+    @property
+    def has_more(self) -> bool:
+        """Whether nodes are ready, and may begin, that the last :meth:`decide` has left over."""
+        return bool(self._dirty) or (bool(self._ready) and self.active < self._limit)
+
     def why(self, name: str) -> str:
         """What a node waits for, in words: for those who ask why it does not run. "" where it has ended."""
         place = self.graph.place[name]
@@ -219,15 +225,18 @@ class DagRunState:
 
     # What follows ----------------------------------------------------------------------------------------------------
 
-    def decide(self) -> Steps:
-        """All that follows from what is known and was not answered before."""
+    def decide(self, most: int = _UNBOUNDED) -> Steps:
+        """All that follows from what is known and was not answered before; of releases at most so many at once.
+
+        Those that are left over (:attr:`has_more`) the next call answers.
+        """
         skips: list[Skip] = []
         while self._dirty:
             skip = self._judged(self._dirty.pop())
             if skip is not None:
                 skips.append(skip)
         skips.sort(key=lambda skip: self.graph.place[skip.node])
-        releases = tuple(self._released())
+        releases = tuple(islice(self._released(), most))
         end = None
         if not self._left and not self.is_over:
             self.is_over = True

@@ -62,10 +62,10 @@ def policy_of(spec: JobSpec, node: Node) -> FailurePolicy:
 
 
 def topics_of(spec: JobSpec) -> tuple[tuple[Tier, str], ...]:
-    """The tiers and pools whose topics a job's runs need, each once: a Dag's own, and those of its nodes."""
-    nodes = () if spec.dag is None else spec.dag.nodes
-    found = [(spec.tier, spec.pool), *(_lane(spec, node) for node in nodes)]
-    return tuple(dict.fromkeys(found))
+    """The tiers and pools to whose topics a job's work goes, each once: of a Dag those of its nodes."""
+    if spec.dag is None:
+        return ((spec.tier, spec.pool),)
+    return tuple(dict.fromkeys(_lane(spec, node) for node in spec.dag.nodes))
 
 
 def pending_event(dag_run: DagRun, node: Node, release: Release, at: Instant) -> RunEvent:

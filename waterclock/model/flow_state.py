@@ -27,7 +27,9 @@ class RunFlow(NamedTuple):
 
     ``group``: of runs that share a concurrency key. ``payload``: where it is not the revision's own. ``work``: of a
     redrive, the framed work record that is handed out, ``linked_run`` the run that was given up. ``state``: of an open
-    run, a ``known_state`` text; its events below the run-events offset ``folded_to`` are in it.
+    run, a ``known_state`` text; its events below the run-events offset ``folded_to`` are in it. ``nodes``: of a DagRun
+    the nodes that are open there, by run id, each with its state as text. ``rerun_from``: of a rerun
+    that waits, the nodes that it begins with; ``linked_run`` is what it runs again.
     """
 
     run_id: str
@@ -42,3 +44,5 @@ class RunFlow(NamedTuple):
     linked_run: str = ""
     state: str = ""
     folded_to: int = 0
+    nodes: tuple[tuple[str, str], ...] = ()
+    rerun_from: tuple[str, ...] = ()

@@ -152,9 +152,15 @@ class Fold(Generic[Note]):
     def restore(self, run_id: str, state: RunState, first_offset: int, note: Note | None, folded_to: int = 0) -> None:
         """An open run as it was kept elsewhere. Only before the first event is applied, each run once.
 
-        ``folded_to``: its events below that offset are in ``state``, and are passed over when they are read again.
-        What was *accepted* the reducer would ignore; what was refused in an earlier state it might accept in this one.
+        A node that has ended may be restored as well, once its DagRun is: nothing then makes it begin again.
+        ``folded_to``: the events of an open one below that offset are in ``state``, and are passed over when they are
+        read again: what was refused in an earlier state the reducer might accept in this one.
         """
+        if state.final:
+            dag = self.open[run_id.partition("/")[0]].dag
+            assert dag is not None  # only DagRuns have nodes
+            dag.ended[run_id] = state
+            return
         run = self.open[run_id] = OpenRun(state, first_offset)
         run.note = note
         if folded_to:
@@ -166,6 +172,10 @@ class Fold(Generic[Note]):
             self._gather(run_id, run)
         elif "/" in run_id:
             self._join(run_id, run)
+
+    def pass_over(self, offset: int) -> None:
+        """The event at ``offset`` speaks of no run that is followed here."""
+        self.position = offset + 1
 
     def keep(self, run_id: str) -> None:
         """This open run is kept elsewhere as it is now: a successor need not re-read what happened to it so far."""

@@ -128,6 +128,7 @@ class CommandKind(StrEnum):
 
     CANCEL: end ``run_id``. REDRIVE: run ``work`` once more, as a new series. DEFER: hand ``work`` out at ``due_at``.
     DISCARD: put the dead letter of ``run_id`` away. ROLLBACK: bring the spec of ``to_revision`` back.
+    RERUN: run the DagRun ``run_id`` again, as a new series.
     """
 
     UNKNOWN = "UNKNOWN"
@@ -142,6 +143,7 @@ class CommandKind(StrEnum):
     DEFER = "DEFER"
     DISCARD = "DISCARD"
     ROLLBACK = "ROLLBACK"
+    RERUN = "RERUN"
 
 
 JOB_VERBS = (
@@ -168,7 +170,8 @@ class Command(NamedTuple):
     ``answer``: say on run-events what became of it (an ANSWERED); a repeat is always answered. ``run_id``: of a CANCEL
     the run, of a REDRIVE or DISCARD the one that was given up. ``work``: a framed work record; ``due_at``: when a DEFER
     wants it. ``resume_at``: of a PAUSE when it ends by itself (0: it does not), of a RESUME the end that it carries
-    out. ``to_revision``: of a ROLLBACK the version whose spec comes back.
+    out. ``to_revision``: of a ROLLBACK the version whose spec comes back, of a RERUN that of the DagRun ``run_id``.
+    ``rerun_from``: the nodes that a RERUN begins with, none: all of it anew.
     """
 
     kind: CommandKind
@@ -187,6 +190,7 @@ class Command(NamedTuple):
     work: bytes | None = None
     resume_at: Instant = 0
     to_revision: int = 0
+    rerun_from: tuple[str, ...] = ()
 
 
 class Pause(NamedTuple):

@@ -23,6 +23,7 @@ from .projection import (
     discarded_row,
     failure_row,
     follow,
+    follow_touched,
     redriven_row,
     run_row,
     skipped_row,
@@ -65,11 +66,21 @@ class Batch:
         elif run is not None and run.note is not None:
             follow(run.note, event, run.state)
             if shard.live:
-                self.runs[event.run_id] = run
+                self._note_run(event.run_id, run)
                 if kind is EventKind.RETRYING:
                     self.attempts.append(attempt_row(run.note, run.state, record.timestamp_us))
-                elif kind in _GIVEN_UP:
+                elif kind in _GIVEN_UP and not run.state.is_dag:
                     self.failures.append(failure_row(run.note, event, run.state.attempt, record.timestamp_us))
+        if fold.touched:
+            self._follow_touched(shard, event)
+
+    def _follow_touched(self, shard: Followed[Known], event: RunEvent) -> None:
+        """What the event has made of others: of its DagRun, or of the nodes of that."""
+        for run_id, touched in shard.fold.touched:
+            if touched.note is not None:
+                follow_touched(touched.note, event, touched.state)
+                if shard.live:
+                    self._note_run(run_id, touched)
 
     def _made(self, shard: Followed[Known], event: RunEvent, detail: Pending, recorded_at: Instant) -> None:
         """HELD, or PENDING: of a new run, or of one that was held."""
@@ -79,9 +90,14 @@ class Batch:
         else:
             follow(run.note, event, run.state)
         if shard.live:
-            self.runs[event.run_id] = run
-            if detail.linked_run:
+            self._note_run(event.run_id, run)
+            if detail.linked_run and detail.dag is None:  # a DagRun has no letter
                 self._note_letter(redriven_row(event, detail, recorded_at))
+
+    def _note_run(self, run_id: str, run: OpenRun[Known]) -> None:
+        """Its row is to be written; a node has none among the runs."""
+        if "/" not in run_id:
+            self.runs[run_id] = run
 
     def obey(self, command: Command, record: Record) -> None:
         """Note who asked for what, and what that did to a dead letter."""

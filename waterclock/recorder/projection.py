@@ -59,6 +59,7 @@ class Known:
         "ended_at",
         "job_id",
         "next_attempt_at",
+        "node",
         "pending",
         "reason",
         "series",
@@ -69,6 +70,7 @@ class Known:
     def __init__(self, event: RunEvent, pending: Pending, dispatched_at: Instant) -> None:
         self.job_id = event.job_id
         self.series = parse_run_id(event.run_id).series if "~" in event.run_id else 0
+        self.node = event.run_id.partition("/")[2]
         self.pending = pending
         self.dispatched_at = dispatched_at
         self.started_at: Instant = 0
@@ -77,6 +79,14 @@ class Known:
         self.reason = event.reason if event.kind is EventKind.HELD else ""
         self.was_held = event.kind is EventKind.HELD
         self.next_attempt_at: Instant = 0
+
+
+def follow_touched(known: Known, event: RunEvent, state: RunState) -> None:
+    """Take in what an event of another run has made of this one: a DagRun, or a node of one."""
+    if state.status in FINAL:
+        known.reason, known.next_attempt_at, known.ended_at = event.reason, 0, event.at
+    elif known.started_at == 0 and state.is_dag:
+        known.started_at = event.at
 
 
 def follow(known: Known, event: RunEvent, state: RunState) -> None:
@@ -186,7 +196,7 @@ def attempt_row(known: Known, state: RunState, recorded_at: Instant) -> AttemptR
         known.job_id,
         known.pending.fire_at,
         known.series,
-        "",
+        known.node,
         state.attempt,
         state.outcome,
         known.started_at,
@@ -206,7 +216,7 @@ def failure_row(known: Known, event: RunEvent, attempts: int, recorded_at: Insta
         known.job_id,
         known.pending.fire_at,
         known.series,
-        "",
+        known.node,
         known.ended_at,
         event.reason,
         fingerprint(error_class or event.reason, message),

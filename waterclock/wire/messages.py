@@ -9,6 +9,7 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from waterclock.log.port import Headers, Outgoing
+from waterclock.model.dag_state import KeptDagRun, KeptNode
 from waterclock.model.events import (
     Answered,
     Control,
@@ -260,6 +261,18 @@ def flow_run_message(names: Names, role: str, partition: int, flow: RunFlow) -> 
     """A run of such a job that waits or is open, in the job's partition."""
     key, value = (FLOW_PREFIX + flow.run_id).encode(), codec.encode_flow_run(flow)
     return Outgoing(names.state(role), key, value, headers.TAIL, partition=partition)
+
+
+def dag_run_message(names: Names, role: str, partition: int, run: KeptDagRun) -> Outgoing:
+    """An open DagRun, in its own partition."""
+    value = codec.encode_dag_run(run)
+    return Outgoing(names.state(role), run.run_id.encode(), value, headers.TAIL, partition=partition)
+
+
+def dag_node_message(names: Names, role: str, partition: int, node: KeptNode) -> Outgoing:
+    """A node run of an open DagRun, in the DagRun's partition."""
+    value = codec.encode_dag_node(node)
+    return Outgoing(names.state(role), node.run_id.encode(), value, headers.TAIL, partition=partition)
 
 
 def state_tombstone(names: Names, role: str, partition: int, key: str) -> Outgoing:

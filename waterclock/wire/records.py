@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 from waterclock.model.concurrency import concurrency_from_json, concurrency_to_json
 from waterclock.model.dag import dag_from_json, dag_to_json
 from waterclock.model.dag_events import DagStart, NodeEnd, NodeSkipped
+from waterclock.model.dag_state import KeptDagRun, KeptNode
 from waterclock.model.events import (
     Answered,
     Control,
@@ -121,12 +122,14 @@ def _work_from_record(record: Dict) -> WorkRecord:
 
 
 def _command_to_record(command: Command) -> Dict:
-    return command._asdict() | {"spec": None if command.spec is None else _spec_to_record(command.spec)}
+    spec = None if command.spec is None else _spec_to_record(command.spec)
+    return command._asdict() | {"spec": spec, "rerun_from": list(command.rerun_from)}
 
 
 def _command_from_record(record: Dict) -> Command:
     spec = None if record["spec"] is None else _spec_from_record(record["spec"])
-    return Command(**record | {"kind": CommandKind(record["kind"]), "spec": spec})
+    said = {"kind": CommandKind(record["kind"]), "spec": spec, "rerun_from": tuple(record["rerun_from"])}
+    return Command(**record | said)
 
 
 _KINDS = ("cron", "every", "once", "dates")
@@ -236,11 +239,22 @@ def _open_run_from_record(record: Dict) -> OpenRunState:
 
 
 def _flow_run_to_record(run: RunFlow) -> Dict:
-    return run._asdict() | {"tier": run.tier.name}
+    nodes = [{"run_id": run_id, "state": state} for run_id, state in run.nodes]
+    return run._asdict() | {"tier": run.tier.name, "nodes": nodes, "rerun_from": list(run.rerun_from)}
 
 
 def _flow_run_from_record(record: Dict) -> RunFlow:
-    return RunFlow(**record | {"tier": Tier[record["tier"]], "origin": Origin(record["origin"])})
+    nodes = tuple((node["run_id"], node["state"]) for node in record["nodes"])
+    said = {"tier": Tier[record["tier"]], "origin": Origin(record["origin"]), "nodes": nodes}
+    return RunFlow(**record | said | {"rerun_from": tuple(record["rerun_from"])})
+
+
+def _dag_run_to_record(run: KeptDagRun) -> Dict:
+    return run._asdict() | {"rerun_from": list(run.rerun_from)}
+
+
+def _dag_run_from_record(record: Dict) -> KeptDagRun:
+    return KeptDagRun(**record | {"rerun_from": tuple(record["rerun_from"])})
 
 
 EVENT = Shape(_event_to_record, _event_from_record)
@@ -255,6 +269,8 @@ SHARD_STATE = Shape(ShardState._asdict, lambda record: ShardState(**record))
 JOB_STATE = Shape(JobState._asdict, lambda record: JobState(**record))
 JOB_EVENT = Shape(JobEvent._asdict, _job_event_from_record)
 OPEN_RUN = Shape(_open_run_to_record, _open_run_from_record)
+DAG_RUN = Shape(_dag_run_to_record, _dag_run_from_record)
+DAG_NODE = Shape(KeptNode._asdict, lambda record: KeptNode(**record))
 FLOW_JOB = Shape(JobFlow._asdict, lambda record: JobFlow(**record))
 FLOW_RUN = Shape(_flow_run_to_record, _flow_run_from_record)
 KEY_STATE = Shape(KeyState._asdict, lambda record: KeyState(**record))
