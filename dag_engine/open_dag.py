@@ -58,10 +58,15 @@ class OpenDag:
         self.is_over_time = False
 
     @property
-    def can_release(self) -> bool:
-        """Nodes may begin: it went out, and is neither over nor to end."""
+    def is_going(self) -> bool:
+        """It went out, and is neither over nor to end."""
         state = self.run.state
         return not (state.final or state.ending or state.held)
+
+    @property
+    def can_release(self) -> bool:
+        """Nodes may begin."""
+        return self.is_going and not self.run.state.paused
 
     @property
     def wants_earlier(self) -> bool:

@@ -85,7 +85,7 @@ class Shard(Followed[None]):
         found: list[OpenDag] = []
         while self._deadlines and self._deadlines[0][0] <= now:
             dag = self.dags.get(heappop(self._deadlines)[1])
-            if dag is not None and dag.can_release and not dag.is_over_time:
+            if dag is not None and dag.is_going and not dag.is_over_time:
                 dag.is_over_time = True
                 found.append(dag)
         return found
@@ -114,6 +114,8 @@ class Shard(Followed[None]):
                 dag = self.dags[event.run_id] = OpenDag(event.run_id, run, event.detail.revision, event.detail.fire_at)
             dag.told(event, event.detail, offset)
             self._note_held(dag)
+            self.to_decide[event.run_id] = None
+        elif event.kind is EventKind.DAG_RESUMED:
             self.to_decide[event.run_id] = None
         self.kept.change(event.run_id)
 

@@ -70,6 +70,23 @@ def _cancel(names: Names, _pools: Pools, command: Command, place: Place) -> Orde
     return Order(ahead=(control_message(names, told),), messages=(event_message(names, asked),))
 
 
+def _pause(names: Names, _pools: Pools, command: Command, place: Place) -> Order:
+    return _of_dag_run(EventKind.DAG_PAUSED, names, command, place)
+
+
+def _resume(names: Names, _pools: Pools, command: Command, place: Place) -> Order:
+    return _of_dag_run(EventKind.DAG_RESUMED, names, command, place)
+
+
+def _of_dag_run(kind: EventKind, names: Names, command: Command, place: Place) -> Order:
+    """Whether it is a DagRun, and how it stands, the reducer says."""
+    run = _run_of(command)
+    if run.node:
+        raise RequestError("a node's run cannot be paused", pointer="/run_id", hint="Pause its DagRun")
+    event = RunEvent(kind, command.job_id, str(run), place.appended_at, reason=command.note[:NOTE_MAX])
+    return Order(messages=(event_message(names, event),))
+
+
 def _discard(_names: Names, _pools: Pools, command: Command, _place: Place) -> Order:
     """A dead letter is put away: the recorder reads that from the command itself, and no run changes."""
     _run_of(command)
@@ -179,4 +196,6 @@ _ORDERS: dict[CommandKind, Callable[[Names, Pools, Command, Place], Order]] = {
     CommandKind.REDRIVE: _redrive,
     CommandKind.DISCARD: _discard,
     CommandKind.DEFER: _defer,
+    CommandKind.PAUSE_RUN: _pause,
+    CommandKind.RESUME_RUN: _resume,
 }

@@ -15,6 +15,7 @@ from .records import decode
 from .runs import tell_all
 
 WAYS = {"SUCCEEDED": "S", "FAILED": "F", "CANCELLED": "F"}
+PAUSES = ("DAG_PAUSED", "DAG_RESUMED")
 COUNTED = {"SUCCEEDED": "S", "FAILED": "F", "SKIPPED": "K", "UPSTREAM_FAILED": "U"}
 ANY = {"one_success": "S", "one_failed": "FU", "one_done": "SF"}
 """Rules for which one parent that ended in such a way is enough."""
@@ -33,8 +34,12 @@ def check(events, work, meant):
     """(complaints, counts) at rest."""
     counts, complaints = collections.Counter(), []
     stood, nodes, pendings = {}, collections.defaultdict(dict), collections.Counter()
+    pauses = collections.defaultdict(list)
     for told, others in tell_all(events):
         _note(told, others, stood, nodes, pendings)
+        if told.after is not None and told.event["kind"] in PAUSES:
+            pauses[told.event["run_id"]].append(told.record["offset"])
+            counts[f"DagRuns {told.event['kind']}"] += 1
     complaints += [f"{run_id}: released {times} times" for run_id, times in sorted(pendings.items()) if times > 1]
     given, again = _given(work), _reruns(events)
     for run_id, run in sorted(stood.items()):
@@ -44,10 +49,9 @@ def check(events, work, meant):
         counts["nodes begun"] += sum(not node.skipped for node in nodes[run_id].values())
         counts["nodes skipped"] += sum(bool(node.skipped) for node in nodes[run_id].values())
         dag = document(json.loads(meant[run_id].dag))
-        complaints += [
-            f"{run_id}: {each}" for each in _wrongly_kept(dag, run_id, again.get(run_id), nodes, stood, counts)
-        ]
-        found = [*_early(dag, nodes[run_id]), *_too_many(dag, nodes[run_id])]
+        found = [*_wrongly_kept(dag, run_id, again.get(run_id), nodes, stood, counts)]
+        found += [*_early(dag, nodes[run_id]), *_too_many(dag, nodes[run_id])]
+        found += _while_paused(dag, nodes[run_id], pauses[run_id])
         if run["status"] not in ("SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"):
             found.append(f"{run['status']} at rest")
         elif not (run["cancel"] or run["expired"]) and run["status"] != "SKIPPED":
@@ -186,6 +190,22 @@ def _early(dag, nodes):
             and not any(_ended_so(by_name[each], before.get(each), ANY[rule]) for each in parents)
         ):
             yield f"{key} began by {rule}, and no parent had ended so"
+
+
+def _while_paused(dag, nodes, turns):
+    """Nodes that began while their DagRun was paused, by an end that stands behind the pause. ``turns``: offsets."""
+    ends = {node["name"]: _end_of(node, nodes) for node in dag["nodes"]}
+    spans = [(turns[at], turns[at + 1] if at + 1 < len(turns) else 1 << 62) for at in range(0, len(turns), 2)]
+    for node in dag["nodes"]:
+        waits_for_all = node.get("trigger_rule", "all_success") not in (*ANY, "always")
+        parents = [ends[name] for name in node.get("after", [])]
+        if not (waits_for_all and parents and all(parents)):
+            continue
+        last = max(end[1] for end in parents)
+        for key, seen in nodes.items():
+            is_its = key.partition(".")[0] == node["name"] and not seen.skipped
+            if is_its and any(begin < last and begin < seen.offset < end for begin, end in spans):
+                yield f"{key} began while its DagRun was paused"
 
 
 def _too_many(dag, nodes):

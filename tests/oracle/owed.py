@@ -16,7 +16,7 @@ from .records import decode
 MINUTE_US = 60_000_000
 DAY_US = 86_400_000_000
 MASK = (1 << 48) - 1
-ABOUT_RUNS = ("CANCEL", "REDRIVE", "DISCARD", "DEFER", "RERUN")
+ABOUT_RUNS = ("CANCEL", "REDRIVE", "DISCARD", "DEFER", "RERUN", "PAUSE_RUN", "RESUME_RUN")
 
 
 class Version(typing.NamedTuple):
@@ -186,7 +186,7 @@ def _passed_on(judged, offset, record):
     named = record["run_id"].partition("@")[0] == record["job_id"]
     if (kind != "DEFER" and not named) or (kind in ("REDRIVE", "DEFER") and not record["work"]):
         return "refused"
-    if kind in ("REDRIVE", "RERUN") and "/" in record["run_id"]:
+    if kind in ("REDRIVE", "RERUN", "PAUSE_RUN", "RESUME_RUN") and "/" in record["run_id"]:
         return "refused"  # of a node alone
     if kind == "RERUN" and not _may_run_again(judged.made, record):
         return "refused"

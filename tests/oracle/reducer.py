@@ -13,6 +13,7 @@ OUTCOMES = {
     "ATTEMPT_LOST": "LOST",
 }
 BIRTHS = ("PENDING", "HELD", "SKIPPED", "NODE_SKIPPED")
+PAUSES = {"DAG_PAUSED": True, "DAG_RESUMED": False}
 DAG_ENDS = {"DAG_SUCCEEDED": "SUCCEEDED", "DAG_FAILED": "FAILED"}
 
 
@@ -57,6 +58,8 @@ def _dag_run_changes(runs, run_id, run, event):
         word, fate, run = "cancel", "CANCELLED", {**run, "cancel": True}
     elif kind == "RUN_EXPIRED" and not _ending(run):
         word, fate, run = "expired", "FAILED", {**run, "expired": True, "reason": event["reason"]}
+    elif kind in PAUSES and run["paused"] != PAUSES[kind] and not _ending(run):
+        return {run_id: {**run, "paused": PAUSES[kind]}}
     else:
         return {}
     if not any(map(is_open, nodes.values())):
@@ -123,11 +126,12 @@ _CHANGES = {"STARTED": _started, "RETRYING": _verdict, "RUN_FAILED": _verdict, "
 
 
 def _born(event):
-    is_dag = event["kind"] == "PENDING" and event["pending"]["dag"] is not None and "/" not in event["run_id"]
+    detail = event["pending"] if event["kind"] == "PENDING" and "/" not in event["run_id"] else None
+    is_dag = detail is not None and detail["dag"] is not None
     return {
         "status": "SKIPPED" if event["kind"] in ("SKIPPED", "NODE_SKIPPED") else "PENDING",
         "held": event["kind"] == "HELD",
-        **dict.fromkeys(("cancel", "expired"), False),
+        **dict.fromkeys(("cancel", "expired", "paused"), False),
         **dict.fromkeys(("attempt", "incarnation"), 0),
         "outcome": "NONE",
         "worker": "",

@@ -91,14 +91,14 @@ def said_of(state: RunState | None) -> tuple[Any, ...] | None:
     if state is None:
         return None
     names = (RunStatus(state.status).name, state.attempt, Outcome(state.outcome).name, state.held, state.worker)
-    return (*names, state.cancel_requested, state.expired, state.is_dag)
+    return (*names, state.cancel_requested, state.expired, state.is_dag, state.paused)
 
 
 def meant_by(run: dict[str, Any] | None) -> tuple[Any, ...] | None:
     if run is None:
         return None
     names = tuple(run[name] for name in ("status", "attempt", "outcome", "held", "worker", "cancel", "expired"))
-    return (*names, run["nodes"] is not None)
+    return (*names, run["nodes"] is not None, run["paused"])
 
 
 @given(st.booleans(), DRAFTS)

@@ -57,6 +57,15 @@ class Asking:
             appender.append(command_message(self._names, command))
         appender.close()
 
+    def resume_dag_runs(self, now: Instant) -> None:
+        """Whatever DagRun is still paused goes on."""
+        appender = self._log.appender()
+        for run_id in self._onlooker.paused():
+            name = f"last {run_id}"
+            command = Command(CommandKind.RESUME_RUN, job_of_run(run_id), name, "people", now, run_id=run_id)
+            appender.append(command_message(self._names, command))
+        appender.close()
+
     def resume_quietly(self, specs: Mapping[str, JobSpec], now: Instant) -> None:
         """These jobs go on, and have no fire for a month."""
         appender = self._log.appender()
@@ -91,6 +100,9 @@ class Asking:
             return self._redrive(order, now)
         if order.kind is CommandKind.RERUN:
             return self._rerun(order, now)
+        if order.kind in (CommandKind.PAUSE_RUN, CommandKind.RESUME_RUN):
+            run_id = self._onlooker.open_dag_run_at(order.pick, is_paused=order.kind is CommandKind.RESUME_RUN)
+            return self._of_run(order, run_id, now) if run_id else None
         to_revision = 0
         if order.kind is CommandKind.ROLLBACK:
             to_revision = self._onlooker.revision_at(order.job_id, order.pick)

@@ -37,7 +37,11 @@ def dag_orders(rng: random.Random, start_at: Instant, horizon: int, *, has_side:
     """One or two Dags in most seeds, with changes and triggers."""
     if rng.random() > _SHARE:
         return []
-    return [*with_policies(rng, _orders(rng, start_at, horizon, has_side=has_side)), *_reruns(rng, horizon)]
+    return [
+        *with_policies(rng, _orders(rng, start_at, horizon, has_side=has_side)),
+        *_reruns(rng, horizon),
+        *_pauses(rng, horizon),
+    ]
 
 
 def _orders(rng: random.Random, start_at: Instant, horizon: int, *, has_side: bool) -> Iterator[Order]:
@@ -53,6 +57,16 @@ def _orders(rng: random.Random, start_at: Instant, horizon: int, *, has_side: bo
                 spec = _spec(rng, start_at, has_side=has_side) if wants_spec else None
                 order = Order(at, kind, job_id, spec, f"d{number}", wants_answer=rng.random() < 0.3)
                 yield order._replace(payload=rng.choice(["", '{"of":"the trigger"}']), pick=rng.randrange(1 << 16))
+
+
+def _pauses(rng: random.Random, horizon: int) -> Iterator[Order]:
+    """Of single DagRuns; some are never taken back, before the end of the play."""
+    for number in range(rng.choice([0, 0, 2, 6])):
+        at, pick = rng.randrange(4 * US_PER_S, horizon), rng.randrange(1 << 16)
+        yield Order(at, CommandKind.PAUSE_RUN, "", None, f"h{number}", pick=pick)
+        if rng.random() < 0.7:
+            after = at + rng.randrange(8 * US_PER_S)
+            yield Order(min(after, horizon - 1), CommandKind.RESUME_RUN, "", None, f"h{number}.r", pick=pick)
 
 
 def _reruns(rng: random.Random, horizon: int) -> Iterator[Order]:

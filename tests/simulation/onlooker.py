@@ -73,6 +73,22 @@ class Onlooker:
             if event["kind"] == "REVISED":
                 self._revisions.setdefault(event["job_id"], []).append(event["revised"]["revision"])
 
+    def paused(self) -> list[str]:
+        """DagRuns that are open and paused."""
+        runs = self.look().runs
+        return [
+            run_id
+            for run_id in sorted(self.chronicle.open)
+            if runs[run_id]["nodes"] is not None and runs[run_id]["paused"]
+        ]
+
+    def open_dag_run_at(self, pick: int, *, is_paused: bool) -> str:
+        """A DagRun that somebody might pause, or let go on; "" without any."""
+        runs, paused = self.look().runs, self.paused()
+        going = [run_id for run_id in sorted(self.chronicle.open) if runs[run_id]["nodes"] is not None]
+        among = paused if is_paused else going
+        return among[pick % len(among)] if among else ""
+
     def dag_run_at(self, pick: int) -> tuple[str, int, list[str], list[str]] | None:
         """A DagRun that has ended: its revision, its nodes by name that are known, and those that failed."""
         runs = self.look().runs

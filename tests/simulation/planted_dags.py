@@ -118,6 +118,13 @@ def ended_forgotten() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def pause_holds_nothing() -> Iterator[None]:
+    """A DagRun that is paused goes on all the same."""
+    with mock.patch.object(OpenDag, "can_release", OpenDag.is_going):
+        yield
+
+
 PLANTED_DAGS: dict[str, Planted] = {
     "child released on an attempt that is retried": released_on_an_attempt,
     "state of Dags written after the offsets": state_after_offsets,
@@ -125,4 +132,5 @@ PLANTED_DAGS: dict[str, Planted] = {
     "results of nodes not kept": results_not_kept,
     "nodes under way not counted after a take-over": under_way_not_counted,
     "ended nodes forgotten at a take-over": ended_forgotten,
+    "pause of a DagRun holds nothing": pause_holds_nothing,
 }

@@ -151,6 +151,7 @@ class _Play:
         self._wait_for("hears what its clients want", lambda: not (self._clients.busy or lagging(world.cluster, DOORS)))
         self._asking.pause_all(self._job_ids(), world.clock.now(), again=True)
         schedule.run(schedule.tick + _SLICE)
+        self._asking.resume_dag_runs(world.clock.now())
         until = world.clock.now()
         self._wait_for("decides what is due", lambda: self._decided(until))
         is_at_rest = self._wait_for("comes to rest", self._at_rest)

@@ -172,6 +172,30 @@ def test_a_dag_run_over_its_time_is_told_so_and_control_before() -> None:
     assert world.kept() == {}
 
 
+def test_a_paused_dag_run_releases_nothing_until_it_goes_on() -> None:
+    world = chain()
+    run_id = world.fire()
+    world.turn(engine := world.engine())
+    world.event(EventKind.DAG_PAUSED, run_id)
+    world.end(f"{run_id}/a")
+    world.turn(engine)
+    world.cluster.kill("dag-engine-1")
+    world.turn(second := world.engine("dag-engine-2", window=1), 80)
+    assert world.released() == ["a"]
+    world.event(EventKind.DAG_RESUMED, run_id)
+    world.turn(second)
+    assert world.released() == ["a", "b"]
+
+
+def test_a_pause_does_not_hold_the_time_of_a_dag_run() -> None:
+    world = World(Node("a", "h"), Node("b", "h", after=("a",)), timeout_us=10 * US_PER_S)
+    run_id = world.fire()
+    world.turn(engine := world.engine())
+    world.event(EventKind.DAG_PAUSED, run_id)
+    world.turn(engine, 60)
+    assert [each.run_id for each in world.events(EventKind.RUN_EXPIRED)] == [run_id]
+
+
 def test_a_wide_dag_goes_out_over_many_rounds_each_item_once() -> None:
     world = World(Node("each", "h", map_over=MapOver(count=250)), Node("last", "h", after=("each",)))
     run_id = world.fire()

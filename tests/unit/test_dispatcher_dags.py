@@ -15,7 +15,7 @@ from waterclock.model.dag_events import DagStart
 from waterclock.model.events import Ended, EventKind, Origin, Pending, RunEvent, Started
 from waterclock.model.ids import US_PER_S, make_run_id, ordinal
 from waterclock.model.job import CommandKind, Every, JobSpec, JobStatus, JobVersion
-from waterclock.wire.messages import event_message
+from waterclock.wire.messages import event_message, id_of_event
 
 JOB = "t:j"
 NODES = (Node("a", "h"), Node("b", "h", after=("a",)))
@@ -126,6 +126,23 @@ def test_a_long_dag_run_is_followed_from_its_record_on(monkeypatch: pytest.Monke
     tell(world, EventKind.DAG_FAILED, run_id)
     world.run(2)
     assert len(dag_runs(world)) == 2
+
+
+def test_a_dag_run_is_paused_and_goes_on_each_time_with_an_id_of_its_own() -> None:
+    world, run_id, _ = with_a_dag_run()
+    for kind in (CommandKind.PAUSE_RUN, CommandKind.RESUME_RUN) * 2:
+        world.command(kind, JOB, run_id=run_id, note="stock-taking")
+        world.run(1)
+    told = world.events(EventKind.DAG_PAUSED) + world.events(EventKind.DAG_RESUMED)
+    assert {(each.run_id, each.reason) for each in told} == {(run_id, "stock-taking")}
+    assert len({id_of_event(each) for each in told}) == 4
+
+
+def test_a_node_cannot_be_paused_by_itself() -> None:
+    world, run_id, _ = with_a_dag_run()
+    world.command(CommandKind.PAUSE_RUN, JOB, run_id=f"{run_id}/a", answer=True)
+    world.run(1)
+    assert [(answer.verdict, answer.hint) for answer in answers(world)] == [("refused", "Pause its DagRun")]
 
 
 # Reruns ---------------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ def test_the_text_of_a_known_state_is_a_format() -> None:
 
 
 def test_a_field_of_a_later_release_is_dropped() -> None:
-    assert state_from_text('[0,0,0,"",0,0,false,false,false,false,"later"]') == STATES[1]
+    assert state_from_text('[0,0,0,"",0,0,false,false,false,false,false,"later"]') == STATES[1]
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "7", "[99,0,0]", "nonsense"])

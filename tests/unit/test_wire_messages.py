@@ -135,6 +135,8 @@ def test_the_words_of_events_are_kept() -> None:
         EventKind.NODE_SKIPPED: "node-skipped",
         EventKind.REVISED: "revised",
         EventKind.ANSWERED: "answered",
+        EventKind.DAG_PAUSED: "dag-paused",
+        EventKind.DAG_RESUMED: "dag-resumed",
     }
 
 

@@ -14,6 +14,7 @@ from .run_state import DagView, Ignored, RunState, Verdict, refuse
 _NOW_PENDING = Verdict(RunState(RunStatus.PENDING), True)
 _NOW_SKIPPED = Verdict(RunState(RunStatus.SKIPPED), True)
 _ENDS = {EventKind.DAG_SUCCEEDED: RunStatus.SUCCEEDED, EventKind.DAG_FAILED: RunStatus.FAILED}
+_PAUSES = {EventKind.DAG_PAUSED: True, EventKind.DAG_RESUMED: False}
 _FATES = {EventKind.CANCEL_REQUESTED: RunStatus.CANCELLED, EventKind.RUN_EXPIRED: RunStatus.FAILED}
 _REFUSED = {
     EventKind.PENDING: Ignored.KNOWN_RUN,
@@ -21,8 +22,10 @@ _REFUSED = {
     EventKind.SKIPPED: Ignored.KNOWN_RUN,
     EventKind.CANCEL_REQUESTED: Ignored.ALREADY_REQUESTED,
     EventKind.RUN_EXPIRED: Ignored.NOT_WAITING,
+    EventKind.DAG_PAUSED: Ignored.ALREADY_REQUESTED,
+    EventKind.DAG_RESUMED: Ignored.NOT_PAUSED,
 }
-_NEVER_OF_NODES = frozenset({EventKind.HELD, EventKind.SKIPPED, *_ENDS})
+_NEVER_OF_NODES = frozenset({EventKind.HELD, EventKind.SKIPPED, *_ENDS, *_PAUSES})
 
 
 def reduce_node(state: RunState | None, event: RunEvent, dag: DagView) -> Verdict | None:
@@ -50,6 +53,8 @@ def reduce_dag_run(state: RunState, event: RunEvent, dag: DagView) -> Verdict:
         return _ended_or_ending(state._replace(cancel_requested=True), state, dag.open_attempts)
     if kind is EventKind.RUN_EXPIRED and not state.ending:
         return _ended_or_ending(state._replace(expired=True), state, dag.open_attempts)
+    if kind in _PAUSES and state.paused is not _PAUSES[kind] and not (state.final or state.ending):
+        return Verdict(state._replace(paused=_PAUSES[kind]), True)
     return refuse(state, _REFUSED.get(kind, Ignored.NOT_OF_DAG_RUNS))
 
 

@@ -36,6 +36,8 @@ class EventKind(StrEnum):
     NODE_SKIPPED = "NODE_SKIPPED"
     REVISED = "REVISED"
     ANSWERED = "ANSWERED"
+    DAG_PAUSED = "DAG_PAUSED"
+    DAG_RESUMED = "DAG_RESUMED"
 
 
 class RunStatus(IntEnum):

@@ -128,7 +128,8 @@ class CommandKind(StrEnum):
 
     CANCEL: end ``run_id``. REDRIVE: run ``work`` once more, as a new series. DEFER: hand ``work`` out at ``due_at``.
     DISCARD: put the dead letter of ``run_id`` away. ROLLBACK: bring the spec of ``to_revision`` back.
-    RERUN: run the DagRun ``run_id`` again, as a new series.
+    RERUN: run the DagRun ``run_id`` again, as a new series. PAUSE_RUN, RESUME_RUN: no node of that DagRun begins in
+    between.
     """
 
     UNKNOWN = "UNKNOWN"
@@ -144,6 +145,8 @@ class CommandKind(StrEnum):
     DISCARD = "DISCARD"
     ROLLBACK = "ROLLBACK"
     RERUN = "RERUN"
+    PAUSE_RUN = "PAUSE_RUN"
+    RESUME_RUN = "RESUME_RUN"
 
 
 JOB_VERBS = (

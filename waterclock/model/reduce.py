@@ -133,8 +133,8 @@ def _ended(state: RunState | None, event: RunEvent, _token: int) -> Verdict:
 
 
 def _moved(state: RunState, status: RunStatus, outcome: Outcome) -> RunState:
-    _, attempt, _, worker, incarnation, token, held, cancel_requested, is_dag, expired = state
-    return RunState(status, attempt, outcome, worker, incarnation, token, held, cancel_requested, is_dag, expired)
+    _, attempt, _, worker, incarnation, token, held, cancel_requested, *rest = state
+    return RunState(status, attempt, outcome, worker, incarnation, token, held, cancel_requested, *rest)
 
 
 def _retrying(state: RunState | None, event: RunEvent, _token: int) -> Verdict:
@@ -193,6 +193,8 @@ _RULES: dict[EventKind, Callable[[RunState | None, RunEvent, int], Verdict]] = {
     EventKind.CANCEL_REQUESTED: _cancel_requested,
     EventKind.DAG_SUCCEEDED: _of_dags_alone,
     EventKind.DAG_FAILED: _of_dags_alone,
+    EventKind.DAG_PAUSED: _of_dags_alone,
+    EventKind.DAG_RESUMED: _of_dags_alone,
     EventKind.NODE_SKIPPED: _of_dags_alone,
     EventKind.REVISED: _of_no_run,
     EventKind.ANSWERED: _of_no_run,

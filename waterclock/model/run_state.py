@@ -23,6 +23,7 @@ class Ignored(StrEnum):
     WRONG_OWNER = "wrong-owner"
     NO_VERDICT_DUE = "no-verdict-due"
     ALREADY_REQUESTED = "already-requested"
+    NOT_PAUSED = "not-paused"
     NO_DAG_RUN = "no-dag-run"
     """Of a node whose DagRun is unknown, or that is no node of a Dag."""
     DAG_RUN_OVER = "dag-run-over"
@@ -41,7 +42,7 @@ class RunState(NamedTuple):
     ``attempt`` is the last one that started, 0 before the first. ``worker``, ``incarnation`` and ``token`` are those
     of its accepted STARTED, ``outcome`` how it ended (NONE while it is open). ``is_dag``: it is a DagRun, which has no
     attempt. ``expired``: the time of a DagRun is over, and it ends as soon as no attempt of its nodes is open; of such
-    a node: it is not tried again.
+    a node: it is not tried again. ``paused``: no node of a DagRun is to be released.
     """
 
     status: RunStatus
@@ -54,6 +55,7 @@ class RunState(NamedTuple):
     cancel_requested: bool = False
     is_dag: bool = False
     expired: bool = False
+    paused: bool = False
 
     @property
     def final(self) -> bool:

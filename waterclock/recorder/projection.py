@@ -114,7 +114,7 @@ def follow(known: Known, event: RunEvent, state: RunState) -> None:
 
 def run_row(known: Known, state: RunState) -> RunRow:
     """The row of a run as it is now."""
-    status, attempt, outcome, worker, _, token, _, asked_to_stop, _, _ = state
+    status, attempt, outcome, worker, _, token, _, asked_to_stop, *_ = state
     pending = known.pending
     rank = _RANK[status]
     if status is RunStatus.PENDING and known.was_held and not state.held:

@@ -14,6 +14,7 @@ from waterclock.model.events import (
     Answered,
     Control,
     DeadLetter,
+    EventKind,
     Heartbeat,
     Lease,
     Reject,
@@ -39,6 +40,9 @@ _CARRIED_MAX = 512 * 1024
 _CARRIED_HEADERS_MAX = 64 * 1024
 _KEY_MAX = 1_024
 
+_OFTEN = (EventKind.DAG_PAUSED, EventKind.DAG_RESUMED)
+"""Events of a run that may come more than once, and mean something each time."""
+
 
 def event_message(names: Names, event: RunEvent) -> Outgoing:
     """A fact, for run-events, keyed by job id."""
@@ -50,13 +54,15 @@ def event_message(names: Names, event: RunEvent) -> Outgoing:
 def id_of_event(event: RunEvent) -> str:
     """The event's ``ce_id``: ``<run id>/<attempt>/<word>``.
 
-    Of REVISED ``<job id>/<revision>/revised``, of ANSWERED ``<job id>/<offset of the command>/answered``.
+    Of a pause and its end ``<run id>/<instant>/<word>``, of REVISED ``<job id>/<revision>/revised``, of ANSWERED
+    ``<job id>/<offset of the command>/answered``.
     """
     if isinstance(event.detail, Revised):
         return event_id(event.job_id, event.detail.revision, "revised")
     if isinstance(event.detail, Answered):
         return event_id(event.job_id, event.detail.offset, "answered")
-    return event_id(event.run_id, event.attempt, headers.WORDS[event.kind])
+    number = event.at if event.kind in _OFTEN else event.attempt
+    return event_id(event.run_id, number, headers.WORDS[event.kind])
 
 
 def _event_headers(prefix: str, event: RunEvent) -> Headers:
