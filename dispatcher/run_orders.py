@@ -96,7 +96,9 @@ def _discard(_names: Names, _pools: Pools, command: Command, _place: Place) -> O
 def _redrive(names: Names, pools: Pools, command: Command, place: Place) -> Order:
     given_up = _run_of(command)
     if given_up.node:
-        raise RequestError("a node's run cannot be redriven", pointer="/run_id", hint="Redrive the run of its Dag")
+        raise RequestError(
+            "a node's run cannot be redriven", pointer="/run_id", hint="Run its DagRun again, from this node on"
+        )
     work = _work_of(command, pools)
     made = RunId(command.job_id, work.fire_at, place.revision)
     run_id, at = str(made), place.appended_at

@@ -138,10 +138,15 @@ class Shard(Followed[Note]):
         elif kind is _SUCCEEDED:
             self.attempts.ended(event.worker, event.run_id)
         self._follow(run, event, wanted)
-        for run_id, each in ((event.run_id, run), *self.fold.touched):
-            if each.state.final:
-                self.kept.ended(run_id)
-                self.deadlines.forget(run_id)
+        if run.state.final:
+            self._ended(event.run_id)
+        for run_id, touched in self.fold.touched:  # by an event of a DagRun its nodes, by one of a node its DagRun
+            if touched.state.final:
+                self._ended(run_id)
+
+    def _ended(self, run_id: str) -> None:
+        self.kept.ended(run_id)
+        self.deadlines.forget(run_id)
 
     def go_live(self) -> None:
         """The fold has reached the offset from which we act. Say what the backlog of a first start wants."""
