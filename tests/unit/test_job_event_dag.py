@@ -90,7 +90,7 @@ def test_a_released_node_is_told_with_what_is_its_own_and_else_its_jobs() -> Non
     assert policy_from_json(work.policy) == SPEC.policy
     assert work.executor == '{"http":{"url":"https://a.example/x"}}'
     assert (work.attempt, work.payload, work.dag_from, work.revision) == (1, b"x", 1234, 42)
-    assert topics_of(SPEC) == ((Tier.LOW, "default"), (Tier.HIGH, "gpu"))
+    assert topics_of(SPEC) == ((Tier.HIGH, "gpu"), (Tier.LOW, "default"))
 
 
 def test_an_item_has_a_run_of_its_own() -> None:
