@@ -121,7 +121,7 @@ def _wrongly_kept(dag, run_id, again, nodes, stood, counts):
     while size != len(begun):
         size = len(begun)
         begun |= {node["name"] for node in dag["nodes"] if begun & set(node.get("after", []))}
-    ended = {node["name"]: _end_of(node, nodes[before]) for node in dag["nodes"]}
+    ended = _ends(dag, nodes[before])
     meant = {name for name, end in ended.items() if begin and end is not None and name not in begun}
     yield from (f"{name} was to be kept, and was not" for name in sorted(meant - kept.keys()))
     yield from (f"{name} was kept, and must not be" for name in sorted(kept.keys() - meant))
@@ -168,7 +168,7 @@ def _whole(dag, run, nodes, payload, given):
 
 def _early(dag, nodes):
     """Nodes that began before what they wait for had ended."""
-    ends = {node["name"]: _end_of(node, nodes) for node in dag["nodes"]}
+    ends = _ends(dag, nodes)
     by_name = {node["name"]: node for node in dag["nodes"]}
     for key, seen in nodes.items():
         node = by_name[key.partition(".")[0]]
@@ -194,7 +194,7 @@ def _early(dag, nodes):
 
 def _while_paused(dag, nodes, turns):
     """Nodes that began while their DagRun was paused, by an end that stands behind the pause. ``turns``: offsets."""
-    ends = {node["name"]: _end_of(node, nodes) for node in dag["nodes"]}
+    ends = _ends(dag, nodes)
     spans = [(turns[at], turns[at + 1] if at + 1 < len(turns) else 1 << 62) for at in range(0, len(turns), 2)]
     for node in dag["nodes"]:
         waits_for_all = node.get("trigger_rule", "all_success") not in (*ANY, "always")
@@ -231,12 +231,29 @@ def _ended_so(parent, end, ways):
     return end is not None and (end in ways or (bool(parent.get("branch")) and end == "S" and "F" in ways))
 
 
-def _end_of(node, nodes):
-    """(how, at which offset) a node ended, a mapped one as a whole; None while it has not."""
+def _ends(dag, nodes):
+    """By name how each node ended and at which offset, a mapped one as a whole; None while it has not."""
+    by_name = {node["name"]: node for node in dag["nodes"]}
+    return {name: _end_of(node, nodes, by_name) for name, node in by_name.items()}
+
+
+def _end_of(node, nodes, by_name):
     name = node["name"]
     if name in nodes:
         return nodes[name].end
     items = [seen for key, seen in nodes.items() if key.partition(".")[0] == name]
-    if not items or any(seen.end is None for seen in items):
+    if not items or any(seen.end is None for seen in items) or len(items) < _item_count(node, nodes, by_name):
         return None
     return ("F" if any(seen.end[0] == "F" for seen in items) else "S"), max(seen.end[1] for seen in items)
+
+
+def _item_count(node, nodes, by_name):
+    """Of a mapped node of which some item began."""
+    over = node["map"].get("over")
+    if over is None:
+        return node["map"]["count"]
+    if isinstance(over, list):
+        return len(over)
+    if over not in nodes:  # mapped itself: an item for each of its own
+        return _item_count(by_name[over], nodes, by_name)
+    return len(json.loads(nodes[over].result))
