@@ -255,7 +255,7 @@ class DagEngine:
             shard.to_decide[dag.run_id] = None
             return False
         made = self._specs.of(dag.job_id, dag.revision)
-        if made is not None and not self._has_pools(made):
+        if made is not None and not self._has_pools(dag, made):
             shard.to_decide[dag.run_id] = None  # a pool was taken away: an unknown topic would block every round
             return False
         if made is not None and dag.wants_earlier and not self._keep_of_earlier(draft, shard, dag, made):
@@ -290,12 +290,15 @@ class DagEngine:
             shard.kept.change(dag.run_id)
         return True
 
-    def _has_pools(self, made: Made) -> bool:
-        """Whether all its nodes' work has topics to go to. Raises BackendDown."""
+    def _has_pools(self, dag: OpenDag, made: Made) -> bool:
+        """Whether all its nodes' work has topics to go to; said once where it has not. Raises BackendDown."""
         try:
             for tier, pool in made.lanes:
                 self._pools.check(tier, pool)
-        except NotFound:
+        except NotFound as missing:
+            if not dag.waits_for_pool:
+                _log.warning("DagRun waits for a pool", run_id=dag.run_id, cause=missing.message)
+            dag.waits_for_pool = True
             return False
         return True
 

@@ -22,8 +22,8 @@ _log = structlog.get_logger()
 class OpenDag:
     """A DagRun that has not ended. ``run``: it, as the fold knows it.
 
-    ``known``: its node runs by key, until its version is there; from then on ``state`` knows them. ``is_over_time``: it
-    was told so in this life of the engine.
+    ``known``: its node runs by key, until its version is there; from then on ``state`` knows them. ``is_over_time``,
+    ``waits_for_pool``: this was said in this life of the engine.
     """
 
     __slots__ = (
@@ -40,6 +40,7 @@ class OpenDag:
         "run_id",
         "start",
         "state",
+        "waits_for_pool",
     )
 
     def __init__(self, run_id: str, run: OpenRun[None], revision: int, fire_at: Instant) -> None:
@@ -56,6 +57,7 @@ class OpenDag:
         self.made: Made | None = None
         self.state: DagRunState | None = None
         self.is_over_time = False
+        self.waits_for_pool = False
 
     @property
     def is_going(self) -> bool:
