@@ -303,8 +303,7 @@ def _plan(
 def _decided(applied: commands.Applied, version: JobVersion, fires_to_at: Instant) -> Decided:
     """What a command says of the job's fires; nobody takes back what was said before of fire times."""
     assert applied.decided_at is not None
-    fires_to_at = max(applied.fires_to_at, fires_to_at)
-    return Decided.of(version, applied.decided_at, fires_to_at)._replace(edges=applied.edges)
+    return Decided.of(version, applied.decided_at, max(applied.fires_to_at, fires_to_at), applied.edges)
 
 
 def _rows_of(shard: Shard, version: JobVersion, floor_at: Instant) -> Ahead:

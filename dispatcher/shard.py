@@ -40,11 +40,11 @@ class Decided(NamedTuple):
     edges: Edges = ()
 
     @classmethod
-    def of(cls, version: JobVersion, at: Instant, fires_to_at: Instant) -> Decided:
+    def of(cls, version: JobVersion, at: Instant, fires_to_at: Instant, edges: Edges) -> Decided:
         """That ``version`` has decided all that is due by ``at``, and all fire times up to ``fires_to_at``."""
         resume_at = version.pause.resume_at if version.pause else 0
         is_paused = version.status is JobStatus.PAUSED
-        return cls(at, is_paused, fires_to_at, resume_at, version.revision if resume_at else 0)
+        return cls(at, is_paused, fires_to_at, resume_at, version.revision if resume_at else 0, edges)
 
     @property
     def passed_at(self) -> Instant:
