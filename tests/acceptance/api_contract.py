@@ -188,6 +188,11 @@ def _ask_one(
     if "expr" in names:
         strategies.append(operation.as_strategy(generation_mode=positive, query={"expr": "*/7 9-17 * * 1-5"}))
     if operation.label == "POST /api/v1/jobs":
+        plain = operation.as_strategy(generation_mode=positive, headers={}, query={})
+        asked.server.make_jobs()
+        # First one that is made: among the few cases of a short form there need be none.
+        for sent in _round(asked, pool, st.tuples(plain, _documents()).map(_with_body), 1, start):
+            sent.result()
         strategies.append(st.tuples(operation.as_strategy(generation_mode=positive), _documents()).map(_with_body))
     if operation.label == "POST /api/v1/jobs/bulk":
         strategies.append(st.tuples(operation.as_strategy(generation_mode=positive), _bulks()).map(_with_body))
@@ -328,9 +333,7 @@ def _judge_answers(asked: _Asked, evidence: Evidence, size: Size) -> None:
     evidence.demand(not fives, f"{fives} answers of 5xx")
     evidence.none_of(asked.complaints, "answers that are not as described")
     reached = {status for counts in asked.statuses.values() for status in counts}
-    # So few cases as a short form asks need not have a job among them that is made.
-    wanted = {200, 400, 404, 422} | ({201} if size.cases >= CASES_MIN else set())
-    evidence.demand(wanted <= reached, f"the cases never reached past the door: {sorted(reached)}")
+    evidence.demand({200, 201, 400, 404, 422} <= reached, f"the cases never reached past the door: {sorted(reached)}")
 
 
 def _judge_strangers(server: Server, evidence: Evidence) -> None:
