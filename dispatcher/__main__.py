@@ -9,7 +9,8 @@ from waterclock.settings import Settings
 from waterclock.store.opening import open_store
 from waterclock.wire.names import Names
 
-from .loop import Dispatcher, Pace
+from .loop import Dispatcher
+from .pace import Pace
 
 _SESSION_TIMEOUT_S = 6.0
 
@@ -20,6 +21,8 @@ def build(settings: Settings) -> Dispatcher:
         look_ahead_s=settings.dispatcher.look_ahead_s,
         grace_s=settings.dispatcher.grace_s,
         round_records=settings.dispatcher.round_records,
+        catch_up_share=settings.dispatcher.catch_up_share,
+        catch_up_per_s=settings.dispatcher.catch_up_per_s,
     )
     return Dispatcher(
         SystemClock(),

@@ -32,20 +32,25 @@ def admit_fire(
     due_at: Instant,
     now: Instant,
     in_order: bool = True,
+    gap_to_at: Instant = 0,
 ) -> None:
-    """Decide one fire of a schedule. Not ``in_order``: what it comes to names no due position."""
+    """Decide one fire of a schedule. Not ``in_order``: what it comes to names no due position.
+
+    ``gap_to_at``: the end of the gap whose catch-up decides it, else 0.
+    """
     run_id = make_run_id(version.job_id, fire_at)
     run = _entrant(run_id, version, fire_at, Origin.SCHEDULE, None)
     admission = _admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
     if admission.fate is Fate.RUN:
-        out.run(version, fire_at=fire_at, due_at=due_at, now=now, in_order=in_order)
+        out.run(version, fire_at=fire_at, due_at=due_at, now=now, in_order=in_order, gap_to_at=gap_to_at)
         hand_out(shard, out, run)
     elif admission.fate is Fate.HOLD:
         place = due_at if in_order else None
-        pending = pending_of_version(version, Origin.SCHEDULE)._replace(fire_at=fire_at, due_at=place)
+        pending = pending_of_version(version, Origin.SCHEDULE)
+        pending = pending._replace(fire_at=fire_at, due_at=place, gap_to_at=gap_to_at)
         hold(shard, out, run, admission.reason, pending, version, now)
     else:
-        drop(out, run, admission.reason, now, cap=admission.cap, due_at=due_at if in_order else 0)
+        drop(out, run, admission.reason, now, cap=admission.cap, due_at=due_at if in_order else 0, gap_to_at=gap_to_at)
 
 
 def admit_trigger(

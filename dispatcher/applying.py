@@ -12,9 +12,9 @@ before the command is decided, so such a command leaves no trace.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from waterclock.log.port import Record
 from waterclock.model.document import is_pool_name
@@ -23,21 +23,25 @@ from waterclock.model.events import KeyState
 from waterclock.model.ids import Instant, ordinal
 from waterclock.model.job import Command, CommandKind, JobSpec, JobStatus, JobVersion
 from waterclock.model.timetable import next_of
-from waterclock.store.port import DueDelete, DueRow, JobChange, TimeIndex
+from waterclock.store.port import DueRow, JobChange, TimeIndex
 from waterclock.wire.messages import key_of_state
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
 from . import answers, commands
 from .admission import Admission
+from .catch_up import decide_apart
+from .decisions import Decision, Passed, Plan, Refusal, Repeat
+from .edges import still_needed
 from .emit import Emitter
 from .inbox import one_at_a_time, read_all
 from .keys import Intention, intention_of
 from .known import Known
+from .pauses import stamp_of
 from .putting_out import put_out, run_at_once
 from .releasing import follow_version
 from .rows import Ahead, rows_ahead, void_row, void_rows
-from .run_orders import Order, order_of, speaks_of_a_run
+from .run_orders import order_of, speaks_of_a_run
 from .shard import Decided, Shard, edge_for
 
 BATCH = 500
@@ -55,59 +59,13 @@ class Terms(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Plan:
-    """What one command will change, not yet carried out. ``served``: what is kept of its intention."""
-
-    record: Record
-    command: Command
-    applied: commands.Applied
-    edge_at: Instant
-    before: tuple[JobVersion, ...] = ()
-    ahead: Ahead = field(default_factory=lambda: Ahead([], []))
-    deletes: list[DueDelete] = field(default_factory=list)
-    served: KeyState | None = None
-
-
-@dataclass(slots=True)
-class _Refusal:
-    """A command that is not carried out. ``command`` None: it cannot be read. ``revision``: what stands."""
-
-    record: Record
-    error: RequestError
-    command: Command | None = None
-    revision: int = 0
-
-
-@dataclass(slots=True)
-class _Passed:
-    """A command about one run, passed on."""
-
-    record: Record
-    command: Command
-    order: Order
-    served: KeyState | None = None
-
-
-@dataclass(slots=True)
-class _Repeat:
-    """A command whose intention was served already."""
-
-    record: Record
-    command: Command
-    first: KeyState
-
-
-_Decision: TypeAlias = _Plan | _Passed | _Refusal | _Repeat
-
-
-@dataclass(slots=True)
 class _Batch:
     """What one shard takes from its inbox, and what becomes of it."""
 
     shard: Shard
     records: list[Record]
     read: list[tuple[Record, Command]]
-    decisions: list[_Decision]
+    decisions: list[Decision]
 
     def limits(self) -> dict[str, int]:
         """By job, the revision that its first command here would have. Commands about runs ask no version."""
@@ -119,7 +77,7 @@ class _Batch:
 
     def rows(self) -> list[DueRow]:
         """What its deferrals write."""
-        orders = (decision.order for decision in self.decisions if isinstance(decision, _Passed))
+        orders = (decision.order for decision in self.decisions if isinstance(decision, Passed))
         return [order.row for order in orders if order.row is not None]
 
 
@@ -141,7 +99,7 @@ def apply_commands(
         known = Known(batch.shard, index, mine, islice(found, len(mine)))
         _decide_all(batch, known, pools, out.names, terms)
     index.write_due([row for batch in batches for row in batch.rows()])
-    index.apply([_change(plan) for batch in batches for plan in batch.decisions if isinstance(plan, _Plan)])
+    index.apply([_change(plan) for batch in batches for plan in batch.decisions if isinstance(plan, Plan)])
     for batch in batches:
         _carry_out_all(batch, out, now)
     return sum(len(batch.records) for batch in batches)
@@ -151,12 +109,12 @@ def _take(shard: Shard) -> _Batch:
     records = list(islice(shard.inbox, BATCH))
     shard.keys.expire(records[0].offset, records[0].timestamp_us)
     read, refused = read_all(shard, records)
-    return _Batch(shard, records, read, [_Refusal(record, error) for record, error in refused])
+    return _Batch(shard, records, read, [Refusal(record, error) for record, error in refused])
 
 
 def _decide_all(batch: _Batch, known: Known, pools: Pools, names: Names, terms: Terms) -> None:
     for record, command in batch.read:
-        decision: _Decision
+        decision: Decision
         try:
             with one_at_a_time(record):
                 if speaks_of_a_run(command):
@@ -165,7 +123,7 @@ def _decide_all(batch: _Batch, known: Known, pools: Pools, names: Names, terms: 
                     decision = _decide(batch.shard, known, pools, record, command, terms)
         except RequestError as error:
             stands = 0 if speaks_of_a_run(command) else known.revision_of(command.job_id)
-            batch.decisions.append(_Refusal(record, error, command, stands))
+            batch.decisions.append(Refusal(record, error, command, stands))
         else:
             batch.decisions.append(decision)
     batch.decisions.sort(key=lambda decision: decision.record.offset)
@@ -181,15 +139,13 @@ def _carry_out_all(batch: _Batch, out: Emitter, now: Instant) -> None:
     shard.next_offset = batch.records[-1].offset + 1
 
 
-def _decide(
-    shard: Shard, known: Known, pools: Pools, record: Record, command: Command, terms: Terms
-) -> _Plan | _Repeat:
+def _decide(shard: Shard, known: Known, pools: Pools, record: Record, command: Command, terms: Terms) -> Plan | Repeat:
     """What becomes of one command. Raises RequestError (refused), BackendDown."""
     place = commands.Place(shard.generation, record.partition, record.offset, record.timestamp_us)
     intention = intention_of(command)
     first = None if intention is None else known.first_of(intention, place)
     if first is not None:
-        return _Repeat(record, command, first)
+        return Repeat(record, command, first)
     target = known.version(command.job_id, command.to_revision) if command.kind is CommandKind.ROLLBACK else None
     spec = target.spec if target else command.spec
     if spec is not None:
@@ -203,18 +159,18 @@ def _decide(
 
 def _pass_on(
     shard: Shard, known: Known, pools: Pools, names: Names, record: Record, command: Command
-) -> _Passed | _Repeat:
+) -> Passed | Repeat:
     """What becomes of a command about one run. Raises RequestError (refused), BackendDown."""
     place = commands.Place(shard.generation, record.partition, record.offset, record.timestamp_us)
     intention = intention_of(command)
     first = None if intention is None else known.first_of(intention, place)
     if first is not None:
-        return _Repeat(record, command, first)
+        return Repeat(record, command, first)
     order = order_of(names, pools, command, place)
     if order.deferred is not None and order.deferred.position <= shard.cursor:
         # Nothing is inserted behind the cursor: it goes out in this very round (design §6).
         order = order._replace(messages=(order.deferred.message,), deferred=None, row=None)
-    passed = _Passed(record, command, order)
+    passed = Passed(record, command, order)
     if intention is not None:
         passed.served = _served(command, record, intention, 0, order.run_id)
         known.serve(intention, passed.served)
@@ -259,32 +215,40 @@ def _plan(
     place: commands.Place,
     terms: Terms,
     target: JobVersion | None,
-) -> _Plan:
+) -> Plan:
     job_id = command.job_id
     decided = known.decided.get(job_id)
     cursor = shard.cursor
     edge_at = edge_for(cursor, known.tier_of(job_id, command, cursor.due_at), job_id, decided)
     versions = known.versions(job_id, edge_at)
     paused_from = decided.at if decided and decided.paused else 0
+    gaps = known.owed_in_gaps(job_id, versions)
+    stamp_at = stamp_of(command, place.appended_at, versions[0] if versions else None)
+    is_inside = any(stamp_at < gap.to_at for gap in shard.gaps)
     applied = commands.apply(
         command,
         place,
         versions,
         edge_at,
         paused_from,
-        decided.edges if decided else (),
+        still_needed(decided.edges, shard.progress.begins_at) if decided else (),
         cursor,
         terms.grace_us,
         decided.fires_to_at if decided else 0,
         target,
+        () if is_inside else [stretch for owed in gaps for stretch in owed.owed],
     )
-    if applied.version is not None and applied.decided_at is None and cursor.job_id and edge_at == cursor.due_at:
-        # Taken over inside a due time: under a new tier the fire that is decided there would look undecided.
-        applied = applied._replace(decided_at=edge_at)
-    plan = _Plan(record, command, applied, edge_at, tuple(versions))
     version = applied.version
+    if version is not None and applied.decided_at is None and _hides_a_place(shard, is_inside, edge_at):
+        applied = applied._replace(decided_at=edge_at)
+    plan = Plan(record, command, applied, edge_at, grace_us=terms.grace_us, before=tuple(versions))
     if version is None:
         return plan
+    is_ended = not is_inside and version.status is not JobStatus.ACTIVE
+    if applied.decided_at is None or is_ended:
+        plan.gaps = tuple(gaps)
+    else:
+        plan.caught_up = tuple(gaps)
     if versions and versions[0].status is JobStatus.ACTIVE:
         plan.deletes = void_rows(versions[0], version.stamp_at, terms.window_end)
     for chain in shard.timeline.chains_of(job_id):
@@ -298,6 +262,15 @@ def _plan(
         known.decided[job_id] = _decided(applied, version, decided.fires_to_at if decided else 0)
     known.add(version)
     return plan
+
+
+def _hides_a_place(shard: Shard, is_inside: bool, edge_at: Instant) -> bool:  # noqa: FBT001 - of the command
+    """Whether fires that are decided would look undecided under the new version, or the other way round.
+
+    So it is where it is stamped inside a gap, and would have a part in what is owed there; and where the shard was
+    taken over inside a due time, by the new version's tier.
+    """
+    return is_inside or (shard.cursor.job_id != "" and edge_at == shard.cursor.due_at)
 
 
 def _decided(applied: commands.Applied, version: JobVersion, fires_to_at: Instant) -> Decided:
@@ -314,27 +287,27 @@ def _rows_of(shard: Shard, version: JobVersion, floor_at: Instant) -> Ahead:
     return rows_ahead(version, first_at, version.stamp_at, lambda minute: shard.is_loaded(version.job_id, minute))
 
 
-def _change(plan: _Plan) -> JobChange:
+def _change(plan: Plan) -> JobChange:
     return JobChange(plan.applied.row, plan.applied.version, tuple(plan.ahead.rows), tuple(plan.deletes))
 
 
-def _carry_out(shard: Shard, out: Emitter, decision: _Decision, now: Instant) -> None:
+def _carry_out(shard: Shard, out: Emitter, decision: Decision, now: Instant) -> None:
     """Make memory and the round say what was decided, and what the store says already."""
     match decision:
-        case _Plan():
+        case Plan():
             admission = _change_course(shard, out, decision, now)
             _keep_served(shard, out, decision.served)
             if decision.command.answer:
                 answer = answers.of_applied(decision.command, decision.record, decision.applied, admission)
                 out.answered(decision.command.job_id, answer, now)
-        case _Passed(record, command, order):
+        case Passed(record, command, order):
             admission = put_out(shard, out, command, order, now)
             _keep_served(shard, out, decision.served)
             if command.answer:
                 out.answered(command.job_id, answers.of_order(command, record, order.run_id, admission), now)
-        case _Repeat(record, command, first):
+        case Repeat(record, command, first):
             out.answered(command.job_id, answers.of_repeat(command, record, first), now)
-        case _Refusal(record, error, command, revision):
+        case Refusal(record, error, command, revision):
             out.reject(record, error, now)
             if command is not None and command.answer:
                 out.answered(command.job_id, answers.of_refusal(command, record, error, revision), now)
@@ -346,13 +319,16 @@ def _keep_served(shard: Shard, out: Emitter, served: KeyState | None) -> None:
         shard.keys.keep(state_key, out.key_served(shard.partition, served))
 
 
-def _change_course(shard: Shard, out: Emitter, plan: _Plan, now: Instant) -> Admission | None:
+def _change_course(shard: Shard, out: Emitter, plan: Plan, now: Instant) -> Admission | None:
     """What the command decided; answers what became of the run of a trigger, where there was something to decide."""
     applied, version = plan.applied, plan.applied.version
+    if version is not None and plan.caught_up:
+        decide_apart(shard, out, version.job_id, plan.caught_up, now, plan.grace_us)
     for skipped, reason in applied.skipped:
         out.skip(skipped, reason, now=now)
     if version is not None:
-        out.revised(version, plan.command.kind, plan.edge_at, now)
+        gaps = [(owed.from_at, owed.gap.to_at) for owed in plan.gaps]
+        out.revised(version, plan.command.kind, plan.edge_at, gaps, now)
         _cut_older(shard, version)
         shard.lately.setdefault(version.job_id, list(plan.before))
         shard.remember(version)

@@ -7,6 +7,7 @@ A decision uses only the command, the versions below it and what was decided up 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypedDict
 
 from waterclock.model.concurrency_document import check_concurrency
@@ -17,7 +18,8 @@ from waterclock.model.ids import US_PER_S, Instant, make_run_id, ordinal
 from waterclock.model.job import MUST_BE_NEW, Command, CommandKind, Every, JobSpec, JobStatus, JobVersion, Once
 from waterclock.model.policy_document import check_policy
 from waterclock.model.schedule import check_schedule
-from waterclock.model.timetable import due_of, fire_edge, last_of
+from waterclock.model.timetable import due_of, fire_edge, next_of
+from waterclock.model.timing import with_newer
 from waterclock.model.timing_document import check_timing
 from waterclock.store.port import JobRow
 
@@ -88,6 +90,7 @@ def apply(
     grace_us: int = GRACE_US,
     fires_after: Instant = 0,
     target: JobVersion | None = None,
+    in_gaps: Sequence[Stretch] = (),
 ) -> Applied:
     """Apply ``command``. ``versions``: the job's, newest first, all below the command, as far back as ``edge_at``.
 
@@ -95,7 +98,8 @@ def apply(
     it was paused. ``edges``: under which those of ``versions`` were applied that came late. ``cursor``: where it
     stands, for a shard that was taken over inside a due time. ``grace_us``: how late a one-off that lies behind may be
     and is no misfire. ``fires_after``: up to this fire time everything is decided, whenever it is due. ``target``: of a
-    rollback, the version that it names. Raises RequestError (refused: nothing changes), Busy.
+    rollback, the version that it names. ``in_gaps``: what the job still owes in gaps, all of it before the command's
+    stamp. Raises RequestError (refused: nothing changes), Busy.
     """
     before = versions[0] if versions else None
     stamp_at = stamp_of(command, place.appended_at, before)
@@ -109,14 +113,14 @@ def apply(
         # Not the stamp, which the end of a pause may have pushed ahead: a run must not be made before its fire time.
         return Applied(_row(standing, place), stamp_at, run_at=place.appended_at, series=place.revision)
     if command.kind is CommandKind.ROLLBACK:
-        command = _brought_back(command, place, target)
+        command = _brought_back(command, place, target, standing)
     after = _changed(command, place, stamp_at, before, standing)
     if after is None:
         assert standing is not None
         return Applied(_row(standing, place), stamp_at)
     overtaken = cursor is not None and is_overtaken(after, edge_at, cursor)
     edges = with_edge(edges, after, edge_at, versions, overtaken=overtaken)
-    closed = _close(after, versions, edge_at, paused_from, place, fires_after, edges)
+    closed = _close(after, versions, edge_at, paused_from, place, fires_after, edges, in_gaps)
     if edges and closed.decided_at is None:
         closed = closed._replace(decided_at=edge_at)  # so that the edges are kept; the cursor says no less
     floor_at = begins_after(after, versions, edges)
@@ -155,6 +159,8 @@ def _changed(
     if command.kind in (CommandKind.CREATE, CommandKind.UPDATE, CommandKind.ROLLBACK):
         return _redefined(command, place, stamp_at, before, standing)
     assert standing is not None
+    if command.kind is CommandKind.CALENDAR:
+        return _with_calendars(command, place, stamp_at, standing)
     wanted = {
         CommandKind.PAUSE: JobStatus.PAUSED,
         CommandKind.RESUME: JobStatus.ACTIVE,
@@ -194,15 +200,29 @@ def _told(command: Command) -> _Told:
     )
 
 
-def _brought_back(command: Command, place: Place, target: JobVersion | None) -> Command:
-    """A rollback as a change to the spec that it names. Versions are immutable: a replay brings back the same."""
+def _with_calendars(command: Command, place: Place, stamp_at: Instant, standing: JobVersion) -> JobVersion | None:
+    """The job with newer versions of calendars that it uses; an interval keeps its anchor, a pause goes on."""
+    timing = with_newer(standing.spec.timing, command.calendars)
+    if timing is standing.spec.timing:
+        return None
+    check_timing(timing, standing.spec.schedule)
+    spec = replace(standing.spec, timing=timing)
+    return standing._replace(revision=place.revision, spec=spec, stamp_at=stamp_at, **_told(command))
+
+
+def _brought_back(command: Command, place: Place, target: JobVersion | None, standing: JobVersion | None) -> Command:
+    """A rollback as a change to the spec that it names. Versions are immutable: a replay brings back the same.
+
+    But never an older version of a calendar that the job uses now: calendars have a history of their own.
+    """
     if target is None or target.revision >= place.revision:
         raise RequestError(
             f"{command.job_id} has no version {command.to_revision}",
             pointer="/to_revision",
             hint="`waterclock job history` lists those there are",
         )
-    return command._replace(spec=target.spec)
+    timing = with_newer(target.spec.timing, standing.spec.timing.calendars if standing else ())
+    return command._replace(spec=replace(target.spec, timing=timing))
 
 
 def _redefined(
@@ -287,6 +307,7 @@ def _close(
     place: Place,
     fires_after: Instant,
     edges: Edges,
+    in_gaps: Sequence[Stretch],
 ) -> Applied:
     """End what older versions still owed where the new one says so, and find what the new one owes at once."""
     stamp_at, before = after.stamp_at, versions[0] if versions else None
@@ -300,7 +321,8 @@ def _close(
         decided_at = max(edge_at, stamp_at)
     elif after.status is not JobStatus.ACTIVE:
         reason = PAUSED if after.status is JobStatus.PAUSED else DELETED
-        owed = stretches(versions, edge_at, fires_after=fires_after, fires_until=stamp_at, edges=edges)
+        rest_owed = stretches(versions, edge_at, fires_after=fires_after, fires_until=stamp_at, edges=edges)
+        owed = [*in_gaps, *rest_owed]
         skipped += [(rest, reason) for stretch in owed if (rest := skip_all(stretch))]
         decided_at = max(edge_at, stamp_at)
     has_jitter = any(version.spec.timing.jitter_us for version in versions)
@@ -320,9 +342,10 @@ def _behind(after: JobVersion, versions: Sequence[JobVersion], edge_at: Instant,
     schedule = after.spec.schedule
     if after.status is not JobStatus.ACTIVE or not isinstance(schedule, Once) or after.spec_revision != after.revision:
         return None
-    at, is_over = schedule.at, schedule.at <= after.stamp_at
-    if last_of(after, at - 1, at) is None:
+    at = next_of(after, -1)
+    if at is None:
         return None  # it lies outside the job's own ends
+    is_over = at <= after.stamp_at
     if not versions:
         return at if is_over or due_of(after, at) <= edge_at else None
     is_behind = not is_over and due_of(after, at) <= edge_at

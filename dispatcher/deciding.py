@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from waterclock.model.ids import Instant, make_run_id, minute_of
+from waterclock.model.ids import Instant, minute_of
 from waterclock.model.job import JobStatus, JobVersion, Once
-from waterclock.model.timetable import due_of, fire_edge, next_of
+from waterclock.model.timetable import due_of, fire_edge, is_blocked, next_of
 from waterclock.model.timing import JITTER_US_MAX
 from waterclock.store.port import DueRow, TimeIndex
 
 from .admitting import admit_fire
+from .blocked import skip_blocked
+from .catch_up import decide_apart
 from .emit import Emitter
-from .misfire import COALESCED, decide
+from .misfire import decide
 from .owed import stretches
 from .position import Position
 from .rows import advance_wts, rows_ahead
 from .shard import Decided, Shard
+from .telling import tell
 from .timeline import Deferred
 
 
@@ -51,7 +54,9 @@ def decide_fires(
         if due_at < late_before:
             caught_up = _catch_up(shard, out, version, due_at, now, until_at, grace_us)
             rows += caught_up.rows
-            taken += max(0, caught_up.run_count - 1)
+            taken += max(0, caught_up.record_count - 1)
+        elif version.spec.timing.calendars and is_blocked(version.spec, fire_at):
+            skip_blocked(shard, out, chain, fire_at, due_at, now)
         elif chain.ready is not None and chain.ready.fire_at == fire_at:
             out.hand_out(chain.ready.pending, chain.ready.work)
         elif not version.spec.concurrency.is_free:
@@ -61,11 +66,7 @@ def decide_fires(
         chain.ready = None
         place = Position(due_at, version.spec.tier, version.job_id)
         if place <= shard.cursor and shard.edge_of(version.job_id, version.spec.tier) < due_at:
-            # A job whose tier was raised at a take-over inside a due time: the cursor, which never goes back, does not
-            # say that this is decided.
-            out.job_decided(
-                shard.partition, version.job_id, shard.decide_ahead(version.job_id, Decided(due_at, paused=False))
-            )
+            _write_down(shard, out, version, due_at, now, grace_us)
         shard.cursor = max(shard.cursor, place)
         if taken >= limit:
             break
@@ -75,10 +76,19 @@ def decide_fires(
     return taken
 
 
-class _CaughtUp(NamedTuple):
-    """What a catch-up came to: how many runs, and the rows of what comes after."""
+def _write_down(shard: Shard, out: Emitter, version: JobVersion, due_at: Instant, now: Instant, grace_us: int) -> None:
+    """A job's tier was raised at a take-over inside a due time: the cursor, which never goes back, does not say that
+    its fire is decided. Its record does, and with it goes what is owed in gaps."""
+    job_id = version.job_id
+    gaps = shard.owed_in_gaps(job_id, shard.lately.get(job_id) or [version])
+    decide_apart(shard, out, job_id, gaps, now, grace_us)
+    out.job_decided(shard.partition, job_id, shard.decide_ahead(job_id, Decided(due_at, paused=False)))
 
-    run_count: int
+
+class _CaughtUp(NamedTuple):
+    """What a catch-up came to: how many runs and skips, and the rows of what comes after."""
+
+    record_count: int
     rows: list[DueRow]
 
 
@@ -88,27 +98,27 @@ def _catch_up(
     """Decide all that the job of the version ``late`` owes up to ``until_at``; its first misfire is due at ``due_at``.
 
     The first record that goes out carries that due position, and the skips do, for they are none of the timeline's own.
+    With it goes what the job still owes in gaps: what is decided ahead is decided in gaps too (``gap_owed.py``).
     """
     job_id = late.job_id
     versions = shard.lately.get(job_id) or [late]
+    owed = [stretch for each in shard.owed_in_gaps(job_id, versions) for stretch in each.owed]
     decided_to = shard.fires_decided_to(job_id)
-    owed = stretches(versions, due_at - 1, until_at, fires_after=decided_to, edges=shard.edges_of(job_id))
+    owed += stretches(versions, due_at - 1, until_at, fires_after=decided_to, edges=shard.edges_of(job_id))
     decision = decide(owed, now, grace_us)
-    for version, fire_at in decision.runs:
+    tell(
+        shard,
+        out,
+        job_id,
+        decision,
+        now,
         # Only the misfire that began it stands where the cursor is; naming later ones would move a rebuilt cursor.
-        was_due_at = due_of(version, fire_at)
-        in_order = was_due_at == due_at
-        if version.spec.concurrency.is_free:
-            out.run(version, fire_at=fire_at, due_at=was_due_at, now=now, in_order=in_order)
-        else:
-            admit_fire(shard, out, version, fire_at=fire_at, due_at=was_due_at, now=now, in_order=in_order)
-    newest = decision.newest
-    instead = make_run_id(job_id, newest.fire_at) if newest else ""
-    for skipped, reason in decision.skipped:
-        out.skip(skipped, reason, now=now, due_at=due_at, instead=instead if reason == COALESCED else "")
+        place_of_run=lambda fire: due_at if due_of(*fire) == due_at else None,
+        place_of_skip=lambda _: due_at,
+    )
     kept = shard.decide_ahead(job_id, Decided(until_at, paused=False))
     out.job_decided(shard.partition, job_id, kept)
-    return _CaughtUp(len(decision.runs), _rows_after(shard, versions, until_at))
+    return _CaughtUp(len(decision.runs) + len(decision.skipped), _rows_after(shard, versions, until_at))
 
 
 def _rows_after(shard: Shard, versions: Sequence[JobVersion], decided_at: Instant) -> list[DueRow]:

@@ -39,13 +39,17 @@ def with_edge(
     )
     if not (is_new or overtaken or (edges and edges[-1].overtaken)):
         return edges
-    kept = tuple(each for each in edges if each.edge_at > edge_at - JITTER_US_MAX)
-    if len(kept) >= EDGES_MAX:
+    if len(edges) >= EDGES_MAX:
         raise Busy(
             f"{version.job_id} was changed {EDGES_MAX} times within half an hour while its fires were being decided",
             hint="Send this change again in some minutes",
         )
-    return (*kept, Edge(version.revision, edge_at, overtaken))
+    return (*edges, Edge(version.revision, edge_at, overtaken))
+
+
+def still_needed(edges: Edges, undecided_from: Instant) -> Edges:
+    """Those that may still say something, where all that is due before an instant is decided."""
+    return tuple(each for each in edges if each.edge_at > undecided_from - JITTER_US_MAX)
 
 
 def is_overtaken(version: JobVersion, edge_at: Instant, cursor: Position) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from waterclock.log.port import Outgoing, Record
 from waterclock.model.errors import RequestError
 from waterclock.model.events import (
@@ -51,6 +53,7 @@ class Templates:
     def __init__(self, names: Names) -> None:
         self.names = names
         self._made: dict[tuple[str, int], tuple[PendingTemplate, WorkTemplate]] = {}
+        self._in_gap: tuple[tuple[str, int, Instant], tuple[PendingTemplate, WorkTemplate]] | None = None
 
     def of(self, version: JobVersion) -> tuple[PendingTemplate, WorkTemplate]:
         """The two templates of a version's scheduled runs."""
@@ -64,6 +67,14 @@ class Templates:
             made = self._made[key] = _templates(self.names, version, Origin.SCHEDULE, version.spec.payload)
         return made
 
+    def in_gap(self, version: JobVersion, gap_to_at: Instant) -> tuple[PendingTemplate, WorkTemplate]:
+        """The two templates of the runs that the catch-up of one gap makes of a version. The last ones are kept."""
+        key = (version.job_id, version.revision, gap_to_at)
+        if self._in_gap is None or self._in_gap[0] != key:
+            made = _templates(self.names, version, Origin.SCHEDULE, version.spec.payload, gap_to_at)
+            self._in_gap = key, made
+        return self._in_gap[1]
+
     def ready(self, version: JobVersion, fire_at: Instant, due_at: Instant) -> Ready:
         """The records of a fire that is still to come, as they would be made at the very instant it is due."""
         run_id = make_run_id(version.job_id, fire_at)
@@ -72,7 +83,7 @@ class Templates:
 
 
 def _templates(
-    names: Names, version: JobVersion, origin: Origin, payload: bytes
+    names: Names, version: JobVersion, origin: Origin, payload: bytes, gap_to_at: Instant = 0
 ) -> tuple[PendingTemplate, WorkTemplate]:
     spec = version.spec
     work = WorkTemplate(
@@ -87,7 +98,8 @@ def _templates(
         at_most_once=spec.at_most_once,
         policy=policy_to_json(spec.policy),
     )
-    return PendingTemplate(names, version.job_id, pending_of_version(version, origin)), work
+    pattern = pending_of_version(version, origin)._replace(gap_to_at=gap_to_at)
+    return PendingTemplate(names, version.job_id, pattern), work
 
 
 def pending_of_version(version: JobVersion, origin: Origin) -> Pending:
@@ -127,14 +139,22 @@ class Emitter:
         self.messages += ready
 
     def run(
-        self, version: JobVersion, *, fire_at: Instant, due_at: Instant, now: Instant, in_order: bool = True
+        self,
+        version: JobVersion,
+        *,
+        fire_at: Instant,
+        due_at: Instant,
+        now: Instant,
+        in_order: bool = True,
+        gap_to_at: Instant = 0,
     ) -> str:
         """Make a scheduled run: PENDING and its work record. Not ``in_order``: its PENDING names no due position.
 
-        Never make one long before ``due_at``: a worker that reads a run back begins there (``Attempt.begun_at``).
+        ``gap_to_at``: the end of the gap whose catch-up makes it, else 0. Never make one long before ``due_at``: a
+        worker that reads a run back begins there (``Attempt.begun_at``).
         """
         run_id = make_run_id(version.job_id, fire_at)
-        pending, work = self._templates.of(version)
+        pending, work = self._templates.in_gap(version, gap_to_at) if gap_to_at else self._templates.of(version)
         # Stamped max(now, due): it may be decided just before its instant, and never shows an earlier one.
         self.messages.append(pending.pending(run_id, max(now, due_at), fire_at, due_at if in_order else None))
         self.messages.append(work.work(run_id, fire_at, due_at))
@@ -167,7 +187,16 @@ class Emitter:
         self.messages.append(messages.event_message(self._names, event))
         self.messages.append(messages.work_message(self._names, work._replace(due_at=now)))
 
-    def skip(self, skipped: SkipRange, reason: str, *, now: Instant, due_at: Instant = 0, instead: str = "") -> None:
+    def skip(
+        self,
+        skipped: SkipRange,
+        reason: str,
+        *,
+        now: Instant,
+        due_at: Instant = 0,
+        instead: str = "",
+        gap_to_at: Instant = 0,
+    ) -> None:
         """Record fires that make no run. ``due_at`` 0: the timeline's order did not decide them."""
         version = skipped.version
         detail = Skipped(
@@ -178,14 +207,17 @@ class Emitter:
             tier=version.spec.tier,
             due_at=due_at,
             run_instead=instead,
+            gap_to_at=gap_to_at,
         )
         run_id = make_run_id(version.job_id, skipped.from_at)
         event = RunEvent(EventKind.SKIPPED, version.job_id, run_id, now, reason=reason, detail=detail)
         self.messages.append(messages.event_message(self._names, event))
 
-    def revised(self, version: JobVersion, action: str, edge_at: Instant, now: Instant) -> None:
-        """Say from where a revision counts (design §6)."""
-        detail = Revised(version.revision, version.stamp_at, edge_at, action)
+    def revised(
+        self, version: JobVersion, action: str, edge_at: Instant, gaps: Sequence[tuple[Instant, Instant]], now: Instant
+    ) -> None:
+        """Say from where a revision counts (design §6). ``gaps``: (from, to), in which the job is not decided."""
+        detail = Revised(version.revision, version.stamp_at, edge_at, action, tuple(gaps))
         event = RunEvent(EventKind.REVISED, version.job_id, "", now, detail=detail)
         self.messages.append(messages.event_message(self._names, event))
 

@@ -1,12 +1,13 @@
 """The envelope in a ``due`` row: all that is needed to fire without a read at the fire time.
 
-A JSON list ``[stamp, anchor, spec]``: the stamp and resolved anchor of the row's version, and its spec. On-disk format:
-parts may be appended, never moved.
+A JSON list ``[stamp, anchor, spec, print]``: the stamp and resolved anchor of the row's version, its spec, and the
+print of its zone (``zone_prints.py``; "" where it has none). On-disk format: parts may be appended, never moved.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import orjson
 
@@ -14,27 +15,45 @@ from waterclock.model.document import spec_from_json, spec_to_json
 from waterclock.model.errors import UndecodableRecord
 from waterclock.model.executor import executor_to_json
 from waterclock.model.ids import Instant
-from waterclock.model.job import JobSpec, JobVersion
+from waterclock.model.job import Cron, JobSpec, JobVersion
+from waterclock.model.zone_prints import is_stale, year_of, zone_print
 
 _KEPT_MAX_BYTES = 4_096
 """Envelopes (and payloads) up to this size are kept for the next row of the job: 16,384 large ones were gigabytes."""
 
 
-def _seal(stamp_at: Instant, anchor_at: Instant, spec: JobSpec) -> bytes:
-    return orjson.dumps([stamp_at, anchor_at, orjson.Fragment(spec_to_json(spec))])
+class Envelope(NamedTuple):
+    """What an envelope holds."""
+
+    stamp_at: Instant
+    anchor_at: Instant
+    spec: JobSpec
+    zone_print: str = ""
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether its zone's transitions have changed since it was made."""
+        schedule = self.spec.schedule
+        return bool(self.zone_print) and isinstance(schedule, Cron) and is_stale(schedule.zone, self.zone_print)
+
+
+def _seal(stamp_at: Instant, anchor_at: Instant, spec: JobSpec, printed: str) -> bytes:
+    return orjson.dumps([stamp_at, anchor_at, orjson.Fragment(spec_to_json(spec)), printed])
 
 
 _seal_kept = lru_cache(maxsize=16_384)(_seal)
 
 
-def seal(version: JobVersion) -> bytes:
-    """The envelope of a version's rows."""
+def seal(version: JobVersion, fire_at: Instant) -> bytes:
+    """The envelope of a version's row for this fire."""
     make = _seal_kept if size_of(version.spec) <= _KEPT_MAX_BYTES else _seal
-    return make(version.stamp_at, version.anchor_at, version.spec)
+    schedule = version.spec.schedule
+    printed = zone_print(schedule.zone, year_of(fire_at)) if isinstance(schedule, Cron) else ""
+    return make(version.stamp_at, version.anchor_at, version.spec, printed)
 
 
-def unseal(env: bytes) -> tuple[Instant, Instant, JobSpec]:
-    """(stamp, anchor, spec) of an envelope. Raises UndecodableRecord."""
+def unseal(env: bytes) -> Envelope:
+    """What it holds. Raises UndecodableRecord."""
     return (_unseal_kept if len(env) <= _KEPT_MAX_BYTES else _unseal)(env)
 
 
@@ -48,10 +67,10 @@ def kept_count() -> int:
     return _seal_kept.cache_info().currsize + _unseal_kept.cache_info().currsize
 
 
-def _unseal(env: bytes) -> tuple[Instant, Instant, JobSpec]:
+def _unseal(env: bytes) -> Envelope:
     try:
-        stamp_at, anchor_at, document = orjson.loads(env)[:3]
-        return stamp_at, anchor_at, spec_from_json(orjson.dumps(document))
+        stamp_at, anchor_at, document, *more = orjson.loads(env)
+        return Envelope(stamp_at, anchor_at, spec_from_json(orjson.dumps(document)), *more[:1])
     except (ValueError, TypeError, KeyError) as error:
         raise UndecodableRecord(f"an envelope that cannot be read: {error}") from error
 

@@ -43,9 +43,18 @@ def hold(
     out.run_flow(shard.partition, kept)
 
 
-def drop(out: Emitter, run: RunFlow, reason: str, now: Instant, *, cap: str = "", due_at: Instant = 0) -> None:
+def drop(
+    out: Emitter,
+    run: RunFlow,
+    reason: str,
+    now: Instant,
+    *,
+    cap: str = "",
+    due_at: Instant = 0,
+    gap_to_at: Instant = 0,
+) -> None:
     """A run is not made."""
-    detail = Skipped(run.revision, run.fire_at, run.fire_at, 1, run.tier, due_at, cap=cap)
+    detail = Skipped(run.revision, run.fire_at, run.fire_at, 1, run.tier, due_at, cap=cap, gap_to_at=gap_to_at)
     event = RunEvent(EventKind.SKIPPED, job_of_run(run.run_id), run.run_id, now, reason=reason, detail=detail)
     out.hand_out(event_message(out.names, event))
 

@@ -7,7 +7,7 @@ hold: nothing here outlives the batch, and the shard is only read: a batch that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from waterclock.model.events import KeyState
 from waterclock.model.ids import Instant, split_job_id
@@ -17,9 +17,10 @@ from waterclock.model.timing import JITTER_US_MAX
 from waterclock.store.port import TimeIndex
 
 from . import commands
+from .gap_owed import OwedInGap
 from .keys import Intention, check_body, is_repeat
 from .owed import in_force, stretches
-from .shard import Shard
+from .shard import Shard, undecided_gaps
 
 _REVISION_MAX = 2**63 - 1
 
@@ -43,8 +44,10 @@ class Known:
     def versions(self, job_id: str, edge_at: Instant) -> list[JobVersion]:
         """Newest first, as far back as fires that are due after the edge: to the widest jitter before it.
 
-        More than the newest are read only where the job was revised since then.
+        More than the newest are read only where the job was revised since then. With gaps: as far back as these.
         """
+        if self._shard.gaps:
+            edge_at = min(edge_at, self._shard.progress.begins_at - 1)
         known = self._versions[job_id]
         if known and known[-1].stamp_at > edge_at - JITTER_US_MAX and known[-1].stamp_at > known[-1].created_at:
             older = self._index.versions([job_id]).get(job_id, [])
@@ -63,6 +66,10 @@ class Known:
         if owner:
             return owner.spec.tier
         return command.spec.tier if command.spec else Tier.HIGH
+
+    def owed_in_gaps(self, job_id: str, versions: Sequence[JobVersion]) -> list[OwedInGap]:
+        """What the job still owes in each gap, when its command comes."""
+        return undecided_gaps(self._shard.gaps, job_id, versions, self.decided.get(job_id))
 
     def version(self, job_id: str, revision: int) -> JobVersion | None:
         """The version that a rollback names, by itself: it may be older than all that is known here."""

@@ -1,15 +1,14 @@
-"""The dispatcher's story on one page: own, apply commands, decide what is due, commit, look ahead.
+"""The dispatcher's story on one page: own, apply commands, decide what is due, catch up, commit, look ahead.
 
 One thread, one producer, one consumer of ``commands``; a shard for each partition owned. What holds: a round carries
-the runs *and* the cursor that has passed them, so a fire is made once; whatever goes wrong, the shards are dropped and
-taken over again from what is committed.
+the runs *and* the cursor (or a gap's position) that has passed them, so a fire is made once; whatever goes wrong, the
+shards are dropped and taken over again from what is committed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import structlog
 
@@ -18,42 +17,34 @@ from waterclock.log.port import Committed, Log, Polled, TopicPartition
 from waterclock.model.errors import BackendDown, LostResource, RoundAborted, RoundInDoubt
 from waterclock.model.events import ShardState
 from waterclock.model.ids import US_PER_S, Instant
-from waterclock.store.port import TimeIndex
+from waterclock.store.shelves import JobIndex
 from waterclock.transact import Round, Rounds
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
-from . import applying, deciding, releasing, window
+from . import applying, deciding, jump, releasing, window
 from .emit import Emitter, Templates
 from .event_tail import EventTail
-from .position import Position, encode_cursor
+from .gap_lanes import GapLanes, holds_commands
+from .gaps import encode_progress
+from .pace import Pace, is_behind
+from .patience import until_next_s
+from .position import Position
 from .ready import make_ready
+from .rebuild import Held, Rebuilds
 from .resuming import ask_for_resumes
 from .shard import Shard
+from .store_rest import StoreRest
+from .sweep import Sweep
 from .takeover import take_over
+from .told import ToldPositions
+from .tzdata import ZoneData
 
 _POLL_MAX = 500
 _INBOX_MAX = 2_000
 _IDLE_S = 0.05
-_FOLLOW_S = 0.01
 _IDLE_BEHIND_US = 1 * US_PER_S
-_OLD_NEWS_S = 5.0
-"""So long after a start a position is believed even where it equals the one from before."""
-
 log_ = structlog.get_logger("dispatcher")
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How a dispatcher paces itself. Seconds, records."""
-
-    look_ahead_s: float = 90.0
-    grace_s: float = 60.0
-    round_records: int = 2_000
-    round_interval_s: float = 0.020
-    idle_commit_s: float = 5.0
-    store_retry_s: float = 1.0
-    store_retry_max_s: float = 30.0
 
 
 class Dispatcher:
@@ -63,7 +54,7 @@ class Dispatcher:
         self,
         clock: Clock,
         log: Log,
-        index: TimeIndex,
+        index: JobIndex,
         names: Names,
         *,
         instance: str,
@@ -79,18 +70,20 @@ class Dispatcher:
         self._generation = generation
         self._pace = pace or Pace()
         self._grace_us = round(self._pace.grace_s * US_PER_S)
+        self._zone_data = ZoneData(index, clock)  # before it joins: one that is too old must own nothing
         self._partitions = log.partitions(names.commands)
         self._rounds = Rounds(log, names.transactional_id("dispatcher", instance))
         self._inputs = log.consumer(names.group("dispatcher"), [names.commands], instance=instance)
+        self._rebuilds = Rebuilds(index)
+        self._sweep = Sweep(index, clock, self._zone_data, self._pace)
         self._shards: dict[int, Shard] = {}
         self._waiting: set[TopicPartition] = set()
-        # What the client told right after a start: for a moment that is still where it stood before (librdkafka).
-        self._told_before: dict[TopicPartition, int] = {}
-        self._believed_at_s = 0.0
+        self._told = ToldPositions(clock, self._inputs)
         self._round_at_s = -1.0
         self._encodes_more = False
         self._idle_at_s = clock.monotonic_s()
-        self._store_down_until_s = 0.0
+        self._store_rest = StoreRest(clock, self._pace)
+        self._lanes = GapLanes(clock, log, index, names, self._pace)
         self._tail = EventTail(log, names.run_events, clock)
         self._rounds.open()
 
@@ -113,7 +106,10 @@ class Dispatcher:
             self._drop_all()  # part of the shards has moved on: what is committed decides
             raise
         self._note_landed(draft)
-        return self._look_ahead(now) or busy or self._make_ready()
+        busy = self._look_ahead(now) or busy or self._make_ready()
+        if not busy or self._sweep.is_overdue:
+            self._look_for_missing()
+        return busy
 
     def drain(self) -> bool:
         """Nothing is held between rounds: one last commit of positions is all."""
@@ -142,29 +138,15 @@ class Dispatcher:
             self._waiting.discard(partition)
         self._waiting.update(polled.assigned)
         for record in polled.records:
-            self._told_before.pop(TopicPartition(record.topic, record.partition), None)
+            self._told.heard(TopicPartition(record.topic, record.partition))
             shard = self._shards.get(record.partition)
             if shard is not None and record.offset >= shard.next_offset:
                 shard.inbox.append(record)
         for shard in self._shards.values():
             if not shard.inbox:
                 # Past transaction markers too, so that lag reads 0; only while nothing delivered waits (kafka.md 9).
-                position = self._position(TopicPartition(self._names.commands, shard.partition))
+                position = self._told.of(TopicPartition(self._names.commands, shard.partition))
                 shard.next_offset = max(shard.next_offset, position or 0)
-
-    def _position(self, partition: TopicPartition) -> int | None:
-        """Where the client stands; None while it may still tell where it stood before its start.
-
-        To believe that would pass over the commands of a round that was aborted.
-        """
-        position = self._inputs.position(partition)
-        before = self._told_before.get(partition)
-        if before is None:
-            return position
-        if position == before and self._clock.monotonic_s() < self._believed_at_s:
-            return None
-        del self._told_before[partition]
-        return position
 
     def _take_over_waiting(self) -> None:
         if not self._waiting:
@@ -174,9 +156,7 @@ class Dispatcher:
         for partition in waiting:
             self._take_over(partition, committed.get(partition))
         self._inputs.start({part: self._shards[part.partition].next_offset for part in waiting})
-        told = {part: self._inputs.position(part) for part in waiting}
-        self._told_before = {part: position for part, position in told.items() if position is not None}
-        self._believed_at_s = self._clock.monotonic_s() + _OLD_NEWS_S
+        self._told.started(waiting)
         self._waiting.clear()
 
     def _take_over(self, partition: TopicPartition, committed: Committed | None) -> None:
@@ -193,9 +173,8 @@ class Dispatcher:
         if committed is None:
             shard.committed_offset = -1  # a group that never committed looks different to every lag tool
         self._shards[partition.partition] = shard
-        log_.info(
-            "shard taken over", partition=shard.partition, offset=shard.next_offset, cursor=encode_cursor(shard.cursor)
-        )
+        cursor = encode_progress(shard.progress)
+        log_.info("shard taken over", partition=shard.partition, offset=shard.next_offset, cursor=cursor)
 
     def _drop_all(self) -> None:
         self._shards.clear()
@@ -221,11 +200,35 @@ class Dispatcher:
         self._settle(shards, out, now)
         self._apply(shards, out, now)
         busy |= self._settle(shards, out, now)
+        if not self._store_rest.is_down:
+            self._lanes.prepare_jumps([each for each in shards if self._rebuilds.held(each, now) < Held.ALL], now)
+        taken: dict[int, int] = {}
+        on_time_waits = False
         for shard in shards:
-            if shard.may_decide:
+            goes_on = shard.may_decide and self._rebuilds.held(shard, now) < Held.ALL
+            if goes_on and self._is_on_its_feet(shard, out, now):
                 busy |= ask_for_resumes(shard, out, now)
-                busy |= self._fire(shard, out, now, limit) >= limit
-        return busy
+                on_time = self._lanes.on_time(shard, limit)
+                taken[shard.partition] = self._fire(shard, out, now, on_time)
+                on_time_waits |= taken[shard.partition] >= on_time
+        for shard in shards:
+            if shard.partition in taken and shard.gaps and not self._rebuilds.held(shard, now):
+                used = limit, taken[shard.partition]
+                has_more, closed = self._lanes.work_off(shard, out, now, used, on_time_waits=on_time_waits)
+                busy |= has_more
+                if closed:
+                    self._copy(shard, out, now)
+        return busy or on_time_waits
+
+    def _is_on_its_feet(self, shard: Shard, out: Emitter, now: Instant) -> bool:
+        """Whether fires may be decided: not while the edge is about to jump. It jumps here, once all is read."""
+        if shard.jump is None:
+            return True
+        if not shard.jump.is_ready:
+            return False
+        if self._lanes.jumped(shard):
+            self._copy(shard, out, now)  # from now on a position may be one of two kinds: a lost cursor needs to know
+        return True
 
     def _settle(self, shards: Sequence[Shard], out: Emitter, now: Instant) -> bool:
         """Runs that waited for others go out before anything new is decided. True where there are more of them."""
@@ -235,19 +238,21 @@ class Dispatcher:
                 continue
             asked_at_s = self._clock.monotonic_s()
             try:
-                busy |= releasing.settle(shard, None if self._store_is_down() else self._index, out, now)
+                busy |= releasing.settle(shard, None if self._store_rest.is_down else self._index, out, now)
             except BackendDown as down:
-                self._note_store_down(down, asked_at_s)
-        return busy and not self._store_is_down()
+                self._store_rest.note(down, asked_at_s, self._shards.values())
+        return busy and not self._store_rest.is_down
 
     def _apply(self, shards: Sequence[Shard], out: Emitter, now: Instant) -> None:
         """Commands go between two due times, never inside one; without Cassandra they wait, and fires go on."""
-        if self._store_is_down():
+        if self._store_rest.is_down:
             return
         ready = [shard for shard in shards if shard.flow.ready]
-        ready = [shard for shard in ready if shard.inbox and not (shard.caught_up and shard.inside_due_time)]
+        ready = [shard for shard in ready if shard.inbox and not holds_commands(shard)]
         for shard in ready:
-            if shard.caught_up:
+            if shard.jump is not None:
+                shard.jump.may_be_owed = True
+            elif shard.caught_up:
                 # So every job's edge is this due time. Its place inside it would change with a command that changes
                 # the tier, and a fire decided there would look undecided.
                 shard.cursor = shard.cursor.after_due_time()
@@ -257,11 +262,11 @@ class Dispatcher:
         try:
             applying.apply_commands(ready, self._index, self._pools, out, now, terms)
         except BackendDown as down:
-            self._note_store_down(down, asked_at_s)
+            self._store_rest.note(down, asked_at_s, self._shards.values())
 
     def _fire(self, shard: Shard, out: Emitter, now: Instant, limit: int) -> int:
         until_at = now
-        if shard.inbox and not self._store_is_down():
+        if shard.inbox and not self._store_rest.is_down:
             # No fire is decided while a polled command with an earlier stamp waits.
             until_at = min(now, max(shard.inbox[0].timestamp_us, shard.cursor.due_at))
         return deciding.decide_fires(shard, self._index, out, now, until_at, limit, self._grace_us)
@@ -279,7 +284,7 @@ class Dispatcher:
         draft.go_ahead(out.ahead)
         draft.extend(out.messages)
         for shard in self._shards.values():
-            if shard.cursor != shard.committed_cursor or shard.next_offset != shard.committed_offset:
+            if shard.progress != shard.committed or shard.next_offset != shard.committed_offset:
                 self._advance(draft, shard)
         if out.messages and not draft.offsets:
             # Only a round with offsets is fenced by the group: without one an owner that has lost its shards could
@@ -292,30 +297,33 @@ class Dispatcher:
 
     def _advance(self, draft: Round, shard: Shard) -> None:
         partition = TopicPartition(self._names.commands, shard.partition)
-        draft.advance(self._inputs, partition, shard.next_offset, encode_cursor(shard.cursor))
+        draft.advance(self._inputs, partition, shard.next_offset, encode_progress(shard.progress))
 
     def _idle(self, shard: Shard, out: Emitter, now: Instant) -> None:
         """Let the cursor follow the clock where nothing is due, and copy it to the state topic."""
         behind = now - _IDLE_BEHIND_US
         next_due = shard.timeline.next_due_at()
-        quiet = shard.may_decide and not shard.inbox and behind < shard.horizon_at
+        quiet = shard.may_decide and shard.jump is None and not shard.inbox and behind < shard.horizon_at
         if quiet and behind > shard.cursor.due_at and (next_due is None or next_due > behind):
             shard.cursor = Position(behind)
-        if shard.cursor != shard.copied_cursor:
-            events = TopicPartition(self._names.run_events, shard.partition)
-            events_end = self._log.high_watermark(events)
-            state = ShardState(encode_cursor(shard.cursor), shard.next_offset, events_end, now)
-            out.cursor_copy(shard.partition, state)
-            shard.copied_cursor = shard.cursor
-            if not (self._tail.follows(shard) or shard.flow.followed):
-                # Not where a run was opened just now, and nobody has looked yet what became of it.
-                shard.flow.position = max(shard.flow.position, events_end)
+        if shard.progress != shard.copied:
+            self._copy(shard, out, now)
         releasing.keep_up(shard, out)
+
+    def _copy(self, shard: Shard, out: Emitter, now: Instant) -> None:
+        """Into the state topic, what rides in the offset metadata."""
+        events_end = self._log.high_watermark(TopicPartition(self._names.run_events, shard.partition))
+        state = ShardState(encode_progress(shard.progress), shard.next_offset, events_end, now)
+        out.cursor_copy(shard.partition, state)
+        shard.copied = shard.progress
+        if not (self._tail.follows(shard) or shard.flow.followed):
+            # Not where a run was opened just now, and nobody has looked yet what became of it.
+            shard.flow.position = max(shard.flow.position, events_end)
 
     def _note_landed(self, draft: Round) -> None:
         for partition, committed in draft.offsets.get(self._inputs, {}).items():
             shard = self._shards[partition.partition]
-            shard.committed_offset, shard.committed_cursor = committed.offset, shard.cursor
+            shard.committed_offset, shard.committed = committed.offset, shard.progress
 
     # ---- look ahead
 
@@ -326,36 +334,44 @@ class Dispatcher:
         return self._encodes_more
 
     def _look_ahead(self, now: Instant) -> bool:
-        """One slice for each shard that needs it. True while a window ends too soon."""
-        if self._store_is_down():
+        """One slice for each shard that needs it. True while a window ends too soon. Raises OlderZoneData."""
+        if self._store_rest.is_down:
             return False
         hungry = False
         look_ahead_us = round(self._pace.look_ahead_s * US_PER_S)
         asked_at_s = self._clock.monotonic_s()
         try:
+            self._zone_data.check()
             for shard in self._shards.values():
-                if window.wants_more(shard, now, look_ahead_us):
+                if held := self._rebuilds.held(shard, now):
+                    self._rebuilds.go_on(shard, now)
+                    hungry = True
+                    if held is Held.ALL:
+                        continue
+                if shard.jump is not None:
+                    hungry |= self._lanes.read_before_jump(shard)
+                    continue
+                if jump.is_far_behind(shard, now):
+                    hungry = True  # what would be loaded lies before the edge soon
+                elif window.wants_more(shard, now, look_ahead_us):
                     window.load_slice(shard, self._index, self._names)
                     hungry |= window.wants_more(shard, now, look_ahead_us)
                 else:
                     window.dispose_slice(shard, self._index, now)
+                hungry |= not held and self._lanes.read(shard, hungry=hungry)
         except BackendDown as down:
-            self._note_store_down(down, asked_at_s)
+            self._store_rest.note(down, asked_at_s, self._shards.values())
         return hungry
 
-    def _store_is_down(self) -> bool:
-        return self._clock.monotonic_s() < self._store_down_until_s
-
-    def _note_store_down(self, down: BackendDown, asked_at_s: float) -> None:
-        """Leave the store alone for four times as long as it held the round up.
-
-        A store that refuses does so at once; one that is silent costs its whole time-out, and fires wait meanwhile.
-        """
-        now_s, pace = self._clock.monotonic_s(), self._pace
-        rest_s = max(pace.store_retry_s, min(4 * (now_s - asked_at_s), pace.store_retry_max_s))
-        self._store_down_until_s = now_s + rest_s
-        ends = min((shard.horizon_at for shard in self._shards.values()), default=0)
-        log_.warning("store away: the loaded window keeps firing", cause=str(down), window_ends_at=ends)
+    def _look_for_missing(self) -> None:
+        """A little of the sweep for rows that should stand."""
+        if self._store_rest.is_down:
+            return
+        asked_at_s = self._clock.monotonic_s()
+        try:
+            self._sweep.look(list(self._shards.values()))
+        except BackendDown as down:
+            self._store_rest.note(down, asked_at_s, self._shards.values())
 
     # ---- pace
 
@@ -367,28 +383,12 @@ class Dispatcher:
         """How long a poll may wait: until the next fire, but rounds keep their distance when there is little to do."""
         if self._waiting:
             return 0.0
-        pace = self._pace
         since_round_s = self._clock.monotonic_s() - self._round_at_s
-        rest_s = max(0.0, pace.round_interval_s - since_round_s)
-        now = self._clock.now()
-        look_ahead_us = round(pace.look_ahead_s * US_PER_S)
-        can_store = not self._store_is_down()  # or a waiting command would make the loop spin until it is back
+        rest_s = max(0.0, self._pace.round_interval_s - since_round_s)
+        shards, now = self._shards.values(), self._clock.now()
+        if is_behind(shards, self._pace, now):
+            return 0.0
+        # Without the store a waiting command would make the loop spin until it is back.
+        can_store = not self._store_rest.is_down
         nearest_s = 0.0 if self._encodes_more else _IDLE_S
-        for shard in self._shards.values():
-            due_at = shard.timeline.next_due_at()
-            if not shard.flow.ready:
-                nearest_s = min(nearest_s, _FOLLOW_S)  # neither commands nor fires go on before
-                continue
-            if can_store and (shard.inbox or window.wants_more(shard, now, look_ahead_us)):
-                nearest_s = 0.0
-            elif due_at is not None and due_at < shard.horizon_at:
-                nearest_s = min(nearest_s, max(0.0, (due_at - now) / US_PER_S))
-        return max(rest_s, nearest_s) if not self._behind(now) else 0.0
-
-    def _behind(self, now: Instant) -> bool:
-        late_us = round(self._pace.round_interval_s * US_PER_S) * 5
-        for shard in self._shards.values():
-            due_at = shard.timeline.next_due_at() if shard.flow.ready else None
-            if due_at is not None and due_at < min(now - late_us, shard.horizon_at):
-                return True
-        return False
+        return max(rest_s, until_next_s(shards, self._lanes, self._pace, now, nearest_s, can_store=can_store))

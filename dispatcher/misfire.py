@@ -2,8 +2,8 @@
 
 Once a fire of a job is due longer ago than the grace, all that the job owes by now is one decision. The timing of the
 version that owes the newest of these fires says how: a revision changes what becomes of missed work, too. First what is
-older than the catch-up window is SKIPPED(expired); then the policy chooses among the rest. Without a misfire every
-fire runs, and nobody asks here.
+older than the catch-up window is SKIPPED(expired), then what a calendar blocks is SKIPPED(calendar); the policy chooses
+among the rest. Without a misfire every fire that is not blocked runs, and nobody asks here.
 
 What must hold: each owed fire is in the decision once. What does not run is told in ranges and counted by arithmetic;
 what runs is at most ``RUNS_MAX``.
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from waterclock.model.ids import Instant
 from waterclock.model.job import JobVersion
-from waterclock.model.timetable import count_of, due_of, fire_edge, last_of, next_of
+from waterclock.model.timetable import blocked_parts, count_of, due_of, fire_edge, is_blocked, last_of, next_of
 from waterclock.model.timing import CatchUpOrder, Misfire, Timing
 
 from .owed import Stretch
@@ -25,6 +25,7 @@ COALESCED = "coalesced"
 MISFIRE = "misfire"
 CAP = "cap"
 EXPIRED = "expired"
+CALENDAR = "calendar"
 PAUSED = "paused"
 DELETED = "deleted"
 
@@ -68,6 +69,7 @@ def decide(owed: Sequence[Stretch], now: Instant, grace_us: int) -> Decision:
     if timing is None:
         return Decision((), ())
     expired, rest = _split(owed, now - timing.catch_up_window_us)
+    blocked, rest = _by_calendar(rest)
     missed: Sequence[Stretch] = ()
     if timing.misfire is Misfire.SKIP:
         missed, rest = _split(rest, now - grace_us)
@@ -75,8 +77,27 @@ def decide(owed: Sequence[Stretch], now: Instant, grace_us: int) -> Decision:
     runs, over = _newest(rest, most)
     if timing.catch_up_order is CatchUpOrder.OLDEST:
         runs.reverse()
-    skipped = (*_skipped(expired, EXPIRED), *_skipped(missed, MISFIRE), *_skipped(over, reason))
+    skipped = (
+        *_skipped(expired, EXPIRED),
+        *_skipped(blocked, CALENDAR),
+        *_skipped(missed, MISFIRE),
+        *_skipped(over, reason),
+    )
     return Decision(tuple(runs), skipped)
+
+
+def decide_together(owed: Sequence[Stretch], first_due_at: Instant, now: Instant, grace_us: int) -> Decision:
+    """Decide what a job owes where its first fire, due at ``first_due_at``, may be within the grace.
+
+    Then all run that no calendar blocks, at most ``RUNS_MAX``, for they go out in one round: a longer grace with a fire
+    each second has more.
+    """
+    if first_due_at < now - grace_us:
+        return decide(owed, now, grace_us)
+    blocked, rest = _by_calendar(owed)
+    runs, over = _newest(rest, RUNS_MAX)
+    runs.reverse()
+    return Decision(tuple(runs), (*_skipped(blocked, CALENDAR), *_skipped(over, CAP)))
 
 
 _MOST = {Misfire.LATEST: (1, COALESCED), Misfire.SKIP: (RUNS_MAX, CAP)}
@@ -85,7 +106,7 @@ _MOST = {Misfire.LATEST: (1, COALESCED), Misfire.SKIP: (RUNS_MAX, CAP)}
 def decide_one(version: JobVersion, fire_at: Instant, at: Instant, grace_us: int) -> str:
     """Why one fire, decided apart from the timeline as of ``at``, makes no run: a reason; "" where it runs."""
     if due_of(version, fire_at) >= at - grace_us:
-        return ""
+        return CALENDAR if is_blocked(version.spec, fire_at) else ""
     decision = decide([Stretch(version, fire_at - 1, fire_at)], at, grace_us)
     return decision.skipped[0][1] if decision.skipped else ""
 
@@ -118,6 +139,20 @@ def _split(owed: Sequence[Stretch], at: Instant) -> tuple[list[Stretch], list[St
         before += [Stretch(version, after, border)] if after < border else []
         rest += [Stretch(version, border, until)] if border < until else []
     return before, rest
+
+
+def _by_calendar(owed: Sequence[Stretch]) -> tuple[list[Stretch], list[Stretch]]:
+    """What the jobs' calendars block, and the rest. At most as many parts as the calendars have within the window."""
+    blocked: list[Stretch] = []
+    rest: list[Stretch] = []
+    for version, after, until in owed:
+        at = after
+        for start, end in blocked_parts(version.spec, after, until):
+            rest += [Stretch(version, at, start)] if at < start else []
+            blocked.append(Stretch(version, start, end))
+            at = end
+        rest += [Stretch(version, at, until)] if at < until else []
+    return blocked, rest
 
 
 def _newest(owed: Sequence[Stretch], most: int) -> tuple[list[Fire], list[Stretch]]:

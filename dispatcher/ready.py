@@ -8,6 +8,7 @@ decided.
 from __future__ import annotations
 
 from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.timetable import is_blocked
 
 from .emit import Templates
 from .shard import Shard
@@ -38,9 +39,9 @@ def make_ready(shard: Shard, templates: Templates, now: Instant) -> bool:
 def _wants(chain: Chain, now: Instant) -> bool:
     """Its next fire is still to come, and not encoded yet. What is due already is encoded as it is decided.
 
-    Nobody knows of a fire that has to be admitted whether it will go out.
+    Nobody knows of a fire that has to be admitted whether it will go out; one that is blocked will not.
     """
-    if not chain.version.spec.concurrency.is_free:
+    spec = chain.version.spec
+    if not spec.concurrency.is_free or chain.is_cut or now >= chain.due_at or is_blocked(spec, chain.next_at):
         return False
-    is_ready = chain.ready is not None and chain.ready.fire_at == chain.next_at
-    return not is_ready and now < chain.due_at and not chain.is_cut
+    return chain.ready is None or chain.ready.fire_at != chain.next_at

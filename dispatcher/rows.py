@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from waterclock.model.ids import US_PER_MINUTE, US_PER_S, Instant, minute_of, slot_of
-from waterclock.model.job import JobVersion
-from waterclock.model.timetable import due_of, next_due, next_of
+from waterclock.model.job import JobStatus, JobVersion, Once
+from waterclock.model.timetable import due_of, fire_edge, next_due, next_of
+from waterclock.model.timing import JITTER_US_MAX
 from waterclock.store.port import DueDelete, DueRow
 
 from .envelope import seal
@@ -39,7 +40,7 @@ def due_row(version: JobVersion, fire_at: Instant, wts: int) -> DueRow:
         attempt=1,
         tier=version.spec.tier,
         tenant=version.job_id.partition(":")[0],
-        env=seal(version),
+        env=seal(version, fire_at),
         wts=wts,
     )
 
@@ -70,6 +71,30 @@ def rows_ahead(version: JobVersion, first_at: Instant, wts: int, loaded: Callabl
         ahead.chains.append(Chain(version, row, fire_at))
         fire_at = following(version, row.minute)
     return ahead
+
+
+def first_rows_beyond(versions: Sequence[JobVersion], edge_at: Instant, fires_after: Instant) -> list[DueRow]:
+    """The row of the first fire due after ``edge_at``: of the newest version, and of older ones that still owe some.
+
+    ``versions``: newest first; ``fires_after``: up to this fire time all is decided. From each of these rows on the
+    window writes the next ones.
+    """
+    found: list[DueRow] = []
+    ends_at: Instant | None = None
+    for version in versions:
+        after = max(fire_edge(version, edge_at), version.stamp_at, fires_after)
+        first_at = next_of(version, after) if _goes_on(version) else None
+        if first_at is not None and (ends_at is None or first_at <= ends_at):
+            found.append(due_row(version, first_at, advance_wts(after, version)))
+        ends_at = version.stamp_at
+        if ends_at <= edge_at - JITTER_US_MAX:
+            break
+    return found
+
+
+def _goes_on(version: JobVersion) -> bool:
+    """Whether it has more rows than the first one."""
+    return version.status is JobStatus.ACTIVE and not isinstance(version.spec.schedule, Once)
 
 
 def void_rows(before: JobVersion, stamp_at: Instant, window_end: Instant) -> list[DueDelete]:

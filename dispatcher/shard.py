@@ -1,6 +1,6 @@
 """What the dispatcher holds for one shard: the slots of one partition of ``commands``.
 
-All of it can be dropped at any time and rebuilt from what is committed (``takeover.py``): the cursor, the commands
+All of it can be dropped at any time and rebuilt from what is committed (``takeover.py``): cursor and gaps, the commands
 position, what was decided ahead of the cursor, and the loaded window of the time index.
 """
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from waterclock.log.port import Record
 from waterclock.model.ids import US_PER_MINUTE, Instant, minute_of, ordinal, slot_of, slots_of_partition
@@ -17,15 +18,21 @@ from waterclock.model.timing import JITTER_US_MAX
 
 from .edges import Edges, begins_after
 from .flow import Flow
+from .gap_owed import OwedInGap, owed_in
+from .gaps import Gap, Progress
 from .keys import Keys
 from .owed import in_force
 from .pauses import LEAD_US
 from .position import Position
 from .timeline import Chain, Timeline
 
+if TYPE_CHECKING:
+    from .catch_up import Lane
+    from .jump import Jump
+
 
 class Decided(NamedTuple):
-    """Every fire of a job due at or before ``at`` is decided. ``paused``: kept until a command ends the pause.
+    """Every fire of a job due at or before ``at`` is decided, in gaps too. ``paused``: kept until a command ends it.
 
     So is every fire with a fire time at or before ``fires_to_at``, whenever it would be due. ``resume_at``: when the
     pause of ``revision`` ends by itself; both 0: it does not. ``edges``: under which late versions were applied. Fields
@@ -56,6 +63,17 @@ class Decided(NamedTuple):
         return due_at <= self.at or fire_at <= self.fires_to_at
 
 
+def undecided_gaps(
+    gaps: Sequence[Gap], job_id: str, versions: Sequence[JobVersion], decided: Decided | None
+) -> list[OwedInGap]:
+    """What a job still owes in each of the gaps, oldest first."""
+    if not gaps or not versions:
+        return []
+    known = (decided.at, decided.fires_to_at, decided.edges) if decided else (0, 0, ())
+    found = (owed_in(gap, job_id, versions, *known) for gap in gaps)
+    return [owed for owed in found if owed is not None]
+
+
 def edge_for(cursor: Position, tier: int, job_id: str, decided: Decided | None) -> Instant:
     """The newest instant by which all fires of a job are decided: by the cursor, or ahead of it. ``tier``: the one that
     places its fire that is due where the cursor stands."""
@@ -71,11 +89,25 @@ def edge_for(cursor: Position, tier: int, job_id: str, decided: Decided | None) 
 class Shard:
     """One owned shard. ``next_offset``: the first command not yet applied; up to ``caught_up_at`` before any fire."""
 
-    def __init__(self, partition: int, partitions: int, generation: int, cursor: Position, next_offset: int) -> None:
+    def __init__(
+        self,
+        partition: int,
+        partitions: int,
+        generation: int,
+        cursor: Position,
+        next_offset: int,
+        gaps: tuple[Gap, ...] = (),
+    ) -> None:
         self.partition = partition
         self.slots = slots_of_partition(partition, partitions)
         self.generation = generation
         self.cursor = cursor
+        self.gaps = gaps
+        """Oldest first."""
+        self.lane: Lane | None = None
+        """Of the oldest gap, once it is worked on."""
+        self.jump: Jump | None = None
+        """While the on-time edge is about to jump: nothing is fired then."""
         self.next_offset = next_offset
         self.caught_up_at = next_offset
         self.inbox: deque[Record] = deque()
@@ -89,20 +121,30 @@ class Shard:
         self.keys = Keys()
         self.flow = Flow(generation)
         """Runs that wait for one another (``flow.py``)."""
+        self.begin_window()
+        self.disposed_minute = minute_of(self.progress.undecided_from) - 60
+        self.copied: Progress | None = None
+        """What the state topic has."""
+        self.committed_offset = next_offset
+        self.committed = self.progress
+
+    def begin_window(self) -> None:
+        """Nothing of what lies beyond the cursor is loaded."""
         self.timeline = Timeline()
-        self.loaded_minute = minute_of(cursor.due_at)
+        self.loaded_minute = minute_of(self.cursor.due_at)
         """The first minute that is not wholly loaded."""
         self.loaded_slots = 0
         """How many of ``slots``, in order, are loaded of that minute."""
         self.slice_slots = 1
         """How many slots the next slice of the window takes: the first ones find out how full they are."""
-        self.disposed_minute = self.loaded_minute - 60
         self.ready_until_at: Instant = 0
         """What is due up to then was made ready or stands in ``to_encode``, but for what came later (``ready.py``)."""
         self.to_encode: list[Chain] = []
-        self.copied_cursor: Position | None = None
-        self.committed_offset = next_offset
-        self.committed_cursor = cursor
+
+    @property
+    def progress(self) -> Progress:
+        """How far it has come, as it is committed."""
+        return Progress(self.cursor, self.gaps)
 
     @property
     def caught_up(self) -> bool:
@@ -180,10 +222,18 @@ class Shard:
         older = [each for each in self.lately.get(version.job_id, ()) if each.revision < version.revision]
         return begins_after(version, older, edges)
 
+    def owed_in_gaps(self, job_id: str, versions: Sequence[JobVersion]) -> list[OwedInGap]:
+        """What a job still owes in each gap, oldest first. ``versions``: newest first, as far back as the gaps."""
+        return undecided_gaps(self.gaps, job_id, versions, self.decided.get(job_id))
+
     def passed_ahead(self) -> list[str]:
-        """Forget, and name, the jobs whose decisions the cursor has passed; those of paused jobs are kept."""
+        """Forget, and name, the jobs whose decisions the cursor has passed; those of paused jobs are kept.
+
+        So are those that may speak of an open gap: who has forgotten one would decide its fires again.
+        """
         passed: list[str] = []
-        while self._ahead and self._ahead[0][0] < self.cursor.due_at:
+        begins_at = self.progress.begins_at if self._ahead and self.gaps else self.cursor.due_at
+        while self._ahead and self._ahead[0][0] < begins_at:
             _, job_id, decided = heapq.heappop(self._ahead)
             if self.decided.get(job_id) == decided:  # else another decision has replaced this one
                 del self.decided[job_id]

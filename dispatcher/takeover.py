@@ -4,9 +4,10 @@ The order matters. Committed position and cursor first: asking for them waits fo
 watermark of the state topic, open transactions included, and everything up to there: atomic is not simultaneous,
 markers land one by one. Only then is anything decided, and no fire before the commands up to the high watermark.
 
-Where the metadata is lost (an expired group, a foreign tool's commit), cursor and position are rebuilt from the copy in
-the state topic plus the due positions in run-events after it, never from "now". Where there is none of it, the shard
-has never been owned: it owes nothing before its first command.
+Where the metadata is lost (an expired group, a foreign tool's commit), cursor, gaps and position are rebuilt from the
+copy in the state topic plus the due positions in run-events after it, never from "now". A gap is in the copy from the
+round on that opened it, and out of it with the round that closed it: events tell a gap's position, never a gap. Where
+there is none of all this, the shard has never been owned: it owes nothing before its first command.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ from waterclock.wire import codec
 from waterclock.wire.messages import CURSOR_KEY, FLOW_PREFIX
 from waterclock.wire.names import Names
 
+from .gaps import Gap, Progress, decode_progress
 from .keys import Keys, is_key_of_state
-from .position import Position, decode_cursor
+from .position import Position
 from .shard import Decided, Shard
 
 log_ = structlog.get_logger("dispatcher")
@@ -59,7 +61,7 @@ class Kept(NamedTuple):
 class Start(NamedTuple):
     """From where a shard goes on."""
 
-    cursor: Position
+    progress: Progress
     next_offset: int
 
 
@@ -77,16 +79,17 @@ def take_over(
     commands = TopicPartition(names.commands, partition)
     kept = _read_state(log, TopicPartition(names.state("dispatcher"), partition))
     if committed is not None and committed.metadata.rstrip("\0"):
-        start = Start(decode_cursor(committed.metadata), committed.offset)
+        start = Start(decode_progress(committed.metadata), committed.offset)
     else:
         start = _rebuild(log, names, partition, kept, committed, now)
     start = _within(log, commands, start)
-    shard = Shard(partition, partitions, generation, start.cursor, start.next_offset)
+    progress = start.progress
+    shard = Shard(partition, partitions, generation, progress.cursor, start.next_offset, progress.gaps)
     for job_id, state in kept.jobs.items():
         shard.decide_ahead(job_id, Decided(*state[1:]))
     shard.keys = kept.keys
     _restore_flow(log, shard, TopicPartition(names.run_events, partition), kept.flow)
-    _learn_versions(log, index, shard, commands, min(now, start.cursor.due_at) - _LATELY_US)
+    _learn_versions(log, index, shard, commands, min(now, progress.begins_at) - _LATELY_US)
     shard.caught_up_at = log.high_watermark(commands)
     return shard
 
@@ -161,21 +164,31 @@ def _rebuild(log: Log, names: Names, partition: int, kept: Kept, committed: Comm
     copy = kept.copy
     events = TopicPartition(names.run_events, partition)
     commands = TopicPartition(names.commands, partition)
-    cursor = decode_cursor(copy.cursor) if copy else None
+    found = decode_progress(copy.cursor) if copy else Progress(Position(0))
+    cursor, gaps = (found.cursor if copy else None), list(found.gaps)
     offset = copy.commands_offset if copy else log.low_watermark(commands)
     for record in _whole(log, events, copy.events_offset if copy else log.low_watermark(events)):
         event = _event(record)
         if event is None:
             continue
-        position = _due_position(event)
-        if position is not None and (cursor is None or position > cursor):
+        position, gap_to_at = _due_position(event)
+        if position is not None and gap_to_at:
+            gaps = [_passed(gap, position) if gap.to_at == gap_to_at else gap for gap in gaps]
+        elif position is not None and (cursor is None or position > cursor):
             cursor = position
         if isinstance(event.detail, Revised) and not _is_ahead(kept.jobs.get(event.job_id), event.detail.edge_at):
             cursor = max(cursor or Position(0), Position(event.detail.edge_at))
         offset = max(offset, _command_offset(event) + 1)
     if cursor is None:
         cursor = Position(_first_owed(log, commands, now))
-    return Start(cursor, max(offset, committed.offset) if committed else offset)
+    return Start(Progress(cursor, tuple(gaps)), max(offset, committed.offset) if committed else offset)
+
+
+def _passed(gap: Gap, position: Position) -> Gap:
+    """The gap after what was decided at ``position``."""
+    if position <= gap.position:
+        return gap
+    return gap._replace(position=position, row_count=max(0, gap.row_count - 1))
 
 
 def _is_ahead(state: JobState | None, edge_at: Instant) -> bool:
@@ -189,14 +202,17 @@ def _event(record: Record) -> RunEvent | None:
         return None  # the recorder forwards it to rejects; here it only cannot tell a position
 
 
-def _due_position(event: RunEvent) -> Position | None:
-    """The due position that an event says was passed; fires decided ahead of the timeline's order name none."""
+def _due_position(event: RunEvent) -> tuple[Position | None, Instant]:
+    """The due position that an event says was passed, and the end of the gap in which that lies (0: the cursor's).
+
+    Fires decided ahead of the order name no position.
+    """
     detail = event.detail
     if isinstance(detail, Pending) and detail.due_at is not None:
-        return Position(detail.due_at, detail.tier, event.job_id, detail.entry)
+        return Position(detail.due_at, detail.tier, event.job_id, detail.entry), detail.gap_to_at
     if isinstance(detail, Skipped) and detail.due_at:
-        return Position(detail.due_at, detail.tier, event.job_id)
-    return None
+        return Position(detail.due_at, detail.tier, event.job_id), detail.gap_to_at
+    return None, 0
 
 
 def _command_offset(event: RunEvent) -> int:

@@ -47,9 +47,9 @@ class Chain:
         self.minute_end = (minute_of(self.due_at) + 1) * US_PER_MINUTE
         self.until_at: Instant = self.minute_end
         self.ready: Ready | None = None
-        # The quick way is for whoever has neither ends nor jitter: that is nearly everybody.
+        # The quick way is for whoever has neither ends nor jitter, and whose fires no calendar moves: nearly everybody.
         schedule, timing = version.spec.schedule, version.spec.timing
-        is_plain = not (timing.jitter_us or timing.until_at or timing.from_at)
+        is_plain = not (timing.jitter_us or timing.until_at or timing.from_at or timing.moves)
         self.every_us = schedule.every_us if isinstance(schedule, Every) and is_plain else 0
 
     @property

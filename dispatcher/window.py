@@ -8,24 +8,21 @@ is simply taken again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import structlog
 
-from waterclock.model.errors import RequestError, UndecodableRecord
+from waterclock.model.errors import RequestError
 from waterclock.model.ids import US_PER_MINUTE, US_PER_S, Instant, minute_of
-from waterclock.model.job import JobStatus, JobVersion
+from waterclock.model.job import JobVersion
 from waterclock.model.timetable import due_of, fire_edge, next_of
 from waterclock.store.port import DueRow, TimeIndex
 from waterclock.wire.names import Names
 
-from .envelope import unseal
-from .owed import in_force
 from .position import Position
 from .rows import advance_wts, due_row, following
 from .run_orders import deferred_of
 from .shard import Shard
 from .timeline import Chain
+from .trusted import is_stale, trusted_rows, version_of
 
 log_ = structlog.get_logger("dispatcher")
 
@@ -33,9 +30,6 @@ SLICE_ROWS = 100
 """What one slice should carry at most: its rows and the next ones cost about 25 ms, and fires wait behind it."""
 SLOTS_PER_SLICE = 8
 """At most; fewer where slots are full."""
-_LONG_AGO_US = 93_600 * US_PER_S
-"""Rows written more than 26 h before they are due are checked against job_versions: their deletion may have been
-purged on one replica and missed on another (cassandra.md 2c). 26 h spares daily jobs on the day of 25 hours."""
 _HOUR_US = 3_600 * US_PER_S
 _DISPOSE_MARGIN_MINUTES = 61
 
@@ -50,16 +44,12 @@ def load_slice(shard: Shard, index: TimeIndex, names: Names) -> None:
     minute = shard.loaded_minute
     slots = shard.slots[shard.loaded_slots : shard.loaded_slots + shard.slice_slots]
     found = index.load_due(slots, minute)
-    rows = _first_of_each(found)
     deferred = [row for row in found if row.entry]
-    known = _checked_versions(shard, index, rows)
     ahead: list[DueRow] = []
     chains: list[Chain] = []
-    for row in rows:
-        if not _trusted(shard, row, known):
-            continue
+    for row in trusted_rows(shard, index, found):
         try:
-            version = _version_of(row, index)
+            version = version_of(row, index)
             ends_at = shard.ends_at(row.job_id, row.revision)
             chain = _chain(shard, version, row, ends_at)
             following_row = _following_row(shard, version, row, ends_at)
@@ -98,58 +88,16 @@ def _slots_for(rows_per_slot: float) -> int:
 
 
 def dispose_slice(shard: Shard, index: TimeIndex, now: Instant) -> bool:
-    """Delete one consumed minute, an hour after its end and below the cursor. True when one was deleted."""
-    minute = shard.disposed_minute
+    """Delete one consumed minute, an hour after its end, below cursor and gaps. True when one was deleted."""
+    minute, progress = shard.disposed_minute, shard.progress
     if minute + _DISPOSE_MARGIN_MINUTES > min(minute_of(now), minute_of(shard.cursor.due_at) + 60):
+        return False
+    if minute >= minute_of(progress.undecided_from):
         return False
     index.dispose_due(shard.slots, minute)
     shard.disposed_minute = minute + 1
-    shard.forget_before(min(now, shard.cursor.due_at) - _HOUR_US)
+    shard.forget_before(min(now, progress.begins_at) - _HOUR_US)
     return True
-
-
-def _first_of_each(rows: Iterable[DueRow]) -> list[DueRow]:
-    """One row for each job and revision of this minute: the earliest stands for all fires from it on.
-
-    Two can exist where a command was replayed with another edge. Rows with an entry are deferred attempts.
-    """
-    first: dict[tuple[str, int], DueRow] = {}
-    for row in rows:
-        key = (row.job_id, row.revision)
-        if not row.entry and (key not in first or row.due_at < first[key].due_at):
-            first[key] = row
-    return list(first.values())
-
-
-def _version_of(row: DueRow, index: TimeIndex) -> JobVersion:
-    """The row's version by its envelope; where that cannot be read, from job_versions: the truth behind the hint.
-
-    Raises UndecodableRecord where there is neither.
-    """
-    try:
-        stamp_at, anchor_at, spec = unseal(row.env)
-    except UndecodableRecord as error:
-        for version in index.versions([row.job_id]).get(row.job_id, []):
-            if version.revision == row.revision:
-                log_.warning("envelope rebuilt from job_versions", job_id=row.job_id, cause=str(error))
-                return version
-        raise
-    return JobVersion(row.job_id, row.revision, spec, JobStatus.ACTIVE, "", stamp_at, anchor_at)
-
-
-def _checked_versions(shard: Shard, index: TimeIndex, rows: list[DueRow]) -> dict[str, list[JobVersion]]:
-    old = [row.job_id for row in rows if row.due_at - row.wts > _LONG_AGO_US and row.job_id not in shard.lately]
-    return index.versions(old) if old else {}
-
-
-def _trusted(shard: Shard, row: DueRow, known: dict[str, list[JobVersion]]) -> bool:
-    if not shard.trusts(row.job_id, row.revision, row.fire_at):
-        return False
-    versions = known.get(row.job_id)
-    if versions is None:
-        return True
-    version = in_force([one for one in versions if one.revision < shard.revision_limit], row.fire_at)
-    return version is not None and version.revision == row.revision and version.status is JobStatus.ACTIVE
 
 
 def _chain(shard: Shard, version: JobVersion, row: DueRow, ends_at: Instant | None) -> Chain | None:
@@ -159,6 +107,8 @@ def _chain(shard: Shard, version: JobVersion, row: DueRow, ends_at: Instant | No
     first_at: Instant | None = row.fire_at
     if row.fire_at <= edge_at:
         first_at = next_of(version, edge_at)
+    elif is_stale(row):
+        first_at = next_of(version, row.fire_at - 1)
     minute_end = (row.minute + 1) * US_PER_MINUTE
     if first_at is None or due_of(version, first_at) >= minute_end or (ends_at is not None and first_at > ends_at):
         return None

@@ -107,16 +107,22 @@ class History:
         self._rest()
 
     def _outage(self) -> None:
-        """Nobody owns the shards for several fires: a catch-up decides them together."""
+        """Nobody owns the shards for several fires: the one that is due just now goes first, then those in the gap."""
         self.counts["catch-ups"] += 1
         self._kill()
-        self._advance_to(self._fired_to + self._rng.randint(2, 8) * EVERY_US)
+        self._advance_to(self._fired_to + self._rng.randint(2, 8) * EVERY_US, newest_first=True)
         self._rest()
 
-    def _advance_to(self, at: Instant) -> None:
-        fires = range(self._fired_to + EVERY_US, at + 1, EVERY_US)
+    def _advance_to(self, at: Instant, *, newest_first: bool = False) -> None:
+        fires = list(range(self._fired_to + EVERY_US, at + 1, EVERY_US))
         self._world.clock.advance(at - self._world.clock.now() + _PAST_US)
         self._fired_to = at
+        if newest_first:
+            self._arrive([fires.pop()])
+            self._let_stops_end()
+        self._arrive(fires)
+
+    def _arrive(self, fires: list[Instant]) -> None:
         for job_id, job in self._jobs.items():
             if not self._alive[job_id] or job.paused:
                 continue
@@ -276,9 +282,7 @@ class History:
 
     def _rest(self) -> None:
         """Until nothing more comes of what happened: a stop may end a run at once, and that makes room."""
-        asked, self._stops = self._stops, []
-        for job_id in self._jobs:
-            self._asked(job_id, [run_id for job, run_id in asked if job == job_id and run_id in self._runs])
+        self._let_stops_end()
         quiet = 0
         for _ in range(_STEPS_MAX):
             try:
@@ -288,6 +292,11 @@ class History:
             if quiet >= _QUIET:
                 return
         raise RuntimeError("the dispatcher does not come to rest")
+
+    def _let_stops_end(self) -> None:
+        asked, self._stops = self._stops, []
+        for job_id in self._jobs:
+            self._asked(job_id, [run_id for job, run_id in asked if job == job_id and run_id in self._runs])
 
     def _decided(self, job_id: str, decisions: list[tuple[str, str, str]]) -> None:
         """Note what the model decides, and play the part of the workers in it."""

@@ -103,6 +103,10 @@ class DispatcherSettings(BaseModel):
     """A fire that is later than this is a misfire."""
     round_records: Annotated[int, Field(ge=1, le=10_000)] = 2_000
     """At most this many records in one round."""
+    catch_up_share: Annotated[float, Field(ge=0.01, le=0.9)] = 0.25
+    """Of the dispatch, what a catch-up may take while work that is on time waits; all of it when nothing waits."""
+    catch_up_per_s: Annotated[float, Field(ge=0.0)] = 1_000.0
+    """At most so many missed runs (and rows without one) a second and process; 0: no bound."""
 
 
 _TRANSACTION_S_MAX = 3.0

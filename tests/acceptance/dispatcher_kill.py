@@ -28,6 +28,7 @@ from tests.acceptance.taken import take_rows
 from tests.oracle import books
 from tests.oracle.records import decode
 from waterclock.log.kafka_groups import committed_of
+from waterclock.model.cursor_text import undecided_from
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import CommandKind, Every, JobSpec, Tier
 
@@ -146,10 +147,10 @@ class _Owners:
 
 
 def _oldest_cursor(stack: RealStack) -> int:
-    """The due time of the cursor that is furthest behind, as it stands in the group's offset metadata."""
+    """The due time up to which all is decided in every shard, gaps too, as it stands in the group's offset metadata."""
     admin, group = AdminClient(dumps.client(stack.bootstrap)), stack.names.group("dispatcher")
     positions = committed_of(admin, group, stable=False)
-    cursors = [int(at.metadata.split("|")[1]) for at in positions.values() if at.metadata]
+    cursors = [at for each in positions.values() if (at := undecided_from(each.metadata)) is not None]
     return min(cursors) if len(cursors) == stack.partitions else 0
 
 

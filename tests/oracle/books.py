@@ -22,6 +22,7 @@ def balance(commands, events, until, rules=judge.Rules()):  # noqa: B008  # a va
         revisions = [*_revisions(job, rules)]
         complaints += [f"{job.job_id}: {wrong}" for wrong in revisions]
         counts["refused"] += len(job.judged.refused)
+        counts["revised with open gaps"] += sum(bool(version.edge.gaps) for version in job.judged.made)
         counts["said again of a revision"] += sum(len(facts) - 1 for facts in job.revised.values())
         if not any(wrong.startswith("REVISED says") for wrong in revisions):
             complaints += _fires(job, until, counts)
@@ -63,29 +64,39 @@ def _revisions(job, rules):
     said = {offset: facts[0].event["revised"]["stamp_at"] for offset, facts in job.revised.items()}
     if wanted != said:
         yield f"REVISED says {said}, the commands say {wanted}"
-    edge_before = 0
+    edge_before, ahead = 0, _ahead(job)
     for fact in sorted((fact for facts in job.revised.values() for fact in facts), key=lambda fact: fact.offset):
         revised = fact.event["revised"]
         revision, edge_at = revised["revision"] & MASK, revised["edge_at"]
         if revised != job.revised[revision][0].event["revised"]:
             yield f"two REVISED of {revision} differ"
-        if edge_at > max(fact.stamp, revised["stamp_at"]) + rules.skew:
+        if edge_at > max(fact.stamp, revised["stamp_at"]) + rules.skew + ahead:
             yield f"the edge of {revision} lies {edge_at - fact.stamp} us ahead of its record"
         if edge_at < fact.behind - 1:  # inside a due time a job may stand behind those that are decided
             yield f"the edge of {revision} lies {fact.behind - edge_at} us behind what was decided before it"
         if edge_at < edge_before and not rules.cursor_lost and fact is job.revised[revision][0]:
             yield f"the edge of {revision} lies {edge_before - edge_at} us behind an older one"
+        for gap in revised["gaps"]:  # what lies beyond the edge is no gap
+            if not gap["from_at"] < gap["to_at"] <= edge_at + 1:
+                yield f"the gap of {revision} from {gap['from_at']} to {gap['to_at']} does not end before its edge"
         edge_before = max(edge_before, edge_at)
+
+
+def _ahead(job):
+    """How far an edge may lie ahead: of many blocked neighbours the first one's event is for the whole minute."""
+    many = (fact.event["skipped"]["fire_count"] > policies.NEIGHBOURS_MAX for fact in job.skipped
+            if fact.event["reason"] == policies.CALENDAR)  # fmt: skip
+    return judge.MINUTE_US if any(many) else 0
 
 
 def _fires(job, until, counts):
     """Each fire of the schedule once, and as what it was owed."""
     duties, made = job.duties(until), job.made
     skipped = collections.defaultdict(list)
-    complaints = [*_skips(job, duties, skipped, counts)]
+    complaints = [*_skips(job, duties, until, skipped, counts)]
     for fire in sorted(duties.keys() | made.keys() | skipped.keys()):
         if fire <= until and not (fire not in duties and _is_later(made.get(fire, ()), until)):
-            wrong = _wrong_fire(duties.get(fire), made.get(fire, ()), skipped.get(fire, ()))
+            wrong = _wrong_fire(fire, duties.get(fire), made.get(fire, ()), skipped.get(fire, ()))
             complaints += [f"{judge.run_id(job.job_id, fire)}: {wrong}"] if wrong else []
     names = {fact.event["run_id"] for facts in made.values() for fact in facts}
     strange = names - {judge.run_id(job.job_id, fire) for fire in made}
@@ -100,7 +111,7 @@ def _is_later(runs, until):
     return bool(runs) and (runs[0].event["pending"]["due_at"] or 0) > until
 
 
-def _wrong_fire(duty, runs, reasons):
+def _wrong_fire(fire, duty, runs, reasons):
     """What is wrong with what became of one fire; "" where nothing is."""
     times = len(runs) + len(reasons)
     if times != (duty is not None):
@@ -108,10 +119,16 @@ def _wrong_fire(duty, runs, reasons):
     if duty is None:
         return ""
     if reasons:
-        is_missed = not duty.reason and not duty.apart and reasons[0] in policies.MISSED
+        by_policy = not duty.reason and not duty.apart and reasons[0] in policies.BY_POLICY
+        if by_policy and reasons[0] != "expired":  # which asks no calendar
+            by_policy = (reasons[0] == policies.CALENDAR) == judge.is_blocked(duty.version, fire)
         is_dropped = not duty.reason and reasons[0] in policies.DROPPED and is_limited(duty.version.spec)
-        is_right = is_missed or is_dropped or reasons[0] == duty.reason
+        if is_dropped and not duty.apart:
+            is_dropped = not judge.is_blocked(duty.version, fire)
+        is_right = by_policy or is_dropped or reasons[0] == duty.reason
         return "" if is_right else f"skipped ({reasons[0]}), owed was {duty.reason or 'a run'}"
+    if not duty.apart and judge.is_blocked(duty.version, fire):
+        return "a run was made at a time that its calendars block"
     if duty.reason:
         return f"a run was made, owed was a skip ({duty.reason})"
     revision = runs[0].event["pending"]["revision"] & MASK
@@ -119,8 +136,8 @@ def _wrong_fire(duty, runs, reasons):
     return "" if is_right else f"made of revision {revision}, owed by {duty.version.offset}"
 
 
-def _skips(job, duties, skipped, counts):
-    """Expands the recorded skips into ``skipped``, {fire: reasons}."""
+def _skips(job, duties, until, skipped, counts):
+    """Expands the recorded skips into ``skipped``, {fire: reasons}; not what was decided ahead and is due later."""
     seen = set()
     for fact in job.skipped:
         detail, reason = fact.event["skipped"], fact.event["reason"]
@@ -135,7 +152,10 @@ def _skips(job, duties, skipped, counts):
         if len(covered) != detail["fire_count"]:
             yield f"{job.job_id}: SKIPPED counts {detail['fire_count']}, covers {len(covered)}"
         counts[f"skipped:{reason}"] += len(covered)
+        version = next(each for each in job.judged.made if each.offset == detail["revision"] & MASK)
         for fire in covered:
+            if fire not in duties and fire <= until < version.due(fire):
+                continue
             skipped[fire].append(reason)
             if fire in duties and duties[fire].version.offset != detail["revision"] & MASK:
                 owner = duties[fire].version.offset

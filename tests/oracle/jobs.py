@@ -82,10 +82,14 @@ def _read(commands, events, rules):
     for job_id, given in owed.by_job(commands).items():
         found.setdefault(job_id, Job(job_id)).commands = given
     for job in found.values():
-        edges = {offset: facts[0].event["revised"]["edge_at"] for offset, facts in job.revised.items()}
+        edges = {offset: _edge(facts[0].event["revised"]) for offset, facts in job.revised.items()}
         job.judged = owed.versions(job.commands, edges, rules)
         job.grace = rules.grace
     return dict(sorted(found.items()))
+
+
+def _edge(revised):
+    return owed.Edge(revised["edge_at"], tuple((gap["from_at"], gap["to_at"]) for gap in revised["gaps"]))
 
 
 def _note(job, fact):

@@ -1,8 +1,9 @@
 """What became of fires that were missed: just what their job's policy says. Imports nothing of ours.
 
 Input: dumps of ``commands`` and ``run-events``. Once a fire is due longer ago than the grace, by the clock of its
-dispatcher at the decision, what its job owes by then is decided together (``policies.outcomes``). Within the grace
-every fire runs. That each fire is decided once, and as it was owed, ``books.py`` says.
+dispatcher at the decision, what its job owes by then is decided together (``policies.outcomes``); in the catch-up of a
+gap, whose end each of its records names, what the job owes up to that end. Within the grace every fire runs. That each
+fire is decided once, and as it was owed, ``books.py`` says.
 """
 
 import collections
@@ -27,20 +28,26 @@ def check(commands, events, until, rules=owed.Rules()):  # noqa: B008  # a value
     for job in jobs.read(commands, events, rules).values():
         duties = {fire: duty for fire, duty in job.duties(until).items() if not duty.reason and not duty.apart}
         decided = _decided(job)
-        for (at, _), fires in _together(decided, duties).items():
+        for (at, _, gap_to), fires in _together(decided, duties).items():
             due = {fire: duties[fire].version.due(fire) for fire in fires}
-            early = [fire for fire in fires if due[fire] > at + rules.skew]
+            blocked = {fire for fire in fires if owed.is_blocked(duties[fire].version, fire)}
+            ahead = {fire for fire in fires if _is_ahead(decided[fire])}
+            early = [fire for fire in fires if due[fire] > at + rules.skew + (owed.MINUTE_US if fire in ahead else 0)]
+            beyond = [fire for fire in fires if gap_to and due[fire] >= gap_to]
+            complaints += [f"{owed.run_id(job.job_id, fire)}: due beyond the gap that decided it" for fire in beyond]
+            counts["decided in gaps"] += bool(gap_to)
             complaints += [f"{owed.run_id(job.job_id, fire)}: decided {due[fire] - at} us early" for fire in early]
             if min(due.values()) >= at - rules.grace:
-                wrong = [(fire, "") for fire in fires if decided[fire].reason]
+                wanted = policies.outcomes(due, {}, min(due.values()), rules.grace, blocked)
             else:
                 counts["misfires"] += 1
                 said = policies.timing(duties[max(fires)].version.spec)
                 counts[f"misfires by {said['misfire']}"] += 1
-                wanted = policies.outcomes(due, said, at, rules.grace)
-                wrong = [(fire, wanted[fire]) for fire in fires if decided[fire].reason != wanted[fire]]
+                wanted = policies.outcomes(due, said, at, rules.grace, blocked)
                 complaints += [*_left_out(job, fires, due, duties, decided, stamps)]
                 complaints += [*_out_of_order(job, fires, decided, said)]
+            counts["blocked"] += len(blocked)
+            wrong = [(fire, wanted[fire]) for fire in fires if decided[fire].reason != wanted[fire]]
             complaints += [_unlike(job, fire, decided[fire], reason, at - due[fire]) for fire, reason in wrong]
         complaints += [*_instead(job), *_too_soon(job, rules)]
     return complaints, counts
@@ -51,19 +58,30 @@ def _decided(job):
     found = {fire: Decided(facts[0], "") for fire, facts in job.made.items()}
     found |= {fire: Decided(fact, "") for fire, fact in job.dropped.items()}  # it had to run, as far as misfires go
     for fact in job.skipped:
-        if fact.event["reason"] in policies.MISSED:
+        if fact.event["reason"] in policies.BY_POLICY:
             covered = owed.expand(fact.event["skipped"], job.judged.made) or ()
             found = {fire: Decided(fact, fact.event["reason"]) for fire in covered} | found
     return found
 
 
+def _is_ahead(decided):
+    """Whether it was decided with the first of many neighbours that a calendar blocks."""
+    detail = decided.fact.event["skipped"]
+    return decided.reason == policies.CALENDAR and detail["fire_count"] > policies.NEIGHBOURS_MAX
+
+
 def _together(decided, duties):
-    """{(when, under which commands): fires}: what was decided in one step."""
+    """{(when, under which commands, the end of its gap or 0): fires}: what was decided in one step."""
     found = collections.defaultdict(list)
     for fire in sorted(decided.keys() & duties.keys()):
         fact = decided[fire].fact
-        found[fact.event["at"], fact.applied].append(fire)
+        found[fact.event["at"], fact.applied, gap_of(fact.event)].append(fire)
     return found
+
+
+def gap_of(event):
+    """The end of the gap in which a fire was decided; 0: in none."""
+    return (event["pending"] or event["skipped"])["gap_to_at"]
 
 
 def _unlike(job, fire, decided, reason, late):
@@ -77,6 +95,8 @@ def _left_out(job, fires, due, duties, decided, stamps):
     fact = decided[fires[0]].fact
     at, first = fact.event["at"], min(due.values())
     known_at = _known_until(fact, stamps[fact.partition], at)
+    gap_to = gap_of(fact.event)
+    known_at = min(known_at, gap_to - 1) if gap_to else known_at
     for fire, duty in duties.items():
         if fire not in due and first < duty.version.due(fire) <= known_at:
             later = fire not in decided or decided[fire].fact.offset > fact.offset

@@ -1,15 +1,16 @@
 """The judge of the books: which fires were owed, by brute force over the dumps of commands and REVISED.
 
 Imports nothing of ours. Commands are dicts ``{"offset", "appended_at", "record"}`` of one job in log order; the edges
-come from REVISED events (``{revision offset: edge}``). Instants are microseconds.
+come from REVISED events (``{revision offset: Edge}``). Instants are microseconds.
 """
 
 import collections
 import datetime as dt
 import functools
+import json
 import typing
 
-from . import brute_force, policies
+from . import brute_force, calendars, policies
 from .records import decode
 
 MINUTE_US = 60_000_000
@@ -18,12 +19,23 @@ MASK = (1 << 48) - 1
 ABOUT_RUNS = ("CANCEL", "REDRIVE", "DISCARD", "DEFER")
 
 
+class Edge(typing.NamedTuple):
+    """Up to where all was decided when a command was applied, but for what was due in gaps: [(from, to)]."""
+
+    at: int = 0
+    gaps: tuple = ()
+
+    def has_left(self, due):
+        """Whether what is due then was not decided yet."""
+        return due > self.at or any(start <= due < end for start, end in self.gaps)
+
+
 class Version(typing.NamedTuple):
-    """What one command made of a job."""
+    """What one command made of a job. ``edge``: an Edge."""
 
     offset: int
     stamp: int
-    edge: int
+    edge: Edge
     status: str
     spec: dict
     anchor: int
@@ -34,8 +46,11 @@ class Version(typing.NamedTuple):
     resume_at: int = 0
 
     def due(self, fire):
-        """When a fire of it is due."""
-        return policies.due(self.job_id, self.spec, fire)
+        """When a fire of it is due: before the next one comes, also where calendars move fires to one another."""
+        at = policies.due(self.job_id, self.spec, fire)
+        if at > fire and calendars.moves(policies.timing(self.spec)):
+            return min([at, *(later - 1 for later in fires(self.spec, self.anchor, fire, at)[:1])])
+        return at
 
 
 def run_id(job_id, fire_at, series=0):
@@ -61,7 +76,21 @@ def instant_of(run):
 
 
 def fires(spec, anchor, after, until):
-    """All fires in (after, until], one by one, that lie within the ends of the job."""
+    """All fires in (after, until], one by one, that lie within the ends of the job, where its calendars move them."""
+    timing = policies.timing(spec)
+    if until <= after:
+        return []
+    if not calendars.moves(timing):
+        return _within(spec, anchor, after, until)
+    nominal = _within(spec, anchor, after - MOVED_BACK, until)
+    return sorted({at for fire in nominal if after < (at := calendars.target(spec, timing, fire)) <= until})
+
+
+MOVED_BACK = 4 * DAY_US
+"""How far back a fire is looked for that may be moved to now: no calendar of a play blocks more days in a row."""
+
+
+def _within(spec, anchor, after, until):
     timing = policies.timing(spec)
     ends = timing["until_at"] or until + 1
     return [fire for fire in _of_schedule(spec, anchor, after, until) if timing["from_at"] <= fire < ends]
@@ -158,6 +187,7 @@ def versions(commands, edges, rules=Rules()):  # noqa: B008  # a value
         name = (True, record["idempotency_key"]) if record["idempotency_key"] else (False, record["command_id"])
         # Not the revision that it was asked of: a door that fills in the one that stands reads another one next time.
         body = (record["kind"], repr(record["spec"]), record["payload"], record["resume_at"], record["to_revision"])
+        body += (record["calendars"],)
         about = record["kind"] in ABOUT_RUNS
         body += (record["run_id"], record["due_at"], record["work"]) if about else ()
         first = served.get(name)
@@ -171,7 +201,7 @@ def versions(commands, edges, rules=Rules()):  # noqa: B008  # a value
             if verdict.word != "refused" and name[1]:
                 served[name] = {**command, "body": body, "stands": -1}
         else:
-            word = _obeyed(judged, command, edges.get(offset, 0), rules)
+            word = _obeyed(judged, command, edges.get(offset, Edge()), rules)
             verdict = Verdict(word, _stands(judged))
             if word != "refused" and name[1]:
                 served[name] = {**command, "body": body, "stands": verdict.stands}
@@ -212,7 +242,19 @@ def _spec_of(record, made, offset):
         return record["spec"]
     named = record["to_revision"]
     found = [each for each in made if each.offset == named & MASK and each.offset < offset and named > MASK]
-    return found[0].spec if found else None
+    if not found:
+        return None
+    stands = made[-1].spec if made[-1].status != "DELETED" else None
+    return _with_newer(found[0].spec, policies.timing(stands)["calendars"] if stands else ())
+
+
+def _with_newer(spec, offered):
+    """The spec with the newer ones of the offered calendars in the place of those that it uses; itself without any."""
+    said = json.loads(spec["timing"]) if spec["timing"] else {}
+    newest = {use[0]: use for use in offered}
+    uses = [max(use, newest.get(use[0], use), key=lambda each: each[1]) for use in said.get("calendars", ())]
+    same = [list(use) for use in uses] == [list(use) for use in said.get("calendars", ())]
+    return spec if same else {**spec, "timing": json.dumps({**said, "calendars": uses}, separators=(",", ":"))}
 
 
 def _is_no_time(record, appended_at, stamp):
@@ -239,7 +281,7 @@ def _is_refused(record, spec, before, standing, stamp, rules):
     )
 
 
-def _obeyed(judged, command, edge, rules):
+def _obeyed(judged, command, edge, rules):  # noqa: PLR0911  # a judge says its rule in one place
     """Apply a command that repeats none; returns the word for what became of it."""
     made, record, offset = judged.made, command["record"], command["offset"]
     before = made[-1] if made else None
@@ -260,6 +302,13 @@ def _obeyed(judged, command, edge, rules):
         pause = (standing.note, standing.resume_at) if standing else ("", 0)
         after = Version(offset, stamp, edge, status, spec, anchor, True, before is None, record["job_id"], *pause)
         made.append(after)
+        return "applied"
+    if kind == "CALENDAR":
+        spec = _with_newer(standing.spec, json.loads(record["calendars"]) if record["calendars"] else ())
+        if spec is standing.spec:
+            return "unchanged"
+        kept = standing._replace(offset=offset, stamp=stamp, edge=edge, spec=spec, brings_spec=False, first=False)
+        made.append(kept)
         return "applied"
     status = {"PAUSE": "PAUSED", "RESUME": "ACTIVE", "DELETE": "DELETED"}[kind]
     pause = (record["note"], record["resume_at"]) if kind == "PAUSE" else ("", 0)
@@ -299,7 +348,7 @@ def owed(made, until, grace=MINUTE_US):
             duties = _of_active(version, made[number + 1 :], until, grace)
         elif version.status == "PAUSED" and following:
             during = fires(version.spec, version.anchor, version.stamp, min(following.stamp, until))
-            duties = {fire: Duty(version, "paused") for fire in during if version.due(fire) > version.edge}
+            duties = {fire: Duty(version, "paused") for fire in during if version.edge.has_left(version.due(fire))}
         else:
             duties = {}
         found = duties | found
@@ -309,31 +358,39 @@ def owed(made, until, grace=MINUTE_US):
 def _of_active(version, later, until, grace):
     """Duties of a version while it stood; what was undecided when a pause or a delete came ends with that."""
     at = version.spec["once"] and version.spec["once"]["once_at"]
-    if version.brings_spec and at is not None and (at <= version.stamp or version.due(at) <= version.edge):
+    if at is not None and calendars.moves(policies.timing(version.spec)):
+        at = calendars.target(version.spec, policies.timing(version.spec), at)
+    if version.brings_spec and at is not None and (at <= version.stamp or version.due(at) <= version.edge.at):
         return _behind(version, at, grace)
     following = later[0] if later else None
     ends = next((each for each in later if each.status != "ACTIVE"), None)
     found = {}
     for fire in fires(version.spec, version.anchor, version.stamp, _last_of(following, until)):
         due = version.due(fire)
-        is_its_own = following is None or fire <= following.stamp or due <= following.edge
-        is_ended = bool(ends) and ends.edge < due and fire <= ends.stamp
-        if due > version.edge and is_its_own and (due <= until or is_ended):
+        is_its_own = following is None or fire <= following.stamp or not following.edge.has_left(due)
+        is_ended = bool(ends) and ends.edge.has_left(due) and fire <= ends.stamp
+        if version.edge.has_left(due) and is_its_own and (due <= until or is_ended):
             found[fire] = Duty(version, _ENDS[ends.status] if is_ended else "")
     return found
 
 
 def _last_of(following, until):
-    return max(following.stamp, following.edge) if following else until
+    return max(following.stamp, following.edge.at) if following else until
 
 
 def _behind(version, at, grace):
     """A one-off that lies behind when its command comes is decided by it, as late as it is then."""
     if (at <= version.stamp and not version.first) or not fires(version.spec, version.anchor, at - 1, at):
         return {}
-    late_as_of = max(version.stamp, version.edge)
-    reasons = policies.outcomes({at: version.due(at)}, policies.timing(version.spec), late_as_of, grace)
+    late_as_of = max(version.stamp, version.edge.at)
+    blocked = {at} if is_blocked(version, at) else ()
+    reasons = policies.outcomes({at: version.due(at)}, policies.timing(version.spec), late_as_of, grace, blocked)
     return {at: Duty(version, reasons[at], True)}
+
+
+def is_blocked(version, fire):
+    """Whether a calendar of that version, and of no other, blocks the fire."""
+    return calendars.is_blocked(version.spec, policies.timing(version.spec), fire)
 
 
 def expand(skipped, made):

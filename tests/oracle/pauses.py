@@ -28,4 +28,5 @@ def check(commands, events, until, healed_at, within, rules=owed.Rules()):  # no
             if record["kind"] == "RESUME" and record["resume_at"]:
                 counts["pauses ended in time" if version.stamp < record["resume_at"] else "pauses ended late"] += 1
             counts["rolled back"] += record["kind"] == "ROLLBACK"
+            counts["calendars brought"] += record["kind"] == "CALENDAR"
     return complaints, counts

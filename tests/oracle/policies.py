@@ -1,4 +1,4 @@
-"""Jitter and misfire policies, by their documented rules alone. Imports nothing of ours.
+"""Jitter, calendars and misfire policies, by their documented rules alone. Imports nothing of ours.
 
 A spec is the record of a command; its ``timing`` is JSON that says only what differs from the defaults. Instants and
 lengths are microseconds.
@@ -19,9 +19,17 @@ DEFAULTS = {
     "catch_up_order": "oldest",
     "jitter_us": 0,
     "jitter_per_fire": False,
+    "calendars": (),
+    "on_calendar": "skip",
+    "balanced": False,
+    "placed_us": -1,
 }
 MISSED = ("coalesced", "misfire", "cap", "expired")
 """Reasons of fires that came too late."""
+
+CALENDAR = "calendar"
+BY_POLICY = (*MISSED, CALENDAR)
+"""Reasons of fires that were to run, but for what their job says of such."""
 
 DROPPED = ("overlap", "withdrawn")
 """Reasons of fires that an overlap policy, or the end of a job, has dropped; they had to run otherwise."""
@@ -39,6 +47,10 @@ def beside(spec):
     return _beside(spec["concurrency"])
 
 
+NEIGHBOURS_MAX = 16
+"""So many blocked fires of a minute have an event each; of more the first one's is for all, up to a minute ahead."""
+
+
 def timing(spec):
     """What a spec says of its fires, defaults included."""
     return _timing(spec["timing"])
@@ -54,22 +66,26 @@ def due(job_id, spec, fire):
     said = timing(spec)
     if not said["jitter_us"]:
         return fire
+    if said["placed_us"] >= 0:
+        return fire + said["placed_us"]
     text = f"{job_id}@{fire}" if said["jitter_per_fire"] else job_id
     number = hashlib.blake2b(text.encode(), digest_size=8, salt=b"jitter/1").digest()
     return fire + int.from_bytes(number, "big") % said["jitter_us"]
 
 
-def outcomes(owed, said, at, grace):
+def outcomes(owed, said, at, grace, blocked=frozenset()):
     """{fire: why it is skipped, "" where it runs} for all that a job owes at the instant ``at``: {fire: its due time}.
 
-    ``said``: the timing of the version that owes the newest of them.
+    ``said``: the timing of the version that owes the newest of them. ``blocked``: those that a calendar blocks.
     """
     if not owed or min(owed.values()) >= at - grace:
-        return dict.fromkeys(owed, "")
+        return {fire: CALENDAR if fire in blocked else "" for fire in owed}
     found = {}
     for fire in sorted(owed):
         if owed[fire] < at - said["catch_up_window_us"]:
             found[fire] = "expired"
+        elif fire in blocked:
+            found[fire] = CALENDAR
         elif said["misfire"] == "skip" and owed[fire] < at - grace:
             found[fire] = "misfire"
     rest = [fire for fire in sorted(owed) if fire not in found]

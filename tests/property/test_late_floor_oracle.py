@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from waterclock.dispatcher.commands import Place, apply
-from waterclock.dispatcher.edges import EDGES_MAX, Edges
+from waterclock.dispatcher.edges import EDGES_MAX, Edges, still_needed
 from waterclock.dispatcher.misfire import SkipRange
 from waterclock.dispatcher.owed import stretches
 
@@ -83,15 +83,16 @@ def played(steps: list[Step]) -> Outcome:
         is_paused = bool(versions) and versions[0].status is JobStatus.PAUSED
         place = Place(1, 0, number, stamp_at)
         paused_from = decided_at if is_paused else 0
+        edges = still_needed(edges, edge_at)
         applied = apply(command, place, versions, edge_at, paused_from, edges, fires_after=fires_to_at)
         assert applied.version is not None
         versions.insert(0, applied.version)
         decided_at, edges = applied.decided_at or decided_at, applied.edges
         fires_to_at = max(fires_to_at, applied.fires_to_at)
         skipped += [(fire, each.version.revision) for each, _ in applied.skipped for fire in _in_range(each)]
-        said[number] = edge_at
+        said[number] = owed.Edge(edge_at)
         told.append({"offset": number, "appended_at": stamp_at, "record": decode(codec.encode_command(command))[1]})
-    edge_at = max(said[len(steps)], decided_at)
+    edge_at = max(said[len(steps)].at, decided_at)
     until = edge_at + 10 * EVERY_S * S
     duties = owed.owed(owed.versions(told, said).made, until)
     owing = stretches(versions, edge_at, until, fires_after=fires_to_at, edges=edges)

@@ -41,6 +41,8 @@ class Asking:
         what = "" if spec is None else f" {spec.schedule} {spec.tier.word} {spec.handler} {spec.pool} {spec.policy}"
         what += f" until {command.resume_at}" if command.resume_at else ""
         what += f" to {command.to_revision}" if command.to_revision else ""
+        uses = command.calendars or (spec.timing.calendars if spec else ())
+        what += "".join(f" {use.name}@{use.version}" for use in uses)
         named = f"{order.command_id}({order.key}) {order.kind} {command.run_id or command.job_id}{what}"
         return f"{named} -> {ticket.partition}/{ticket.offset}"
 
@@ -105,6 +107,7 @@ class Asking:
             resume_at=order.resume_at,
             to_revision=to_revision,
             payload=order.payload.encode() if order.payload and order.kind is CommandKind.TRIGGER else None,
+            calendars=order.calendars,
         )
 
     def _of_run(self, order: Order, run_id: str, now: Instant) -> Command:

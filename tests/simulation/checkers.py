@@ -38,6 +38,7 @@ from .failure_checkers import (
     work_goes_out_once,
 )
 from .ledger_checkers import the_ledger_agrees_with_the_books
+from .upkeep_checkers import the_sweep_makes_good_what_was_lost_and_nothing_else
 
 Checker: TypeAlias = Callable[[Dumps, Counts], list[str]]
 
@@ -293,6 +294,7 @@ CHECKERS: tuple[Checker, ...] = (
     cancels_have_one_winner,
     calls_at_most_once,
     the_reconciler_finds_nothing,
+    the_sweep_makes_good_what_was_lost_and_nothing_else,
     nothing_acknowledged_is_lost,
     same_key_same_answer,
     refused_commands_are_rejected,

@@ -14,6 +14,7 @@ from waterclock.model.events import EventKind
 from waterclock.model.ids import US_PER_S
 
 from .dice import dice
+from .outages import SLICE_TICKS, SLICES
 from .plan import DISPATCHERS
 from .schedule import Schedule
 from .story import Story
@@ -52,6 +53,7 @@ class Disasters:
             "markers": self._hold_markers,
             "sleep": self._sleep,
             "absence": self._be_absent,
+            "outage": self._be_out,
             "jump": self._jump,
             "skew": self._skew,
             "deploy": self._deploy,
@@ -92,6 +94,21 @@ class Disasters:
                 self._world.kill(life)
                 self._restart(life, 5_000_000)
         self._world.clock.advance(trouble.us)
+
+    def _be_out(self, trouble: Trouble) -> None:
+        """All dispatchers are gone, and the clock goes on in slices between which others go on, too."""
+        self._struck("outage", "dispatchers", f"are gone for {trouble.us // 1_000_000} s, slice by slice")
+        for slot in DISPATCHERS:
+            life = self._world.newest[slot]
+            if life.alive:
+                self._world.kill(life)
+                self._restart(life, SLICES * SLICE_TICKS + trouble.calls * 300_000)
+        for number in range(SLICES):
+            self._schedule.after(number * SLICE_TICKS, lambda: self._go_on(trouble.us // SLICES))
+
+    def _go_on(self, us: int) -> None:
+        if not self._world.has_healed:
+            self._world.clock.advance(us)
 
     def _jump(self, trouble: Trouble) -> None:
         self._struck("jump", "everybody", f"the wall clock jumps {trouble.us // 1_000_000} s ahead")

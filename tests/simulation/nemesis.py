@@ -232,6 +232,7 @@ class Nemesis:
         if not life.alive:
             raise Killed(client)
         self._story.call(self._schedule.tick, client, operation)
+        self._story.counts["rows made anew"] += operation == "write_due:anew"
         if self._buggify.fires(SLOW_STORE):
             self._be_slow(life, SLOW_STORE)
         if life.slot not in self._armed:

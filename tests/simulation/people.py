@@ -16,7 +16,7 @@ from waterclock.model.errors import RequestError
 from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.model.job import JOB_VERBS, CommandKind, Cron, Dates, Every, JobSpec, Once, Schedule, Tier
-from waterclock.model.timing import PLAIN, CatchUpOrder, Misfire, Timing
+from waterclock.model.timing import PLAIN, CalendarUse, CatchUpOrder, Misfire, Timing
 
 from .handlers import HANDLERS
 
@@ -38,6 +38,7 @@ class Order(NamedTuple):
     sender's own transaction (``commits``, ``aborts``, ``hangs``). ``caller``: the tenant that asks, where it is not the
     job's own. ``resume_at``: of a pause, when it ends by itself. Of a rollback ``pick`` chooses the version.
     ``payload``: of a trigger, in place of the job's own.
+    ``calendars``: what a new version of a calendar brings.
     """
 
     at: int
@@ -54,15 +55,34 @@ class Order(NamedTuple):
     caller: str = ""
     resume_at: Instant = 0
     payload: str = ""
+    calendars: tuple[CalendarUse, ...] = ()
+
+
+def rare_orders(start_at: Instant) -> list[Order]:
+    """Jobs whose next row stands for a while before anybody loads it; one of them is given another jitter."""
+    handler = STEADY["t:second"]
+    schedules = {
+        "t:rare": Every(3_600 * US_PER_S),
+        "t:rarer": Cron("17 */2 * * *"),
+        "t:rarest": Once(start_at + 7_200 * US_PER_S),
+    }
+    orders = [
+        Order(US_PER_S, CommandKind.CREATE, job_id, JobSpec(handler, schedule))
+        for job_id, schedule in schedules.items()
+    ]
+    for at, jitter_s in ((1, 900), (9, 600)):
+        spec = JobSpec(handler, Cron("*/29 */2 * * *"), timing=Timing(jitter_us=jitter_s * US_PER_S))
+        orders.append(Order(at * US_PER_S, CommandKind.CREATE, "t:now-and-then", spec))
+    return orders
 
 
 def job_orders(rng: random.Random, start_at: Instant, horizon: int, *, in_autumn: bool) -> list[Order]:
     """Jobs, and what becomes of them."""
     jobs = [f"t:job{number}" for number in range(rng.randint(3, 6))]
-    orders = [Order(rng.randrange(5 * US_PER_S), CommandKind.CREATE, job, _spec(rng, start_at)) for job in jobs]
+    orders = [Order(rng.randrange(5 * US_PER_S), CommandKind.CREATE, job, spec_of(rng, start_at)) for job in jobs]
     orders += [Order(0, CommandKind.CREATE, job_id, JobSpec(STEADY[job_id], Every(US_PER_S))) for job_id in STEADY]
     if in_autumn:
-        orders.append(Order(rng.randrange(5 * US_PER_S), CommandKind.CREATE, "t:autumn", _autumn_spec(rng)))
+        orders.append(Order(rng.randrange(5 * US_PER_S), CommandKind.CREATE, "t:autumn", _autumnspec_of(rng)))
         jobs.append("t:autumn")
     for _ in range(rng.randint(2, 10)):
         at = rng.randrange(5 * US_PER_S, horizon)
@@ -95,7 +115,7 @@ def control_orders(rng: random.Random, job_ids: Sequence[str], start_at: Instant
             order = order._replace(resume_at=on_a_second + rng.choice([0, 0, 1, 400_000]), door=door)
         else:  # what it takes back
             before = max(0, at - rng.randrange(6 * US_PER_S))
-            spec = _spec(rng, start_at + before)
+            spec = spec_of(rng, start_at + before)
             found.append(Order(before, CommandKind.UPDATE, order.job_id, spec, f"p{number}.u"))
         found.append(order)
         if not order.door and rng.random() < 0.3:
@@ -171,10 +191,11 @@ def repeated(rng: random.Random, orders: Iterable[Order], horizon: int) -> list[
 def _order(rng: random.Random, at: int, job_id: str, start_at: Instant) -> Order:
     kind = rng.choice([*JOB_VERBS, CommandKind.UPDATE, CommandKind.CREATE, CommandKind.RESUME])
     has_spec = kind in (CommandKind.CREATE, CommandKind.UPDATE)
-    return Order(at, kind, job_id, _spec(rng, start_at + at) if has_spec else None)
+    return Order(at, kind, job_id, spec_of(rng, start_at + at) if has_spec else None)
 
 
-def _spec(rng: random.Random, now: Instant) -> JobSpec:
+def spec_of(rng: random.Random, now: Instant) -> JobSpec:
+    """Some job, as somebody may define it at this instant."""
     on_a_second = now // US_PER_S * US_PER_S
     schedule = rng.choice(
         [
@@ -236,7 +257,7 @@ def _widest_jitter_s(schedule: Schedule) -> int:
             return 30
 
 
-def _autumn_spec(rng: random.Random) -> JobSpec:
+def _autumnspec_of(rng: random.Random) -> JobSpec:
     text = rng.choice(["0-59 1 * * *", "0-59/2 1 * * *", "1-59/2 0-2 * * *", "* 1 * * *"])
     return JobSpec("sim.ok", Cron(text, zone="America/New_York"), rng.choice(list(Tier)))
 

@@ -10,13 +10,16 @@ import random
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from waterclock.dispatcher.loop import Pace
+from waterclock.dispatcher.pace import Pace
 
 from waterclock.model.ids import US_PER_S, Instant
+from waterclock.store.tabular import DUE_KEPT_US
 
 from .beside_people import beside_orders
 from .buggify import SITES, SMALL, draw_some
+from .calendar_people import calendar_orders
 from .dice import dice
+from .outages import horizon_for, how_many, orders_around, outages
 from .people import (
     STEADY,
     Order,
@@ -24,6 +27,7 @@ from .people import (
     in_pools,
     job_orders,
     of_tenants,
+    rare_orders,
     repeated,
     run_orders,
     through_doors,
@@ -56,8 +60,17 @@ _ANY_DAY = 1_795_000_020 * US_PER_S
 _RACES_SHARE = 0.25
 """Seeds in which cancels race with claims and verdicts: dispatchers and workers are quick, and runs wait for slots."""
 
+CATCH_UP_PER_S = (0.0, 0.0, 1.0, 1.0, 3.0)
+"""Some so slow that a gap stays open over the next trouble, and still soon enough after the heal."""
+
 _ANEW_SHARE = 0.5
 """The rest must come to rest with what it has in memory: a new process hides what the old one has forgotten."""
+
+_SHORT_LIFE_SHARE = 0.3
+_SHORT_LIFE_US = 180 * US_PER_S
+"""An absence of minutes then is what one of more than three days is: the rows that carry the chains are gone."""
+
+_LOSES_SHARE = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +79,8 @@ class Plan:
 
     ``sites`` and ``small``: see ``buggify.py``; ``kept_behind``: the retry router's own. ``patience``: who finds
     nothing to do for several turns rests up to so many times longer; ``busy_us``: who had something to do goes on
-    about so soon; ``heals_anew``: in the end everybody is started anew, not only who is dead.
+    about so soon; ``heals_anew``: in the end everybody is started anew, not only who is dead. ``rows_kept_us``: how
+    long rows of ``due`` live after their time; ``loses_rows``: after the heal the store loses some of them.
     """
 
     seed: int
@@ -94,6 +108,8 @@ class Plan:
     api_wait_s: float
     troubles: tuple[Trouble, ...]
     heals_anew: bool
+    rows_kept_us: int = DUE_KEPT_US
+    loses_rows: bool = False
 
     def job_ids(self) -> set[str]:
         """Every job that there may be, those too that one tenant makes by a request for another's."""
@@ -113,7 +129,8 @@ def draw(seed: int) -> Plan:
     has_side = pools.random() < 0.4
     in_autumn = rng.random() < 0.3
     start_at = (_AUTUMN if in_autumn else _ANY_DAY) + 60 * US_PER_S - rng.randrange(3, 15) * US_PER_S
-    horizon = rng.choice([15, 20, 26, 36]) * US_PER_S
+    away = how_many(dice(seed, "how many outages"))
+    horizon = horizon_for(away, rng.choice([15, 20, 26, 36]) * US_PER_S)
     slots = (*ALWAYS, *DOORS, *(slot for slot in SOMETIMES if rng.random() < 0.5))
     races = dice(seed, "races").random() < _RACES_SHARE
     lease_s = rng.choice([15.0] if races else [3.0, 5.0, 5.0, 15.0])
@@ -126,6 +143,12 @@ def draw(seed: int) -> Plan:
     controls = control_orders(dice(seed, "control"), jobs, start_at, horizon)
     orders += with_timing(dice(seed, "control timing"), controls, start_at)
     orders += beside_orders(dice(seed, "beside"), start_at, horizon)
+    loses_rows = dice(seed, "rows lost").random() < _LOSES_SHARE
+    orders += rare_orders(start_at) if loses_rows else []
+    gone = outages(dice(seed, "outages"), away, DISPATCHERS[0], horizon)
+    around = orders_around(dice(seed, "around outages"), gone, jobs, start_at, horizon)
+    orders += with_timing(dice(seed, "outage timing"), around, start_at)
+    orders += calendar_orders(dice(seed, "calendars"), start_at, horizon)
     return Plan(
         seed=seed,
         start_at=start_at,
@@ -138,6 +161,8 @@ def draw(seed: int) -> Plan:
             grace_s=rng.choice([5.0, 60.0, 60.0]),
             round_records=rng.choice([1, 3, 2_000, 2_000]),
             idle_commit_s=rng.choice([1.0, 5.0]),
+            catch_up_share=dice(seed, "share").choice([0.05, 0.25, 0.25]),
+            catch_up_per_s=dice(seed, "catch-up").choice(CATCH_UP_PER_S),
         ),
         lease_s=lease_s,
         worker_slots=2 if races else rng.choice([2, 8, 8]),
@@ -155,8 +180,10 @@ def draw(seed: int) -> Plan:
         small=draw_some(dice(seed, "small"), tuple(SMALL)),
         kept_behind=dice(seed, "kept").choice([3, 20, 100_000]),
         api_wait_s=rng.choice([0.3, 1.0, 3.0]),
-        troubles=tuple(troubles(dice(seed, "troubles"), slots, horizon, races=races)),
+        troubles=tuple(sorted([*troubles(dice(seed, "troubles"), slots, horizon, races=races), *gone])),
         heals_anew=dice(seed, "heal").random() < _ANEW_SHARE,
+        rows_kept_us=_SHORT_LIFE_US if dice(seed, "rows kept").random() < _SHORT_LIFE_SHARE else DUE_KEPT_US,
+        loses_rows=loses_rows,
     )
 
 

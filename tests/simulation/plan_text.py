@@ -7,10 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from waterclock.dispatcher.loop import Pace
+from waterclock.dispatcher.pace import Pace
 
 from waterclock.model.document import spec_from_json, spec_to_json
 from waterclock.model.job import CommandKind, JobSpec
+from waterclock.model.timing import uses_from_stored, uses_to_stored
 
 from .people import Order
 from .plan import Plan
@@ -50,9 +51,10 @@ def read_plan(path: Path) -> Plan:
 
 def _order_out(order: Order) -> dict[str, Any]:
     spec = None if order.spec is None else spec_to_json(order.spec).decode()
-    return order._asdict() | {"kind": order.kind.value, "spec": spec}
+    return order._asdict() | {"kind": order.kind.value, "spec": spec, "calendars": uses_to_stored(order.calendars)}
 
 
 def _order_in(order: dict[str, Any]) -> Order:
     spec: JobSpec | None = None if order["spec"] is None else spec_from_json(order["spec"].encode())
-    return Order(**order | {"kind": CommandKind(order["kind"]), "spec": spec})
+    calendars = uses_from_stored(order.get("calendars", []))  # kept plans are older than calendars
+    return Order(**order | {"kind": CommandKind(order["kind"]), "spec": spec, "calendars": calendars})

@@ -27,9 +27,12 @@ from waterclock.model.job import JobVersion, Once
 from waterclock.transact import Round, Rounds
 
 from .planted_beside import PLANTED_BESIDE
+from .planted_calendars import PLANTED_CALENDARS
 from .planted_control import PLANTED_CONTROL
 from .planted_failures import PLANTED_FAILURES, Planted
 from .planted_fires import PLANTED_FIRES
+from .planted_gaps import PLANTED_GAPS
+from .planted_upkeep import PLANTED_UPKEEP
 
 
 @contextmanager
@@ -223,4 +226,7 @@ PLANTED: dict[str, Planted] = {
     **PLANTED_FIRES,
     **PLANTED_CONTROL,
     **PLANTED_BESIDE,
+    **PLANTED_UPKEEP,
+    **PLANTED_GAPS,
+    **PLANTED_CALENDARS,
 }

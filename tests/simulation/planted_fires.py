@@ -12,7 +12,7 @@ from typing import Any
 from unittest import mock
 from weakref import WeakKeyDictionary
 
-from waterclock.dispatcher import applying, commands, deciding
+from waterclock.dispatcher import applying, catch_up, commands, deciding, misfire
 from waterclock.dispatcher.misfire import Decision
 from waterclock.dispatcher.owed import Stretch
 from waterclock.dispatcher.shard import Decided, Shard
@@ -55,12 +55,15 @@ def _with_grace(change: Callable[[int], int]) -> Planted:
 
     @contextmanager
     def planted() -> Iterator[None]:
-        def decide(*words: Any) -> int:
-            *head, grace_us = words
-            return right(*head, change(grace_us))
+        def changed(right: Callable[..., int]) -> Callable[..., int]:
+            def decide(*words: Any) -> int:
+                *head, grace_us = words
+                return right(*head, change(grace_us))
 
-        right = deciding.decide_fires
-        with mock.patch.object(deciding, "decide_fires", decide):
+            return decide
+
+        on_time = mock.patch.object(deciding, "decide_fires", changed(deciding.decide_fires))
+        with on_time, mock.patch.object(catch_up, "work_off", changed(catch_up.work_off)):
             yield
 
     return planted
@@ -75,7 +78,7 @@ def _with_policy(change: Callable[[Timing], Timing]) -> Planted:
             return right([_with_timing(stretch, change) for stretch in owed], now, grace_us)
 
         right = deciding.decide
-        with mock.patch.object(deciding, "decide", decide):
+        with mock.patch.object(deciding, "decide", decide), mock.patch.object(misfire, "decide", decide):
             yield
 
     return planted

@@ -8,16 +8,12 @@ the log and the tables hold is all that counts.
 from __future__ import annotations
 
 import collections
-import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from unittest import mock
 
-import structlog
-from waterclock.dispatcher import keys, window
-from waterclock.dispatcher.position import decode_cursor
+from waterclock.dispatcher.gaps import decode_progress
 
 from waterclock.log.memory import Killed
 from waterclock.log.port import TopicPartition
@@ -28,10 +24,10 @@ from waterclock.store.memory import MemoryStore
 from .api_clients import ApiClients
 from .asking import Asking
 from .beside_people import BESIDE
-from .buggify import made_small
 from .checkers import CHECKERS, Checker, judged
 from .dice import dice
 from .dumps import Dumps, take_dumps
+from .losses import Losses
 from .nemesis import Nemesis
 from .pacing import Pacing
 from .people import LADDER_US, STEADY, Order
@@ -39,6 +35,7 @@ from .plan import POOLS, Plan, draw
 from .remembered import decoded_once
 from .schedule import Schedule
 from .senders import Garbage, Senders
+from .stage import silenced, with_constants
 from .standing import DOORS, lagging
 from .story import Story
 from .tidying import tidied_up_afterwards
@@ -111,7 +108,7 @@ def leave(seed: int, story: Story, planted: Callable[[], AbstractContextManager[
 
 def leave_behind(plan: Plan, story: Story, planted: Callable[[], AbstractContextManager[None]] = nullcontext) -> Dumps:
     """The same for a plan that may follow from no seed."""
-    with planted(), _quiet(), _constants(plan):
+    with planted(), silenced(), with_constants(plan):
         return _Play(plan, story).run()
 
 
@@ -128,6 +125,7 @@ class _Play:
         self._senders = Senders(self._world.outside, NAMES, self._world.history, POOLS)
         self._clients = ApiClients(self._world, self._schedule, story, dice(plan.seed, "clients"))
         self._pace = Pacing(plan, self._world.executors)
+        self._losses = Losses(self._world, dice(plan.seed, "losses"))
         self._broken: list[str] = []
         self._let_go_before: set[str] = set()
         self._ends: list[int] = []
@@ -143,7 +141,11 @@ class _Play:
             schedule.after(garbage.at, lambda garbage=garbage: self._throw(garbage))
         schedule.run(self._plan.horizon)
         self._heal()
+        if self._lets_catch_up():
+            self._wait_for("catches up", lambda: self._decided(world.healed_at))
         self._fill()
+        if self._plan.loses_rows:
+            self._lose_rows()
         if self._paused_too_long():
             self._wait_for("ends the pauses whose time has come", lambda: not self._paused_too_long())
         self._asking.pause_all(self._job_ids(), world.clock.now())
@@ -159,7 +161,16 @@ class _Play:
                 break
             is_at_rest = self._let_go() if is_at_rest and self._onlooker.held() else self._sleep()
         self._probe()
+        self._losses.note_repairs()
         return take_dumps(world, until, self._broken)
+
+    def _lets_catch_up(self) -> bool:
+        """In half of the seeds with outages nobody pauses anything before all is caught up.
+
+        In the others many a gap ends by the pauses with which every play ends.
+        """
+        plan = self._plan
+        return any(each.kind == "outage" for each in plan.troubles) and dice(plan.seed, "catches up").random() < 0.5
 
     def _fill(self) -> None:
         """The healed system works for a while; where troubles left little to judge, it is given more at once."""
@@ -170,6 +181,15 @@ class _Play:
         if missing > 0:
             steady = [job_id for job_id in STEADY if job_id in self._plan.job_ids()]
             self._asking.trigger(steady, -(-missing // _EVENTS_OF_A_RUN), self._world.clock.now())
+
+    def _lose_rows(self) -> None:
+        """The store loses rows that nobody has loaded yet, and the sweep has time to find out."""
+        lost = self._losses.lose()
+        for row in lost:
+            self._story.tell(self._schedule.tick, "store", f"loses the row of {row.job_id} due {row.due_at}")
+        if lost:
+            self._wait_for("makes lost rows again", self._losses.are_made_good)
+        self._losses.note_missing()
 
     def _job_ids(self) -> list[str]:
         return sorted(self._plan.job_ids())
@@ -330,12 +350,12 @@ class _Play:
         return any(row.pause and 0 < row.pause.resume_at <= world.clock.now() for row in rows if row)
 
     def _decided(self, until: Instant) -> bool:
-        """Every committed cursor has passed ``until``."""
+        """Every committed cursor has passed ``until``, and no gap is open."""
         group = self._world.cluster.group(NAMES.group("dispatcher"))
         places = [TopicPartition(NAMES.commands, number) for number in range(self._plan.partitions)]
         cursors = [committed.metadata for place in places if (committed := group.committed(place)) is not None]
         return len(cursors) == len(places) and all(
-            cursor and decode_cursor(cursor).due_at >= until for cursor in cursors
+            cursor and decode_progress(cursor).undecided_from >= until for cursor in cursors
         )
 
     def _at_rest(self) -> bool:
@@ -349,25 +369,3 @@ class _Play:
         if self._onlooker.look().open.difference(self._onlooker.held()):
             return self._until_next_retry_us() > _SLEEP_FROM_US
         return not lagging(world.cluster)
-
-
-@contextmanager
-def _constants(plan: Plan) -> Iterator[None]:
-    """Constants of the product that a plan shrinks."""
-    with made_small(plan.small), ExitStack() as patches:
-        patches.enter_context(mock.patch.object(window, "SLOTS_PER_SLICE", plan.slots_per_slice))
-        patches.enter_context(mock.patch.object(keys, "WITHIN_US", plan.repeat_within_us))
-        patches.enter_context(mock.patch.object(keys, "_GRACE_US", plan.repeat_within_us // 100))
-        yield
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Roles log nothing while they are played: their story is told by what they call."""
-    before = structlog.get_config()
-    silent = structlog.make_filtering_bound_logger(logging.CRITICAL)
-    structlog.configure(wrapper_class=silent, cache_logger_on_first_use=False)
-    try:
-        yield
-    finally:
-        structlog.configure(**before)

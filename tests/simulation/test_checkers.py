@@ -313,6 +313,8 @@ def with_another_byte(record: RawRecord) -> RawRecord:
         ("I8 .* was not dead", lambda d: replace(d, leases=[])),
         ("I8 .* dead since", of_somebody_dead),
         ("I8 .* was fenced", fenced_though_it_beat),
+        ("I13 .* stays lost", lambda d: replace(d, rows_lost=["t:rare"], rows_missing=["t:rare"])),
+        ("I13 .* nothing was missing", lambda d: replace(d, rows_lost=["t:rare"], rows_repaired=["t:rare", "t:rarer"])),
         ("I8 .* was fenced", lambda d: stood_before(fenced_though_it_beat(d), "poll")),
         ("I8 .* called lost, but", lambda d: repeated(d, first(d, "ATTEMPT_LOST"))),
         ("I9", lambda d: replace(d, outputs=d.outputs[1:])),

@@ -69,6 +69,8 @@ ALMOST_SURE_IN_A_SLICE = (
     "pauses ended in time",
     "pauses ended late",
     "rolled back",
+    "skipped:calendar",
+    "calendars brought",
 )
 
 

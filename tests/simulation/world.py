@@ -116,6 +116,11 @@ class World:
         """Roles whose groups have lost their positions."""
         self.swallowed: list[tuple[str, int, int, int]] = []
         """Topic, partition, first offset and end of the work that was passed over behind its workers' backs."""
+        self.rows_lost: list[str] = []
+        """Jobs whose next row the store has lost; ``rows_missing``: those that the sweep had not made good in its time;
+        ``rows_repaired``: those of which it says so."""
+        self.rows_missing: list[str] = []
+        self.rows_repaired: list[str] = []
         self.onlooker = Onlooker(self.outside, NAMES)
         self._owners: dict[int, str] = {}
         self._transaction_s = {"worker": WorkerSettings(lease_ttl_s=plan.lease_s).transaction_timeout_s}

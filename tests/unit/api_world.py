@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from starlette.testclient import TestClient
-from waterclock.dispatcher.loop import Dispatcher, Pace
+from waterclock.dispatcher.loop import Dispatcher
+from waterclock.dispatcher.pace import Pace
 
 from waterclock.api import keys
 from waterclock.api.app import build_app

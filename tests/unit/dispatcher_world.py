@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from waterclock.dispatcher.loop import Dispatcher, Pace
+from waterclock.dispatcher.loop import Dispatcher
+from waterclock.dispatcher.pace import Pace
 
 from waterclock.clock import ManualClock
 from waterclock.log.memory import MemoryCluster, MemoryLog

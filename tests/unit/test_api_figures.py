@@ -25,3 +25,24 @@ def test_repairs_of_the_reconciler_are_counted_over_all_partitions() -> None:
                 }
             )
         assert repairs(world) == ["waterclock_reconciler_repairs_total 3.0"]
+
+
+def figures(world: ApiWorld) -> dict[str, str]:
+    lines = world.client.get("/metrics").text.splitlines()
+    return dict(line.split(" ") for line in lines if line.startswith("waterclock_catch_up"))
+
+
+def test_what_is_still_to_be_caught_up_is_shown_with_an_eta_once_it_becomes_less() -> None:
+    with ApiWorld() as world:
+        with world.lock:
+            world.obeys = False
+        for rows, eta in ((90, "NaN"), (60, ""), (0, "0.0")):
+            gap = f"|100|0|||400|||||{rows}" if rows else ""
+            text = f"{2 if gap else 1}|500|0||{gap}"
+            with world.lock:
+                group = world.cluster.group(NAMES.group("dispatcher"))
+                group.commit({TopicPartition(NAMES.commands, number): Committed(0, text) for number in range(2)})
+            told = figures(world)
+            assert told["waterclock_catch_up_owed"] == f"{2 * rows}.0"
+            assert not eta or told["waterclock_catch_up_eta_seconds"] == eta
+            assert eta or float(told["waterclock_catch_up_eta_seconds"]) > 0

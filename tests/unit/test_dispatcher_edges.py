@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from waterclock.dispatcher import window
-from waterclock.dispatcher.loop import Dispatcher, Pace
+from waterclock.dispatcher.loop import Dispatcher
+from waterclock.dispatcher.pace import Pace
 
 from tests.oracle import books
 from tests.unit.dispatcher_world import NAMES, START, World, every, raw

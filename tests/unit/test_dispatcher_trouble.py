@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 from structlog.testing import capture_logs
-from waterclock.dispatcher.loop import Pace
+from waterclock.dispatcher.pace import Pace
 from waterclock.dispatcher.rows import due_row
 
 from tests.unit.dispatcher_world import NAMES, START, World, every

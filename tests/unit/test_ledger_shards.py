@@ -224,7 +224,7 @@ def finding(world: World) -> Finding:
 
 def test_the_doctor_looks_at_the_last_whole_hour_and_names_the_command(world: World) -> None:
     end = (START // HOUR_US + 1) * HOUR_US
-    world.run((end - world.clock.now()) // US_PER_S + 400, 4)
+    world.run((end - world.clock.now()) // US_PER_S + 400, 1)
     found = finding(world)
     assert found.state is State.OK
     assert format_rfc3339(end - HOUR_US) in found.found

@@ -23,7 +23,11 @@ OPTIONS = {
     "api_keys": ("UnifiedCompactionStrategy", 864_000),
     "api_answers": ("TimeWindowCompactionStrategy", 86_400),
     "api_operations": ("TimeWindowCompactionStrategy", 86_400),
+    "calendars": ("UnifiedCompactionStrategy", 864_000),
+    "calendar_names": ("UnifiedCompactionStrategy", 864_000),
+    "calendar_jobs": ("UnifiedCompactionStrategy", 864_000),
     "run_logs": ("TimeWindowCompactionStrategy", 86_400),
+    "upkeep": ("UnifiedCompactionStrategy", 864_000),
 }
 
 

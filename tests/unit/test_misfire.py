@@ -8,14 +8,15 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from waterclock.dispatcher.misfire import decide, decide_one
+from waterclock.dispatcher.misfire import CALENDAR, decide, decide_one, decide_together
 from waterclock.dispatcher.owed import stretches
 
 from tests.oracle import owed, policies
+from waterclock.model.calendar import Calendar, side_of
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Every, JobSpec, JobStatus, JobVersion, Once
 from waterclock.model.timetable import due_of
-from waterclock.model.timing import CatchUpOrder, Misfire, Timing, timing_to_json
+from waterclock.model.timing import CalendarUse, CatchUpOrder, Misfire, Timing, timing_to_json
 
 S = US_PER_S
 START = 1_795_000_020 * S
@@ -77,6 +78,19 @@ def test_the_newest_owed_fires_revision_says_what_becomes_of_all() -> None:
     # One that owes nothing yet has no say.
     silent = newer._replace(stamp_at=START + 149 * S)
     assert decided([silent, older], START + 149 * S)[0] == [120]
+
+
+@pytest.mark.parametrize("at", [150, 61])
+def test_what_a_calendar_blocks_makes_no_run_in_a_gap_that_is_younger_than_the_grace_either(at: int) -> None:
+    frozen = Calendar(exclude=side_of((), (), [(START // S + 20, START // S + 40)]))
+    timing = Timing(misfire=Misfire.ALL, calendars=(CalendarUse("freeze", 1, frozen.as_text()),))
+    decision = decide_together(
+        stretches([every(10, timing)], START, START + 60 * S), START + 10 * S, START + at * S, GRACE
+    )
+    assert [(run.fire_at - START) // S for run in decision.runs] == [10, 40, 50, 60]
+    assert [((fires.from_at - START) // S, fires.fire_count, why) for fires, why in decision.skipped] == [
+        (20, 2, CALENDAR)
+    ]
 
 
 def test_years_of_seconds_are_counted_not_walked() -> None:

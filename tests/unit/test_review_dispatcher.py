@@ -151,7 +151,7 @@ def test_large_payloads_are_not_kept_by_the_thousand() -> None:
         spec = every(5, payload=bytes(PAYLOAD_MAX))
         version = JobVersion(f"t:job{number}", 1, spec, JobStatus.ACTIVE, "", number + 1, number + 1)
         templates.of(version)
-        assert envelope.unseal(envelope.seal(version)) == (number + 1, number + 1, spec)
+        assert envelope.unseal(envelope.seal(version, 0))[:3] == (number + 1, number + 1, spec)
     assert len(templates._made) == 0
     assert envelope.kept_count() == before
 

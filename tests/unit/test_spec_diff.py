@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from waterclock.model.failure_policy import FailurePolicy
 from waterclock.model.job import Cron, Every, JobSpec, Tier
 from waterclock.model.spec_diff import CHANGES_MAX, Change, spec_diff
+from waterclock.model.timing import CalendarUse, Timing
 
 SPEC = JobSpec("demo.ping", Cron("0 9 * * *"), Tier.HIGH, payload=b'{"a":{"b":1},"c":[1,2]}')
 payloads = st.recursive(
@@ -32,6 +33,14 @@ def told(before: JobSpec, after: JobSpec) -> list[Change]:
 
 def test_the_same_spec_differs_in_nothing() -> None:
     assert spec_diff(SPEC, SPEC) == ((), True)
+
+
+def test_another_version_of_a_calendar_is_told_though_the_document_names_it_alike() -> None:
+    before, after = (
+        replace(SPEC, timing=Timing(calendars=(CalendarUse("holidays", version, text),)))
+        for version, text in ((1, "one"), (2, "other"))
+    )
+    assert told(before, after) == [Change("/calendar_versions/holidays", "changed", 1, 2)]
 
 
 def test_a_field_is_named_by_its_place_with_both_values() -> None:

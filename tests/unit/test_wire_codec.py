@@ -46,7 +46,7 @@ from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Tier
 from waterclock.model.job_state import Edge, JobState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
-from waterclock.model.timing import PLAIN, CatchUpOrder, Misfire, Timing
+from waterclock.model.timing import PLAIN, CalendarUse, CatchUpOrder, Misfire, OnCalendar, Timing
 from waterclock.wire import codec, records, schemata
 from waterclock.wire.framing import CARRIER_MAX, RECORD_MAX
 
@@ -75,8 +75,9 @@ details = st.one_of(
         texts,
         longs,
         longs,
+        longs,
     ),
-    st.builds(Skipped, longs, longs, longs, longs, tiers, longs, texts, texts),
+    st.builds(Skipped, longs, longs, longs, longs, tiers, longs, texts, texts, longs),
     st.builds(Started, texts, ints, longs),
     st.builds(Ended, longs, texts, texts, texts, st.none() | blobs, ints, longs),
     st.builds(Revised, longs, longs, longs, texts, st.lists(pairs, max_size=5).map(tuple)),
@@ -108,8 +109,22 @@ works = st.builds(
 crons = st.builds(Cron, texts, texts, st.booleans(), st.sampled_from(Gap), st.sampled_from(Fold))
 schedules = crons | st.builds(Every, longs, st.none() | longs) | st.builds(Once, longs)
 schedules |= st.builds(Dates, st.lists(longs, min_size=1, max_size=4).map(tuple))
+uses = st.lists(st.builds(CalendarUse, texts, longs, texts), max_size=2).map(tuple)
 timings = st.just(PLAIN) | st.builds(
-    Timing, longs, longs, st.sampled_from(Misfire), ints, longs, st.sampled_from(CatchUpOrder), longs, st.booleans()
+    Timing,
+    longs,
+    longs,
+    st.sampled_from(Misfire),
+    ints,
+    longs,
+    st.sampled_from(CatchUpOrder),
+    longs,
+    st.booleans(),
+    longs,
+    uses,
+    st.sampled_from(OnCalendar),
+    st.booleans(),
+    longs,
 )
 text_pairs = st.lists(st.tuples(texts, texts), max_size=3).map(tuple)
 timeouts = st.integers(1, 600).map(float)
@@ -154,6 +169,7 @@ commands = st.builds(
     work=st.none() | blobs,
     resume_at=longs,
     to_revision=longs,
+    calendars=uses,
 )
 sources = st.builds(
     SourceRecord,

@@ -22,6 +22,7 @@ from waterclock.model.errors import BackendDown, RequestError
 
 from . import (
     bulk,
+    calendars,
     cancelling,
     dlq,
     forecast,
@@ -67,7 +68,8 @@ def build_app(services: Services, *, threads: bool = True) -> FastAPI:
     app = FastAPI(lifespan=life, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.services = services
     # run_logs stands before runs, whose path for a run takes in whatever follows.
-    for part in (bulk, jobs, history, run_logs, runs, cancelling, dlq, operations, preview, forecast, stream, overview):
+    parts = (bulk, jobs, history, run_logs, runs, cancelling, dlq, operations, preview, forecast, stream, overview)
+    for part in (*parts, calendars):
         app.include_router(part.routes, prefix=PREFIX, dependencies=[Depends(known_parameters)])
     app.include_router(probes.routes, dependencies=[Depends(known_parameters)])
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # FastAPI's own way to replace it

@@ -19,17 +19,33 @@ WITHIN_S = 10.0
 
 async def read_body(request: Request) -> bytes:
     """The bytes. Raises Problem: 413 over 256 KiB, 408 when they take too long, 415 for what is no JSON."""
+    body = await _bounded(request, JSON_MAX)
+    if body and not _is_json(request.headers.get("content-type", "")):
+        raise Problem("media-type", "The body must be JSON", hint="Send `Content-Type: application/json`")
+    return body
+
+
+async def read_bytes(request: Request, kinds: tuple[str, ...], limit: int) -> bytes:
+    """The bytes of a file of one of these media types. Raises Problem, as :func:`read_body` does."""
+    body = await _bounded(request, limit)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in kinds:
+        raise Problem("media-type", f"The body must be {kinds[0]}", hint=f"Send `Content-Type: {kinds[0]}`")
+    return body
+
+
+async def _bounded(request: Request, limit: int) -> bytes:
     announced = request.headers.get("content-length", "0")
-    if announced.isdecimal() and int(announced[:20]) > JSON_MAX:
-        raise _too_large()
+    if announced.isdecimal() and int(announced[:20]) > limit:
+        raise _too_large(limit)
     parts: list[bytes] = []
     size = 0
     try:
         async with asyncio.timeout(WITHIN_S):
             async for part in request.stream():
                 size += len(part)
-                if size > JSON_MAX:
-                    raise _too_large()
+                if size > limit:
+                    raise _too_large(limit)
                 parts.append(part)
     except TimeoutError:
         raise Problem(
@@ -37,10 +53,7 @@ async def read_body(request: Request) -> bytes:
         ) from None
     except ClientDisconnect:
         raise Problem("bad-request", "The connection ended before the body did") from None
-    body = b"".join(parts)
-    if body and not _is_json(request.headers.get("content-type", "")):
-        raise Problem("media-type", "The body must be JSON", hint="Send `Content-Type: application/json`")
-    return body
+    return b"".join(parts)
 
 
 async def read_object(request: Request, *, optional: bool = False) -> dict[str, Any]:
@@ -62,10 +75,10 @@ def _is_json(content_type: str) -> bool:
     return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
 
 
-def _too_large() -> Problem:
+def _too_large(limit: int) -> Problem:
     return Problem(
         "too-large",
-        f"A body has at most {JSON_MAX} bytes",
+        f"A body has at most {limit} bytes",
         hint="Keep large data elsewhere and pass a reference",
         headers={"Connection": "close"},
     )

@@ -17,6 +17,8 @@ _FAMILIES: tuple[dict[str, tuple[str, ...]], ...] = (
 )
 """Keys of which a job has one, each with those that go with it alone."""
 
+_SCHEDULE_PARTS = ("zone", "seconds", "gap", "fold", "start_at", "active_from", "calendars", "on_calendar")
+
 
 def changed(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """The document after the patch; null removes. What comes out is checked like any other document."""
@@ -31,6 +33,17 @@ def changed(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, 
                     kept.pop(gone, None)
     result: dict[str, Any] = merged(kept, patch)
     return result
+
+
+def placed_anew(document: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the second that was picked before, where the patch changes what it was picked for, and names none."""
+    jitter = document.get("jitter")
+    asked = patch.get("jitter")
+    names_it = isinstance(asked, Mapping) and "offset" in asked
+    touched = "jitter" in patch or any(key in patch for key in (*_FAMILIES[0], *_SCHEDULE_PARTS))
+    if not isinstance(jitter, Mapping) or names_it or not touched:
+        return document
+    return document | {"jitter": {key: value for key, value in jitter.items() if key != "offset"}}
 
 
 def merged(target: Any, patch: Any) -> Any:

@@ -16,6 +16,8 @@ from waterclock.model.document import spec_from_document
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.ids import generated_name, make_job_id
 from waterclock.model.job import JobSpec
+from waterclock.model.timing import CalendarUse
+from waterclock.store.calendar_use import calendars_for
 
 from .problems import Problem
 from .services import Services
@@ -35,11 +37,18 @@ def job_id_for(tenant: str, document: dict[str, Any], repeat_key: str) -> str:
 
 
 async def spec_of(services: Services, document: dict[str, Any], job_id: str) -> JobSpec:
-    """The spec that the document describes. Raises RequestError, BackendDown."""
-    if "cron" in document:
-        spec = await services.call(spec_from_document, document, job_id=job_id)
+    """The spec that the document describes, with the calendars that it names as they stand. Raises RequestError,
+    BackendDown.
+
+    The job is noted with them first: it is about to be saved.
+    """
+    calendars: dict[str, CalendarUse] = {}
+    if "calendars" in document:
+        calendars = await services.call(calendars_for, services.store, job_id, document, services.clock.now())
+    if "cron" in document or calendars:
+        spec = await services.call(spec_from_document, document, job_id=job_id, calendars=calendars)
     else:  # nothing to compile: a thread would cost more than the check
-        spec = spec_from_document(document, job_id=job_id)
+        spec = spec_from_document(document, job_id=job_id, calendars=calendars)
     if spec.pool != "default":  # that one has topics wherever anything runs
         try:
             await services.ask(services.pools.check, spec.tier, spec.pool)

@@ -11,17 +11,18 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
-from . import bulk, cancelling, history, letter_views, shapes
+from . import bulk, calendar_shapes, cancelling, history, letter_views, shapes
 
 VERSION = "1"
 _REF = "#/components/schemas/{model}"
-_MORE_BODIES = (
+_MORE_BODIES: tuple[type[BaseModel], ...] = (
     bulk.BulkBody,
     cancelling.CancelBody,
     cancelling.CancelManyBody,
     history.RollbackBody,
     letter_views.DiscardBody,
     letter_views.RedriveBody,
+    *calendar_shapes.BODIES,
 )
 _OPEN_PATHS = ("/healthz", "/readyz")
 

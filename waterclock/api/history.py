@@ -15,6 +15,7 @@ from starlette.responses import Response
 from waterclock.model.document import spec_to_document
 from waterclock.model.job import CommandKind, JobVersion
 from waterclock.model.spec_diff import spec_diff
+from waterclock.store.calendar_use import note_uses
 
 from . import shapes, views, wanting
 from .access import Held, Reader, Writer, own_job_id
@@ -177,9 +178,11 @@ async def rollback_job(job_id: str, request: Request, services: Held, caller: Wr
     to_revision, note = wanting.revision(document, "to_revision"), wanting.text(document, "note", wanting.NOTE_MAX)
 
     async def act(repeat_key: str) -> Response:
-        await _version(services, mine, to_revision)
+        target = await _version(services, mine, to_revision)
+        if target.spec.timing.calendars:
+            await services.call(note_uses, services.store, mine, target.spec, services.clock.now())
         order = Order(CommandKind.ROLLBACK, mine, expected, repeat_key=repeat_key, note=note, to_revision=to_revision)
-        return await change(services, caller, request, order)
+        return await change(services, caller, request, order, brought_back=target.spec)
 
     return await once(services, caller, request, document, act)
 

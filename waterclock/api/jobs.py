@@ -15,19 +15,23 @@ from starlette.responses import Response
 from waterclock.model.document import PAYLOAD_MAX, spec_to_document
 from waterclock.model.errors import RequestError
 from waterclock.model.events import Answered, CommandVerdict
-from waterclock.model.job import MUST_BE_NEW, CommandKind, Every, JobStatus
-from waterclock.store.port import JobListing, JobRow
+from waterclock.model.job import MUST_BE_NEW, CommandKind, Every, JobSpec, JobStatus
+from waterclock.model.placement import Placed, placement_document
+from waterclock.store.expecting import expectation_of
+from waterclock.store.listing import JobListing
+from waterclock.store.port import JobRow
 from waterclock.store.standing import RUNS_LOOKED_AT, standing_of
 
 from . import shapes, views, wanting
 from .access import Held, Reader, Writer, no_such_job, own_job_id
 from .bodies import read_object
-from .changes import changed
+from .changes import changed, placed_anew
 from .cursors import read_cursor, write_cursor
 from .definitions import expected_revision, job_id_for, spec_of
 from .keyring import Caller
 from .orders import Obeyed, Order, etag, give, is_refused, refuse
 from .repeats import once, wants_no_wait
+from .saving import follow_calendars, with_place
 from .services import Services
 from .shapes import Answers
 
@@ -50,9 +54,9 @@ async def create_job(request: Request, services: Held, caller: Writer) -> Respon
 
     async def act(repeat_key: str) -> Response:
         job_id = job_id_for(caller.tenant, rest := dict(document), repeat_key)
-        spec = await spec_of(services, rest, job_id)
+        spec, found = await with_place(services, job_id, await spec_of(services, rest, job_id))
         order = Order(CommandKind.CREATE, job_id, MUST_BE_NEW, spec, repeat_key=repeat_key)
-        return await change(services, caller, request, order, created=True)
+        return await change(services, caller, request, order, created=True, found=found)
 
     return await once(services, caller, request, document, act)
 
@@ -95,9 +99,10 @@ async def change_job(job_id: str, request: Request, services: Held, caller: Writ
 
     async def act(repeat_key: str) -> Response:
         row = await _standing(services, mine)
-        spec = await spec_of(services, changed(spec_to_document(row.spec), patch), mine)
+        document = placed_anew(changed(spec_to_document(row.spec), patch), patch)
+        spec, found = await with_place(services, mine, await spec_of(services, document, mine))
         order = Order(CommandKind.UPDATE, mine, expected or row.revision, spec, repeat_key=repeat_key)
-        return await change(services, caller, request, order)
+        return await change(services, caller, request, order, found=found)
 
     return await once(services, caller, request, patch, act)
 
@@ -209,9 +214,12 @@ async def change(
     *,
     created: bool = False,
     told: Callable[[JobRow | None, str], Response] | None = None,
+    found: Placed | None = None,
+    brought_back: JobSpec | None = None,
 ) -> Response:
-    """Give the order, and answer with the job as it stands since."""
+    """Give the order, and answer with the job as it stands since. ``found``: the second that was picked for it."""
     obeyed = await _given(services, caller, request, order)
+    await follow_calendars(services, caller, order.job_id, order.spec or brought_back)
     if obeyed.answer is None:
         return pending_reply(obeyed, request)
     if told is not None:
@@ -225,7 +233,7 @@ async def change(
     is_news = obeyed.answer.verdict != CommandVerdict.UNCHANGED
     status = 201 if is_new and is_news else 200
     where = {"Location": f"/api/v1/jobs/{quote(order.job_id, safe=':')}"} if created else {}
-    return await _job_reply(services, status, row, **where)
+    return await _job_reply(services, status, row, found, **where)
 
 
 async def _given(services: Services, caller: Caller, request: Request, order: Order) -> Obeyed:
@@ -268,9 +276,16 @@ def _newborn(services: Services, order: Order, answer: Answered) -> JobRow | Non
     )
 
 
-async def _job_reply(services: Services, status: int, row: JobRow, **headers: str) -> Response:
-    document = views.job_view(row, services.clock.now()) | {"warnings": await services.crew.warnings(row.spec)}
-    return views.reply(status, document, ETag=etag(row.revision), **headers)
+async def _job_reply(
+    services: Services, status: int, row: JobRow, placed: Placed | None = None, **headers: str
+) -> Response:
+    now, found = services.clock.now(), None
+    if row.spec.timing.expect_within_us:
+        found = await services.call(expectation_of, services.store, row, now)
+    more = {"expectation": views.expectation_view(found), "warnings": await services.crew.warnings(row.spec)}
+    if placed is not None:
+        more["placement"] = placement_document(placed)
+    return views.reply(status, views.job_view(row, now) | more, ETag=etag(row.revision), **headers)
 
 
 async def _standing(services: Services, job_id: str) -> JobRow:

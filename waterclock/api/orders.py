@@ -16,6 +16,7 @@ from waterclock.model.errors import BackendDown
 from waterclock.model.events import Answered, CommandVerdict
 from waterclock.model.ids import Instant
 from waterclock.model.job import Command, CommandKind, JobSpec
+from waterclock.model.timing import CalendarUse
 from waterclock.store.port import Operation
 from waterclock.wire.messages import command_message
 
@@ -39,6 +40,7 @@ class Order(NamedTuple):
     note: str = ""
     resume_at: Instant = 0
     to_revision: int = 0
+    calendars: tuple[CalendarUse, ...] = ()
 
 
 async def give_all(services: Services, commands: Sequence[Command]) -> list[Answered | None]:
@@ -72,7 +74,7 @@ class Obeyed(NamedTuple):
 
 async def give(services: Services, caller: Caller, order: Order, *, wait: bool) -> Obeyed:
     """Send the command; with ``wait`` wait for its answer. Raises Problem, BackendDown."""
-    command = _command(services, caller, order)
+    command = command_of(services, caller, order)
     expected = services.answers.expect(command.job_id, command.command_id)
     try:
         await _append(services, command)
@@ -115,7 +117,8 @@ def is_refused(answer: Answered) -> bool:
     return answer.verdict == CommandVerdict.REFUSED
 
 
-def _command(services: Services, caller: Caller, order: Order) -> Command:
+def command_of(services: Services, caller: Caller, order: Order) -> Command:
+    """The command of an order, which wants an answer."""
     return Command(
         kind=order.kind,
         job_id=order.job_id,
@@ -131,6 +134,7 @@ def _command(services: Services, caller: Caller, order: Order) -> Command:
         note=order.note,
         resume_at=order.resume_at,
         to_revision=order.to_revision,
+        calendars=order.calendars,
     )
 
 

@@ -79,6 +79,10 @@ class Jitter(BaseModel):
         pattern=DURATION, examples=["30s"], description="At most 30m, and half of what lies between fires"
     )
     per_fire: bool = Field(False, description="Each fire is moved on its own, instead of all of a job's alike")
+    placement: Literal["hash", "balanced"] = Field(
+        "hash", description="balanced: the least loaded second of the window, picked once, when the job is saved"
+    )
+    offset: str | None = Field(None, description="The second that was picked; given, it is not picked", examples=["7s"])
 
 
 class CatchUp(BaseModel):
@@ -99,3 +103,23 @@ class Timeouts(BaseModel):
     queue: str | None = Field(None, examples=["10m"])
     attempt: str | None = Field(None, examples=["2m"])
     run: str | None = Field(None, examples=["1h"])
+
+
+class Expectation(BaseModel):
+    """Of a job that says `expect_within`: when it succeeded last, and until when the next success is waited for."""
+
+    succeeded_at: str | None = Field(description="When its newest success ended; null: there is none")
+    by: str
+    overdue: bool
+
+
+class Placement(BaseModel):
+    """The second that a balanced placement picked, and why: a hint about the load, of a moment ago."""
+
+    offset: str
+    fire_time: str = Field(description="The fire whose window was looked at")
+    due_at_fire_time: int = Field(description="Other jobs' fires that are due in that very second")
+    due_at_offset: int = Field(description="And in the second that was picked")
+    jobs_counted: int
+    is_whole: bool = Field(description="No bound left jobs out")
+    words: str

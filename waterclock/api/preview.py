@@ -1,6 +1,7 @@
 """What a schedule means and when it fires, before a job has it: of an expression, or of a whole job document.
 
-Nothing is written, and no backend is asked. An expression may take its milliseconds: it is compiled off the event loop.
+Nothing is written, and no backend is asked but for the calendars that a document names. An expression may take its
+milliseconds: it is compiled off the event loop.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from waterclock.model.calendar_document import names_in
 from waterclock.model.document import spec_from_document, spec_to_document
 from waterclock.model.errors import RequestError
 from waterclock.model.executor import EXECUTORS
@@ -19,6 +21,8 @@ from waterclock.model.preview import PREVIEW_MAX, anchor_of, preview_cron, previ
 from waterclock.model.preview_document import preview_document
 from waterclock.model.schedule import AT_MAX
 from waterclock.model.time_text import parse_rfc3339
+from waterclock.model.timing import CalendarUse
+from waterclock.store.calendar_use import standing
 
 from . import preview_shapes, shapes, views
 from .access import Held, Reader, own_job_id
@@ -80,14 +84,18 @@ async def preview_definition(
     """
     after = _after(services, from_)
     document = await read_object(request)
-    return views.reply(200, await services.call(_of_document, caller, document, after, n))
+    names = names_in(document)
+    calendars = await services.call(standing, services.store, caller.tenant, names) if names else {}
+    return views.reply(200, await services.call(_of_document, caller, document, after, n, calendars))
 
 
 def _of_expression(cron: Cron, after: Instant, count: int, job_id: str) -> dict[str, Any]:
     return {"expression": cron.text, **preview_document(preview_cron(cron, after, count, job_id=job_id))}
 
 
-def _of_document(caller: Caller, document: dict[str, Any], after: Instant, count: int) -> dict[str, Any]:
+def _of_document(
+    caller: Caller, document: dict[str, Any], after: Instant, count: int, calendars: dict[str, CalendarUse]
+) -> dict[str, Any]:
     definition = dict(document)
     name = definition.pop("name", None)
     if name is not None and not isinstance(name, str):
@@ -95,7 +103,7 @@ def _of_document(caller: Caller, document: dict[str, Any], after: Instant, count
     job_id = make_job_id(caller.tenant, name) if name else ""
     if not any(key in definition for key in _WORK_KEYS):
         definition["handler"] = "preview"
-    spec = spec_from_document(definition, job_id=job_id)
+    spec = spec_from_document(definition, job_id=job_id, calendars=calendars)
     told = preview_job(spec, anchor_of(spec.schedule, after), after, count, job_id=job_id)
     return {"schedule": _schedule_of(spec_to_document(spec)), **preview_document(told)}
 

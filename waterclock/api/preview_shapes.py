@@ -13,17 +13,19 @@ LocalTime = str
 
 
 class PreviewMark(BaseModel):
-    """What a clock change does to a fire. More kinds may come."""
+    """What a clock change or a calendar does to a fire. More kinds may come."""
 
     model_config = ConfigDict(extra="allow")
     mark: str = Field(
         description="`moved`: it stands for nominal times that do not exist; `skipped`: before it lie such times, and "
-        "they are no fires; `first_of_two`, `second_of_two`: its local time comes twice",
-        examples=["moved", "skipped", "first_of_two", "second_of_two"],
+        "they are no fires; `first_of_two`, `second_of_two`: its local time comes twice; `calendar_skipped`: before it "
+        "lie fires that calendars block; `calendar_moved`: they moved fires to it",
+        examples=["moved", "skipped", "first_of_two", "second_of_two", "calendar_skipped", "calendar_moved"],
     )
     nominal_from: LocalTime = Field(description="The first of the nominal times, without an offset")
     nominal_to: LocalTime = Field(description="The last of them")
     times: int = Field(description="How many there are")
+    calendars: list[str] = Field([], description="Of the two last kinds: the calendars that block them")
 
 
 class PreviewFire(BaseModel):

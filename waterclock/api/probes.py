@@ -10,8 +10,10 @@ from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
-from waterclock.model.errors import BackendDown
+from waterclock.model.catch_up_eta import told_by
+from waterclock.model.errors import BackendDown, UndecodableRecord
 from waterclock.model.fold import parse_repairs
+from waterclock.store.upkeep import DUE_SWEEP, LEDGER, OVERDUE
 
 from . import shapes, views
 from .access import Admin, Held
@@ -44,7 +46,19 @@ async def readyz(services: Held) -> Response:
 async def metrics(services: Held, caller: Admin) -> Response:  # noqa: ARG001 - whoever may see all tenants
     """Made off the event loop: a scrape delays no request."""
     await _count_repairs(services)
+    await _ask_upkeep(services)
+    await _count_owed(services)
     return Response(await services.call(services.measures.text), media_type=CONTENT_TYPE_LATEST)
+
+
+async def _count_owed(services: Services) -> None:
+    """Rides with the dispatchers' committed positions, likewise."""
+    try:
+        positions = await services.ask(services.log.group_positions, services.names.group("dispatcher"))
+    except (BackendDown, Problem):
+        return
+    told = told_by(at.metadata for at in positions.values())
+    services.measures.catching_up(sum(each.row_count for each in told), services.clock.monotonic_s())
 
 
 async def _count_repairs(services: Services) -> None:
@@ -54,3 +68,12 @@ async def _count_repairs(services: Services) -> None:
     except (BackendDown, Problem):
         return
     services.measures.repairs.set(sum(parse_repairs(at.metadata) for at in positions.values()))
+
+
+async def _ask_upkeep(services: Services) -> None:
+    """Dispatchers and recorders tell it in a table. Where the store does not answer, as it was told last."""
+    try:
+        told = [await services.call(services.store.told_of_all, what) for what in (DUE_SWEEP, LEDGER, OVERDUE)]
+    except (BackendDown, UndecodableRecord, Problem):
+        return
+    services.measures.upkeep.take(*told)

@@ -19,7 +19,8 @@ from waterclock.model.events import Answered, EventKind, Revised
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.serving import Served, who_serves
 from waterclock.settings import Settings
-from waterclock.store.port import Store
+from waterclock.store.placing import Placing
+from waterclock.store.upkeep import UpkeptStore
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
@@ -57,7 +58,7 @@ class Services:
         settings: Settings,
         clock: Clock,
         log: Log,
-        store: Store,
+        store: UpkeptStore,
         *,
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
@@ -75,6 +76,11 @@ class Services:
         self.rates = Rates(clock, limits.rate_per_s, limits.burst)
         self.keyring = Keyring(store, clock, self.call, tenant=settings.tenant, require_key=limits.require_key)
         self.crew = Crew(clock, self._who_serves)
+        self.placing = Placing(clock, [settings.tenant, *settings.intake.tenants.values()])
+        self.importing = asyncio.Semaphore(2)
+        """So many calendar files are read at once: each by a process of its own."""
+        self.picking = asyncio.Lock()
+        """One has a second picked at a time."""
         self.in_flight: set[tuple[str, str]] = set()
         """(tenant, Idempotency-Key) of the requests that are being served."""
         self._on_death = on_death

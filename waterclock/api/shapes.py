@@ -14,7 +14,20 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .part_shapes import CLOSED as _CLOSED
 from .part_shapes import DURATION as _DURATION
-from .part_shapes import CatchUp, GrpcCall, HttpCall, Jitter, KafkaRecord, Retry, ShellCommand, Timeouts
+from .part_shapes import (
+    CatchUp,
+    Expectation,
+    GrpcCall,
+    HttpCall,
+    Jitter,
+    KafkaRecord,
+    Placement,
+    Retry,
+    ShellCommand,
+    Timeouts,
+)
+from .problem_shapes import OperationProblem
+from .problem_shapes import Problem as Problem  # noqa: PLC0414 - every route names it as one of these
 from .problems import MEDIA_TYPE
 
 _OPEN = ConfigDict(extra="allow")
@@ -74,6 +87,18 @@ class JobChange(BaseModel):
         None, ge=1, le=1000, description="How many with the same key may be open; else 1, where there is a key"
     )
     max_held: int | None = Field(None, ge=1, le=1000, description="How many may wait; else 100")
+    expect_within: str | None = Field(
+        None, pattern=_DURATION, description="A finding when no run has succeeded for so long", examples=["26h"]
+    )
+    calendars: list[str] | None = Field(
+        None,
+        max_length=8,
+        description="Names of calendars: a fire that any of them blocks makes no run",
+        examples=[["holidays"]],
+    )
+    on_calendar: Literal["skip", "next_allowed"] | None = Field(
+        None, description="What becomes of a blocked fire: skipped, or moved to the next day that allows it; else skip"
+    )
     tier: Literal["high", "medium", "low"] | None = None
     priority: str | None = Field(None, description="Another word for tier, in any case", examples=["HIGH"])
     pool: str | None = Field(None, pattern=_POOL)
@@ -150,6 +175,13 @@ class Job(BaseModel):
     revision: int = Field(description="Also its ETag")
     created_at: Instant
     updated_at: Instant
+    expectation: Expectation | None = Field(
+        default=None, description="null where nobody waits; only where one job is asked for"
+    )
+    calendar_versions: dict[str, int] | None = Field(
+        default=None, description="Of each of its calendars the version that holds for its fires"
+    )
+    placement: Placement | None = Field(default=None, description="Where a second was picked just now")
     warnings: list[str] | None = Field(
         default=None, description="No worker for its pool, or none that knows its handler; not in lists"
     )
@@ -246,32 +278,6 @@ class RunPage(BaseModel):
 
     runs: list[Run]
     next_cursor: str | None
-
-
-class Fault(BaseModel):
-    """One place in the request."""
-
-    pointer: str = Field(description="RFC 6901, into the body; or the name of a parameter")
-    detail: str
-
-
-class Problem(BaseModel):
-    """RFC 9457. `type` is stable: branch on it."""
-
-    type: str = Field(examples=["urn:waterclock:problem:invalid"])
-    title: str
-    status: int
-    detail: str
-    errors: list[Fault] = []
-    hint: str = ""
-
-
-class OperationProblem(BaseModel):
-    """Why a command was refused."""
-
-    type: str
-    title: str
-    detail: str
 
 
 class Operation(BaseModel):

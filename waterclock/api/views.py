@@ -13,6 +13,7 @@ from waterclock.model.ids import Instant, make_run_id, split_job_id
 from waterclock.model.job import JobVersion, Pause
 from waterclock.model.time_text import format_rfc3339
 from waterclock.model.upcoming import due_times, next_fire_of
+from waterclock.store.expecting import Expectation
 from waterclock.store.port import AttemptRow, JobRow, Operation, RunRow
 from waterclock.store.standing import Standing
 from waterclock.wire.headers import WORDS
@@ -47,7 +48,20 @@ def job_view(row: JobRow, now: Instant, *, in_list: bool = False) -> dict[str, A
         "revision": row.revision,
         "created_at": instant(row.created_at),
         "updated_at": instant(row.updated_at),
+        **_calendar_versions(row),
     }
+
+
+def expectation_view(found: Expectation | None) -> dict[str, Any] | None:
+    """Whether a job should have succeeded by now; null where nobody waits."""
+    if found is None:
+        return None
+    return {"succeeded_at": instant(found.succeeded_at), "by": instant(found.by), "overdue": found.is_overdue}
+
+
+def _calendar_versions(row: JobRow) -> dict[str, Any]:
+    uses = row.spec.timing.calendars
+    return {"calendar_versions": {use.name: use.version for use in uses}} if uses else {}
 
 
 def pause_view(pause: Pause | None) -> dict[str, Any] | None:

@@ -117,6 +117,7 @@ class JobDefinition(TypedDict, total=False):
     concurrency_key: str
     max_concurrent_per_key: int
     max_held: int
+    expect_within: str
     tier: Literal["high", "medium", "low"]
     priority: str
     pool: str

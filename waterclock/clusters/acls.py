@@ -114,6 +114,7 @@ def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict
         "recorder": _Needs(
             reads=[names.commands, names.run_events, names.run_logs],
             groups=[names.group("recorder"), names.group("recorder_logs")],
+            asks_groups=[names.group("dispatcher")],
         ),
         "intake": _Needs(
             reads=[names.job_events, *ingress],

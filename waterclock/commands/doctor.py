@@ -11,11 +11,13 @@ import typer
 from waterclock.clock import Clock, SystemClock
 from waterclock.clusters import (
     doctor_cassandra,
+    doctor_catch_up,
     doctor_clocks,
     doctor_forgotten,
     doctor_kafka,
     doctor_ledger,
     doctor_runs,
+    doctor_upkeep,
 )
 from waterclock.clusters.finding import Finding, State
 from waterclock.clusters.plan import plan_of
@@ -61,9 +63,15 @@ def _examined(settings: Settings, principal: str) -> Iterator[Finding]:
     if of_kafka[0].state is State.OK:
         with open_log(settings) as log:
             yield from doctor_clocks.examine(log, names_of(settings), clock)
+            yield from doctor_catch_up.examine(log, names_of(settings), clock, time.sleep)
             yield from doctor_runs.examine(log, names_of(settings), clock, settings.generation)
             yield from doctor_forgotten.examine(log, names_of(settings), clock, settings.generation)
             yield from _ledger(settings, log, clock)
+    try:
+        with open_store(settings) as store:
+            yield from doctor_upkeep.examine(store, clock)
+    except WaterclockError as trouble:
+        yield Finding(doctor_upkeep.SWEEP_CHECK, State.WARN, str(trouble), "It cannot be told now")
 
 
 def _ledger(settings: Settings, log: Log, clock: Clock) -> Iterator[Finding]:

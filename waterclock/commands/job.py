@@ -12,7 +12,7 @@ import typer
 
 from waterclock.clock import SystemClock
 from waterclock.log.port import Log
-from waterclock.model.document import schedule_text, spec_from_document, spec_to_document
+from waterclock.model.document import schedule_text, spec_to_document
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.events import RunStatus
 from waterclock.model.ids import US_PER_S, Instant, make_run_id
@@ -21,6 +21,8 @@ from waterclock.model.time_text import format_rfc3339, parse_duration, parse_rfc
 from waterclock.model.upcoming import due_times, upcoming
 from waterclock.serving import warning_for, who_serves
 from waterclock.settings import Settings, load_settings
+from waterclock.store.calendar_use import note_uses
+from waterclock.store.expecting import expectation_of
 from waterclock.store.port import JobRow, Reading
 
 from . import bulk, importing, versions, watching
@@ -28,6 +30,7 @@ from .connect import here, job_id_of, names_of, open_log, open_store
 from .failing import CommandFailed, ExitCode
 from .ordering import Obeyed, check_pool, command_for, order
 from .output import Format, OutputOption, say, show_one, show_rows
+from .saving import follow_calendars, spec_here
 
 app = typer.Typer(add_completion=False, help="Define, look at and change jobs.", no_args_is_help=True)
 app.add_typer(importing.app, name="import")
@@ -77,6 +80,10 @@ def create(
     concurrency_key: ConcurrencyKeyOption = None,
     max_concurrent_per_key: MaxPerKeyOption = None,
     max_held: MaxHeldOption = None,
+    expect_within: Annotated[str | None, typer.Option(help="A finding when none succeeded for so long: 26h")] = None,
+    placement: Annotated[str | None, typer.Option(help="Within --jitter: hash or balanced [hash]")] = None,
+    calendar: Annotated[list[str] | None, typer.Option("--calendar", help="No run when it blocks; repeatable")] = None,
+    on_calendar: Annotated[str | None, typer.Option(help="Blocked fires: skip or next_allowed [skip]")] = None,
     tier: Annotated[str | None, typer.Option(help="high, medium or low [medium]")] = None,
     pool: Annotated[str | None, typer.Option(help="Which workers [default]")] = None,
     payload: Annotated[str | None, typer.Option(help="JSON; what is not JSON is taken as a JSON string")] = None,
@@ -93,15 +100,18 @@ def create(
     once = format_rfc3339(SystemClock().now() + parse_duration(after, "/in")) if after else at
     options = {
         **_named(handler=handler, cron=cron, zone=tz, every=every, start_at=start_at, at=once, dates=date or None),
-        **_named(active_from=active_from, active_until=active_until, jitter=jitter, misfire=misfire),
+        **_named(active_from=active_from, active_until=active_until, misfire=misfire),
+        **_named(jitter=_given(window=jitter, placement=placement) if placement else jitter),
+        **_named(calendars=calendar or None, on_calendar=on_calendar),
         **_named(catch_up=_given(max=catch_up_max, window=catch_up_window, order=catch_up_order)),
         **_named(overlap=overlap, max_concurrent=max_concurrent, concurrency_key=concurrency_key),
         **_named(max_concurrent_per_key=max_concurrent_per_key, max_held=max_held),
+        **_named(expect_within=expect_within),
         **_named(tier=tier, pool=pool, seconds=seconds or None),
         **_named(payload=None if payload is None else _json_or_text(payload)),
     }
     document = written | options
-    spec = spec_from_document(document, job_id=job_id)
+    spec = spec_here(settings, document, job_id, dry_run=dry_run)
     if dry_run:
         _show_only(job_id, spec, document.get("cron"), output)
     else:
@@ -113,6 +123,7 @@ def _define(settings: Settings, job_id: str, spec: JobSpec, output: Format | Non
     with open_log(settings) as log, open_store(settings) as store:
         check_pool(settings, log, spec)
         obeyed = order(settings, log, store, command_for(CommandKind.CREATE, job_id, spec=spec))
+        follow_calendars(settings, log, store, job_id, spec)
         show_one(_card(obeyed.row), output)
         warning = _warning(settings, log, spec)
     _say_of(obeyed, spec, warning)
@@ -152,9 +163,10 @@ def show(job: JobArgument, output: OutputOption = None) -> None:
         runs = [
             f"{run.status.name:<10} {make_run_id(job_id, run.fire_at, run.series)}" for run in store.runs(job_id, 5)
         ]
+        waited_for = _waited_for(store, row)
     with open_log(settings) as log:
         note = _warning(settings, log, row.spec)
-    show_one({**_card(row), "newest_runs": runs, "note": note or None}, output)
+    show_one({**_card(row), "newest_runs": runs, **waited_for, "note": note or None}, output)
 
 
 @app.command()
@@ -257,11 +269,12 @@ def rollback(
     job_id = job_id_of(settings, job)
     with open_log(settings) as log, open_store(settings) as store:
         row = _standing(store, job_id)
-        versions.find(store, job_id, revision)
+        note_uses(store, job_id, versions.find(store, job_id, revision).spec, SystemClock().now())
         command = command_for(
             CommandKind.ROLLBACK, job_id, expected_revision=expect or row.revision, note=note, to_revision=revision
         )
         obeyed = order(settings, log, store, command)
+        follow_calendars(settings, log, store, job_id, obeyed.row.spec)
         show_one(_card(obeyed.row), output)
     if obeyed.row.revision != obeyed.revision:
         say("it was so already: nothing has changed")
@@ -317,6 +330,16 @@ def _card(row: JobRow) -> dict[str, Any]:
         "updated_at": format_rfc3339(row.updated_at),
         **_plan(row.job_id, row.spec, row.anchor_at, _next_fires(row, _NEXT_FIRES)),
     }
+
+
+def _waited_for(store: Reading, row: JobRow) -> dict[str, Any]:
+    """Of a job that says ``expect_within``: until when its next success is waited for."""
+    found = expectation_of(store, row, SystemClock().now())
+    if found is None:
+        return {}
+    succeeded = format_rfc3339(found.succeeded_at) if found.succeeded_at else "never"
+    by = format_rfc3339(found.by)
+    return {"last_success": succeeded, "expected_by": f"{by} (overdue)" if found.is_overdue else by}
 
 
 def _plan(job_id: str, spec: JobSpec, anchor_at: Instant, fires: list[Instant]) -> dict[str, Any]:

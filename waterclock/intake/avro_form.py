@@ -27,6 +27,7 @@ _POINTERS = {
     **{f"/retry/{key}": f"/retry/{key}_s" for key in ("delay", "delays", "max_delay")},
     **{f"/timeouts/{key}": f"/timeouts/{key}_s" for key in ("queue", "attempt", "run")},
     **{f"/{key}": f"/{key}_at" for key in ("active_from", "active_until")},
+    "/expect_within": "/expect_within_s",
     **{f"/{key}/window": f"/{key}/window_s" for key in ("catch_up", "jitter")},
 }
 _CRON_PARTS = ("zone", "seconds", "gap", "fold")
@@ -104,6 +105,8 @@ def _timing(event: JobEvent) -> dict[str, object]:
         part = event.catch_up
         window, order = f"{part['window_s']}s", part["order"].lower()
         document["catch_up"] = {"max": part["max"], "window": window, "order": order}
+    if event.expect_within_s:
+        document["expect_within"] = f"{event.expect_within_s}s"
     if event.jitter is not None:
         document["jitter"] = {"window": f"{event.jitter['window_s']}s", "per_fire": event.jitter["per_fire"]}
     return document

@@ -18,9 +18,9 @@ from typing import TypeAlias
 from waterclock.model.events import Revised
 from waterclock.model.ids import US_PER_MINUTE, Instant, make_run_id
 from waterclock.model.job import JobVersion
-from waterclock.model.timetable import count_of, next_of
+from waterclock.model.timetable import count_blocked, count_of, is_blocked, next_of
 
-from .duties import DELETED, PAUSED, Stretch, stretches_of
+from .duties import CALENDAR, DELETED, EXPIRED, PAUSED, Stretch, stretches_of
 from .facts import HOUR_US, JobFacts, RevisedFact, SkipFact, hour_of
 from .sums import FaultKind, Span, Sums
 
@@ -64,7 +64,7 @@ class _Judge:
         self._stretches = [
             part
             for stretch in stretches_of(versions, revised, until, is_whole=is_whole)
-            for part in stretch.parted(span.due_before, span.decided_to - 1)
+            for part in stretch.parted(span.due_before, span.decided_to - 1, span.open_gaps)
         ]
         self._starts = [each.after for each in self._stretches]
         self._made: list[Instant] = []
@@ -151,7 +151,7 @@ class _Judge:
         for stretch in self._stretches:
             if stretch.version is version and _may_skip(stretch, fact.reason):
                 after, until = self._clip(max(begin, stretch.after), min(skipped.to_at, stretch.until))
-                count = count_of(version, after, until) if after < until else 0
+                count = _count_for(version, after, until, fact.reason) if after < until else 0
                 right += count
                 if count and not stretch.not_yet:
                     self._covered.append((after, until, version))
@@ -186,6 +186,8 @@ class _Judge:
             # As a fire that had to run it is there, be it of the wrong revision; a fire that had to be skipped is not.
             if stretch is None or stretch.reason or not _fires(stretch.version, fire_at):
                 return
+            if is_blocked(stretch.version.spec, fire_at):
+                return
         if self._is_covered(fire_at):
             self._fault(FaultKind.DOUBLED, fire_at, fire_at, "run, and skipped as well")
             return
@@ -201,6 +203,8 @@ class _Judge:
             return f"made of revision {revision}, owed by {stretch.version.revision}"
         if not _fires(stretch.version, fire_at):
             return "a run, and no fire of its schedule"
+        if is_blocked(stretch.version.spec, fire_at):
+            return "a run, and its calendars block that time"
         return f"a run, owed was a skip ({stretch.reason})" if stretch.reason else ""
 
     # What was owed ------------------------------------------------------------------------------------------------
@@ -297,6 +301,14 @@ def _may_skip(stretch: Stretch, reason: str) -> bool:
     if stretch.standing:
         return False
     return reason == stretch.reason if stretch.reason else reason not in {PAUSED, DELETED}
+
+
+def _count_for(version: JobVersion, after: Instant, until: Instant, reason: str) -> int:
+    """How many of the fires in (after, until] may be skipped for this reason: what a calendar blocks, by no policy."""
+    if not version.spec.timing.calendars or reason in {PAUSED, DELETED, EXPIRED}:
+        return 0 if reason == CALENDAR else count_of(version, after, until)
+    blocked = count_blocked(version, after, until)
+    return blocked if reason == CALENDAR else count_of(version, after, until) - blocked
 
 
 def _walk(version: JobVersion, after: Instant, until: Instant) -> Iterator[Instant]:

@@ -25,6 +25,8 @@ from waterclock.model.timetable import count_of, due_of, fire_edge, next_of
 
 PAUSED = "paused"
 DELETED = "deleted"
+EXPIRED = "expired"
+CALENDAR = "calendar"
 
 SHARED_MAX = 10_000
 """Fires of a newer version that are gone through where an older one owes as well; the rest is left to the older. By
@@ -55,18 +57,28 @@ class Stretch(NamedTuple):
         after, until = max(after, self.after), min(until, self.until)
         return count_of(self.version, after, until) if after < until else 0
 
-    def parted(self, due_before: Instant, decided_until: Instant) -> Iterator[Stretch]:
+    def parted(
+        self, due_before: Instant, decided_until: Instant, open_gaps: Sequence[_Range] = ()
+    ) -> Iterator[Stretch]:
         """What is decided of it, where all that is due before the one instant is, with fires up to the other; the rest.
 
-        A pause or a delete, and a command, decide without waiting for the due time.
+        But for what is due in ``open_gaps``, [from, to): nobody knows yet. A pause or a delete, and a command, decide
+        without waiting for the due time. In the order of time.
         """
         border = decided_until
+        waits = [(decided_until, self.until)]
         if not (self.reason or self.apart):
             border = min(border, fire_edge(self.version, due_before - 1))
-        if self.after < border:
-            yield self._replace(until=min(self.until, border))
-        if border < self.until and not self.reason:
-            yield self._replace(after=max(self.after, border), not_yet=True)
+            in_gaps = [
+                (fire_edge(self.version, start - 1), fire_edge(self.version, end - 1)) for start, end in open_gaps
+            ]
+            waits = [*in_gaps, (border, self.until)]
+        decided = _minus([(self.after, self.until)], waits)
+        parts = [self._replace(after=after, until=until) for after, until in decided]
+        if not self.reason:
+            rest = _minus([(self.after, self.until)], decided)
+            parts += [self._replace(after=after, until=until, not_yet=True) for after, until in rest]
+        yield from sorted(parts, key=lambda part: part.after)
 
 
 class _Edge(NamedTuple):
@@ -129,8 +141,10 @@ def _behind_at(version: JobVersion, edge: _Edge) -> Instant | None:
     schedule = version.spec.schedule
     if not isinstance(schedule, Once) or version.spec_revision != version.revision:
         return None
-    is_behind = schedule.at <= version.stamp_at or due_of(version, schedule.at) <= edge.at
-    return schedule.at if is_behind else None
+    at = next_of(version, -1)  # where its calendars move it
+    if at is None:
+        return None
+    return at if at <= version.stamp_at or due_of(version, at) <= edge.at else None
 
 
 def _ended_by(versions: Sequence[JobVersion], edges: Sequence[_Edge], number: int) -> tuple[str, _Edge] | None:

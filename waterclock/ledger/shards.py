@@ -14,12 +14,12 @@ How it fails: BackendDown; Busy where one hour is over the bound.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from waterclock.log.port import Committed, Isolation, Log, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.cursor_text import undecided_from
+from waterclock.model.cursor_text import read_cursor
 from waterclock.model.errors import UndecodableRecord
 from waterclock.model.ids import SLOT_COUNT, US_PER_MINUTE, Instant, ordinal, partition_of, slots_of_partition
 from waterclock.model.job import JobStatus, JobVersion
@@ -44,6 +44,7 @@ VERSIONS_SEEN = 100
 """As many versions of a job as the store tells at once."""
 
 _PAGE = 500
+_PART_RECORDS = 1_000
 _JOBS_PAGES_MAX = 1_000_000
 
 
@@ -118,23 +119,42 @@ class Ledger:
 
     def judge(self, shard: int, asked: Asked, positions: Mapping[TopicPartition, Committed]) -> ShardVerdict:
         """The verdict on one shard. Raises BackendDown, Busy."""
+        work = self.judging(shard, asked, positions)
+        while True:  # ends: so does the log, and the jobs
+            try:
+                next(work)
+            except StopIteration as end:
+                verdict: ShardVerdict = end.value
+                return verdict
+
+    def judging(
+        self, shard: int, asked: Asked, positions: Mapping[TopicPartition, Committed]
+    ) -> Generator[None, None, ShardVerdict]:
+        """The same in parts of some ten milliseconds, for whoever has to rest in between. One at a time."""
         self._remarks = []
         sums = Sums(asked.names_max)
         committed = positions.get(TopicPartition(self._names.commands, shard))
-        cursor_at = None if committed is None else undecided_from(committed.metadata)
-        if committed is None or cursor_at is None:
+        told = None if committed is None else read_cursor(committed.metadata)
+        if committed is None or told is None:
             self._remark("its cursor is not known: no dispatcher has committed one that this release can read")
             return ShardVerdict(shard, {}, asked.until_at, asked.until_at, tuple(self._remarks))
         place = TopicPartition(self._names.run_events, shard)
         proved_from = min(max(asked.from_at, self._retained_from(place)), asked.until_at)
+        cursor_at = told.cursor_at
         decided_to = max(proved_from, min(asked.until_at, cursor_at))
+        gaps = tuple((gap.from_at, gap.to_at) for gap in told.gaps)
+        for from_at, to_at in gaps:
+            if from_at < decided_to and to_at > proved_from:
+                span = f"{format_rfc3339(from_at)} to {format_rfc3339(to_at)}"
+                self._remark(f"what is due from {span} is still to be caught up")
         obeyed_to = ordinal(self._generation, committed.offset)
         at = proved_from
         while True:  # ends: each part ends behind its first hour, or raises Busy
-            facts = self._facts(place, at, decided_to, asked)
+            facts = yield from self._facts(place, at, decided_to, asked)
             is_last = facts.until_at >= decided_to
             until_at = asked.until_at if is_last else facts.until_at
-            self._judge_part(shard, asked, facts, Span(at, facts.until_at, until_at, cursor_at), sums, obeyed_to)
+            part = Span(at, facts.until_at, until_at, cursor_at, gaps)
+            yield from self._judge_part(shard, asked, facts, part, sums, obeyed_to)
             if is_last:
                 break
             at = facts.until_at
@@ -161,13 +181,17 @@ class Ledger:
             return record.timestamp_us + RETAINED_MARGIN_US
         return 1 << 62
 
-    def _facts(self, place: TopicPartition, from_at: Instant, decided_to: Instant, asked: Asked) -> Facts:
+    def _facts(
+        self, place: TopicPartition, from_at: Instant, decided_to: Instant, asked: Asked
+    ) -> Generator[None, None, Facts]:
         facts = Facts(from_at, decided_to, asked.facts_max)
         end = self._log.high_watermark(place)
         begin = max(self._log.low_watermark(place), self._log.offset_at(place, max(from_at - READ_BEFORE_US, 0)))
         wanted = {job_id.encode() for job_id in asked.job_ids}
         unreadable = 0
-        for record in read_range(self._log, Isolation.COMMITTED, place, begin, end):
+        for number, record in enumerate(read_range(self._log, Isolation.COMMITTED, place, begin, end), 1):
+            if number % _PART_RECORDS == 0:
+                yield
             if wanted and record.key not in wanted:
                 continue
             try:
@@ -187,13 +211,16 @@ class Ledger:
 
     # Jobs ---------------------------------------------------------------------------------------------------------
 
-    def _judge_part(self, shard: int, asked: Asked, facts: Facts, span: Span, sums: Sums, obeyed_to: int) -> None:
+    def _judge_part(
+        self, shard: int, asked: Asked, facts: Facts, span: Span, sums: Sums, obeyed_to: int
+    ) -> Iterator[None]:
         for job_ids in self._pages(shard, asked, facts):
             known = self._jobs.versions(job_ids)
             for job_id in job_ids:
                 found = known.get(job_id, [])
                 said = facts.jobs.pop(job_id, None) or JobFacts()
                 self._judge_job(job_id, found, said, span, sums, obeyed_to)
+            yield
 
     def _judge_job(
         self, job_id: str, found: Sequence[JobVersion], said: JobFacts, span: Span, sums: Sums, obeyed_to: int

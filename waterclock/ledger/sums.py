@@ -35,7 +35,7 @@ class Fault(NamedTuple):
 class HourSum:
     """One hour of one shard. ``skipped`` by reason; a fire inside a pause that still stands is skipped as ``paused``.
 
-    ``not_yet``: fires beyond the shard's cursor, which are not due or not decided yet; in no other number.
+    ``not_yet``: fires beyond the shard's cursor or in a gap, which are not due or not decided yet; in no other number.
     ``named``: the first of the faults.
     """
 
@@ -56,12 +56,14 @@ class Span(NamedTuple):
     """Judged are the fires in [``from_at``, ``decided_to``) that are due before ``due_before``, the shard's cursor.
 
     The others up to ``until_at`` are not due yet. ``decided_to`` is a fire time, and may lie before the cursor.
+    ``open_gaps``: [from, to) of due times that are still to be caught up; not judged either.
     """
 
     from_at: Instant
     decided_to: Instant
     until_at: Instant
     due_before: Instant
+    open_gaps: tuple[tuple[Instant, Instant], ...] = ()
 
 
 class Sums:

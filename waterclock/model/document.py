@@ -36,7 +36,7 @@ from .policy_document import KEYS as _POLICY_KEYS
 from .policy_document import policy_from_document, policy_to_document
 from .schedule import check_schedule
 from .time_text import format_duration, format_rfc3339, parse_duration, parse_rfc3339
-from .timing import timing_from_json, timing_to_json
+from .timing import CalendarUse, timing_from_json, timing_to_json
 from .timing_document import KEYS as _TIMING_KEYS
 from .timing_document import timing_from_document, timing_to_document
 
@@ -60,17 +60,21 @@ _POOL = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
 _Choice = TypeVar("_Choice", Gap, Fold, Tier)
 
 
-def spec_from_document(document: object, *, job_id: str = "") -> JobSpec:
+def spec_from_document(
+    document: object, *, job_id: str = "", calendars: Mapping[str, CalendarUse] | None = None
+) -> JobSpec:
     """The spec that a document describes. Raises RequestError at its first fault.
 
     Keys: one of ``handler``, ``http``, ``grpc``, ``shell`` and ``kafka``; one of ``cron`` (with ``zone``, ``seconds``,
     ``gap``, ``fold``), ``every`` (with ``start_at``), ``at`` and ``dates`` (with ``zone``); ``tier``, ``pool``,
     ``at_most_once``; ``retry`` and ``timeouts`` (``policy_document.py``); ``active_from``, ``active_until``,
-    ``jitter``, ``misfire`` and ``catch_up`` (``timing_document.py``); ``overlap`` and the limits
-    (``concurrency_document.py``); ``payload`` (any JSON value, kept compact) or ``payload_base64`` (any bytes). Two
-    more spellings: ``callback_url`` for an ``http`` with that ``url`` alone, and ``priority``, in any case, for
-    ``tier``. ``H`` in a cron text is replaced here by what it means for ``job_id``, so that nobody later needs the id
-    to know the fires; without a ``job_id`` it is refused.
+    ``jitter``, ``misfire``, ``catch_up``, ``calendars`` and ``on_calendar`` (``timing_document.py``); ``overlap`` and
+    the limits (``concurrency_document.py``); ``payload`` (any JSON value, kept compact) or ``payload_base64`` (any
+    bytes). Two more spellings: ``callback_url`` for an ``http`` with that ``url`` alone, and ``priority``, in any case,
+    for ``tier``. ``H`` in a cron text is replaced here by what it means for ``job_id``, so that nobody later needs the
+    id to know the fires; without a ``job_id`` it is refused.
+    ``calendars``: those that it names, as they stand; None: this door looks none up, and refuses a document that names
+    any.
     """
     if not isinstance(document, Mapping):
         _refuse("", "A job is a JSON object", 'Such as {"handler": "demo.ping", "every": "5s"}')
@@ -81,7 +85,7 @@ def spec_from_document(document: object, *, job_id: str = "") -> JobSpec:
         schedule = replace(schedule, text=compile_cron(schedule, job_id).resolved)
     check_schedule(schedule)
     handler, executor = _work(document)
-    timing = timing_from_document(document, schedule)
+    timing = timing_from_document(document, schedule, calendars)
     at_most_once = _flag(document, "at_most_once", "true: called once or never, and not tried again")
     return JobSpec(
         handler=handler,

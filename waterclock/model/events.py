@@ -81,6 +81,7 @@ class Pending(NamedTuple):
 
     ``linked_run``: the run that was given up, where this one is its redrive. ``queue_timeout_us``, ``run_timeout_us``:
     the limits of its job's failure policy, 0 where there is none; the retry router ends what exceeds them.
+    ``gap_to_at``: the end of the gap whose catch-up made the run, else 0.
     """
 
     revision: int
@@ -96,15 +97,17 @@ class Pending(NamedTuple):
     linked_run: str = ""
     queue_timeout_us: int = 0
     run_timeout_us: int = 0
+    gap_to_at: Instant = 0
 
 
 class Skipped(NamedTuple):
     """Detail of SKIPPED: the fires of ``revision`` from ``from_at`` to ``to_at``, ``fire_count``, both included.
 
-    The event's run id is that of the first. ``due_at`` is the due position of the last one that it decides.
+    The event's run id is that of the first. ``due_at`` is the due position that was passed with it, 0: none.
     ``run_instead`` names the run that stands for them (coalesced), or "". ``cap`` names the bound that was full where
     an overlap policy would have held the fire, or "". A run of a series (a trigger's, a redrive's) that was dropped is
-    none of the schedule's fires: its run id says so, and it is a range of itself alone.
+    none of the schedule's fires: its run id says so, and it is a range of itself alone. ``gap_to_at``: the end of the
+    gap whose catch-up decided them, else 0.
     """
 
     revision: int
@@ -115,6 +118,7 @@ class Skipped(NamedTuple):
     due_at: Instant
     run_instead: str = ""
     cap: str = ""
+    gap_to_at: Instant = 0
 
 
 class Started(NamedTuple):
@@ -151,8 +155,7 @@ class Retrying(NamedTuple):
 class Revised(NamedTuple):
     """Detail of REVISED: ``revision`` counts for fires after ``stamp_at`` that lie beyond ``edge_at`` (design §6).
 
-    Every fire of this job due at or before ``edge_at`` was decided when the command was applied.
-    ``gaps`` are (from, to) pairs still to be caught up (none before the issue on time).
+    Its fires due by ``edge_at`` were decided then, but for those due in ``gaps``: [from, to), still to be caught up.
     """
 
     revision: int
@@ -174,11 +177,10 @@ class CommandVerdict(StrEnum):
 class Answered(NamedTuple):
     """Detail of ANSWERED: what became of the command at ``offset`` of its commands partition.
 
-    ``verdict``: a :class:`CommandVerdict`. ``revision``: the job's that stands after it, 0 where there is none.
-    ``run_id``: of the run that a trigger made. Where it was refused, ``problem`` is a slug (``conflict``,
-    ``not-found``, ``invalid``, ``key-reused``, ``busy``) and the rest what a RequestError says. ``first_command_id``:
-    for a repeat, the command that was obeyed; ``revision`` and ``run_id`` are then what that one made. ``held``,
-    ``skipped``: why the run that was made waits, or was dropped, by its job's overlap policy or limits; else "".
+    ``verdict``: a :class:`CommandVerdict`. ``revision``: the job's that stands after it, or 0. ``run_id``: a trigger's.
+    Refused: ``problem`` is a slug (``conflict``, ``not-found``, ``invalid``, ``key-reused``, ``busy``), the rest is
+    what a RequestError says. ``first_command_id``: for a repeat, the command that was obeyed; ``revision`` and
+    ``run_id`` are what that one made. ``held``, ``skipped``: why its run waits, or was dropped, or "".
     """
 
     command_id: str

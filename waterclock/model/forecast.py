@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 from .ids import US_PER_MINUTE, Instant
 from .job import Cron, Every, JobSpec, JobStatus, JobVersion, Schedule, Tier
 from .time_text import format_rfc3339
-from .timetable import count_of, due_of, fire_edge, next_due
+from .timetable import count_blocked, count_of, due_of, fire_edge, is_blocked, next_due
 from .timing import PLAIN, Timing
 
 MINUTES = 1_440
@@ -85,6 +85,7 @@ class PlannedLoad:
 def _walked(job: Planned, begin: Instant, end: Instant) -> Iterator[tuple[Instant, int]]:
     """From one minute in which something is due to the next: within a minute fires are counted, not walked."""
     schedule, version = job.schedule, job.version
+    has_calendars = bool(job.timing.calendars)
     may_repeat = job.timing.jitter_per_fire or (
         schedule.seconds if isinstance(schedule, Cron) else not _is_slow(schedule)
     )
@@ -92,7 +93,11 @@ def _walked(job: Planned, begin: Instant, end: Instant) -> Iterator[tuple[Instan
     while (fire := next_due(version, after)) is not None and (due_at := due_of(version, fire)) < end:
         minute_at = due_at - due_at % US_PER_MINUTE
         last = min(minute_at + US_PER_MINUTE, end) - 1
-        yield minute_at, count_of(version, fire - 1, fire_edge(version, last)) if may_repeat else 1
+        count = count_of(version, fire - 1, fire_edge(version, last)) if may_repeat else 1
+        if has_calendars:  # what they block makes no run
+            until = fire_edge(version, last)
+            count -= count_blocked(version, fire - 1, until) if may_repeat else is_blocked(version.spec, fire)
+        yield minute_at, count
         after = last
 
 

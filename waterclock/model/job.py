@@ -10,7 +10,7 @@ from .concurrency import FREE, Concurrency
 from .executor import Executor, executor_label
 from .failure_policy import DEFAULT, FailurePolicy
 from .ids import Instant
-from .timing import PLAIN, Timing
+from .timing import PLAIN, CalendarUse, Timing
 
 
 class Tier(IntEnum):
@@ -120,7 +120,8 @@ class CommandKind(StrEnum):
     """The verbs that change a job, fire it, or speak of one run of it. UNKNOWN: a symbol of a later release.
 
     CANCEL: end ``run_id``. REDRIVE: run ``work`` once more, as a new series. DEFER: hand ``work`` out at ``due_at``.
-    DISCARD: put the dead letter of ``run_id`` away. ROLLBACK: bring the spec of ``to_revision`` back.
+    DISCARD: put the dead letter of ``run_id`` away. ROLLBACK: bring the spec of ``to_revision`` back. CALENDAR: put
+    newer versions of calendars that the job uses in the place of older ones.
     """
 
     UNKNOWN = "UNKNOWN"
@@ -135,6 +136,7 @@ class CommandKind(StrEnum):
     DEFER = "DEFER"
     DISCARD = "DISCARD"
     ROLLBACK = "ROLLBACK"
+    CALENDAR = "CALENDAR"
 
 
 JOB_VERBS = (
@@ -161,7 +163,7 @@ class Command(NamedTuple):
     ``answer``: say on run-events what became of it (an ANSWERED); a repeat is always answered. ``run_id``: of a CANCEL
     the run, of a REDRIVE or DISCARD the one that was given up. ``work``: a framed work record; ``due_at``: when a DEFER
     wants it. ``resume_at``: of a PAUSE when it ends by itself (0: it does not), of a RESUME the end that it carries
-    out. ``to_revision``: of a ROLLBACK the version whose spec comes back.
+    out. ``to_revision``: of a ROLLBACK the version whose spec comes back. ``calendars``: of a CALENDAR what it offers.
     """
 
     kind: CommandKind
@@ -180,6 +182,7 @@ class Command(NamedTuple):
     work: bytes | None = None
     resume_at: Instant = 0
     to_revision: int = 0
+    calendars: tuple[CalendarUse, ...] = ()
 
 
 class Pause(NamedTuple):

@@ -58,6 +58,7 @@ class JobEvent(NamedTuple):
     concurrency_key: str = ""
     max_concurrent_per_key: int = 0
     max_held: int = 0
+    expect_within_s: int = 0
 
 
 def event_of(command: Command) -> JobEvent:
@@ -124,6 +125,8 @@ def _timing_parts(timing: Timing) -> dict[str, Any]:
         "active_until_at": timing.until_at or None,
         "misfire": timing.misfire.name,
     }
+    if timing.expect_within_us:
+        parts["expect_within_s"] = timing.expect_within_us // US_PER_S
     if timing.jitter_us:
         parts["jitter"] = {"window_s": timing.jitter_us // US_PER_S, "per_fire": timing.jitter_per_fire}
     catch_up = (timing.catch_up_max, timing.catch_up_window_us, timing.catch_up_order)

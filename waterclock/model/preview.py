@@ -2,7 +2,7 @@
 
 A mark says what a person would not guess from the expression: that a fire serves local times which do not exist, that
 such times before it are served by nothing, that its local time comes twice. Jitter is no mark: a row has its due time.
-Calendars will be marks too.
+What calendars do are marks of their own (``preview_calendar.py``).
 
 What must hold: rows come from the evaluator that decides (``upcoming``, ``schedule``), never from a second one. Pure.
 How it fails: RequestError where a cron text does not compile.
@@ -11,7 +11,7 @@ How it fails: RequestError where a cron text does not compile.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, assert_never
@@ -22,6 +22,7 @@ from .cron_walk import GapTimes
 from .cron_words import in_words
 from .ids import US_PER_MINUTE, Instant
 from .job import Cron, Dates, Every, Fold, JobSpec, JobStatus, Once, Schedule
+from .preview_calendar import CalendarMark, calendar_marks
 from .schedule import fires_between
 from .time_text import format_duration, format_rfc3339
 from .timing import Timing
@@ -71,6 +72,7 @@ class Row(NamedTuple):
     offset_changed: bool
     marks: tuple[Mark, ...]
     due_at: Instant | None
+    calendar_marks: tuple[CalendarMark, ...] = ()
 
 
 class Preview(NamedTuple):
@@ -105,10 +107,23 @@ def preview_job(spec: JobSpec, anchor_at: Instant, after: Instant, count: int, *
     else:
         rows = tuple(Row(fire, _local(fire, "UTC"), False, (), fire) for fire in fires)
         said = ("UTC", "", _in_words(schedule, anchor_at) + _timing_in_words(timing), warnings)
+    if timing.calendars:
+        rows = tuple(_with_calendars(spec, anchor_at, after, rows, job_id.partition(":")[0]))
     if timing.jitter_us:
-        due: list[Instant] | list[None] = due_times(job_id, spec, anchor_at, fires) if job_id else [None] * len(fires)
+        knows_due = bool(job_id) or timing.placed_us >= 0
+        due: list[Instant] | list[None] = (
+            due_times(job_id, spec, anchor_at, fires) if knows_due else [None] * len(fires)
+        )
         rows = tuple(row._replace(due_at=due_at) for row, due_at in zip(rows, due, strict=True))
     return Preview(*said, rows)
+
+
+def _with_calendars(
+    spec: JobSpec, anchor_at: Instant, after: Instant, rows: Iterable[Row], tenant: str
+) -> Iterator[Row]:
+    for row in rows:
+        yield row._replace(calendar_marks=calendar_marks(spec, anchor_at, after, row.fire_time, tenant))
+        after = row.fire_time
 
 
 def anchor_of(schedule: Schedule, now: Instant) -> Instant:
@@ -194,7 +209,12 @@ def _timing_in_words(timing: Timing) -> str:
         said.append(f"only before {format_rfc3339(timing.until_at)}")
     if timing.jitter_us:
         by = "each fire by its own offset" if timing.jitter_per_fire else "all fires by the same offset"
+        if timing.placed_us >= 0:
+            by = "all by the offset that was free when it was saved"
         said.append(f"due less than {format_duration(timing.jitter_us)} later, {by}")
+    if timing.calendars:
+        names = ", ".join(use.name for use in timing.calendars)
+        said.append(f"moved to the next day that {names} allow" if timing.moves else f"skipped where {names} block it")
     return "".join(f"; {each}" for each in said)
 
 
@@ -210,6 +230,8 @@ def _warnings(spec: JobSpec, after: Instant, job_id: str) -> tuple[str, ...]:
         all_over = over == len(schedule.times)
         said.append("All its dates are over: it never fires." if all_over
                     else f"{over} of its {len(schedule.times)} dates are over: they are no fires.")  # fmt: skip
-    if timing.jitter_us and not job_id:
+    if timing.calendars and not isinstance(schedule, Cron):
+        said.append("Its calendars' days are days of UTC: only a cron schedule has a zone.")
+    if timing.jitter_us and timing.placed_us < 0 and not job_id:
         said.append("Jitter is drawn from the job's id: name the job to see when each fire is due.")
     return tuple(said)

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from .preview import Mark, MarkKind, Preview, Row
+from .preview_calendar import CalendarMark, CalendarMarkKind
 from .time_text import format_rfc3339
 from .zones import TZDATA_VERSION
 
@@ -29,14 +30,14 @@ def row_document(row: Row) -> dict[str, Any]:
         "due_time": None if row.due_at is None else format_rfc3339(row.due_at),
         "local": row.local.isoformat(),
         "offset_changed": row.offset_changed,
-        "marks": [_mark_document(mark) for mark in row.marks],
+        "marks": [*map(_mark_document, row.marks), *map(_calendar_document, row.calendar_marks)],
         "remark": remark(row),
     }
 
 
 def remark(row: Row) -> str | None:
     """What a person should know about this fire, or None."""
-    said = [_says(mark) for mark in row.marks]
+    said = [*map(_says, row.marks), *map(_calendar_says, row.calendar_marks)]
     if row.offset_changed:
         said.append(f"after the clock change to UTC{_offset(row.local)}")
     if row.due_at is not None and row.due_at != row.fire_time:
@@ -53,7 +54,15 @@ def shown_rows(preview: Preview) -> list[dict[str, str | None]]:
             for mark in row.marks
             if mark.kind is MarkKind.SKIPPED
         ]
-        kept = row._replace(marks=tuple(mark for mark in row.marks if mark.kind is not MarkKind.SKIPPED))
+        lines += [
+            {"local": f"{mark.nominal_from:%a %Y-%m-%d %H:%M:%S}", "utc": None, "remark": _calendar_says(mark)}
+            for mark in row.calendar_marks
+            if mark.kind is CalendarMarkKind.SKIPPED
+        ]
+        kept = row._replace(
+            marks=tuple(mark for mark in row.marks if mark.kind is not MarkKind.SKIPPED),
+            calendar_marks=tuple(mark for mark in row.calendar_marks if mark.kind is CalendarMarkKind.MOVED),
+        )
         local = f"{row.local:%a %Y-%m-%d %H:%M:%S} {_offset(row.local)}"
         lines.append({"local": local, "utc": format_rfc3339(row.fire_time), "remark": remark(kept)})
     return lines
@@ -66,6 +75,31 @@ def _mark_document(mark: Mark) -> dict[str, Any]:
         "nominal_to": mark.nominal_to.isoformat(),
         "times": mark.times,
     }
+
+
+def _calendar_document(mark: CalendarMark) -> dict[str, Any]:
+    return {
+        "mark": mark.kind.value,
+        "nominal_from": mark.nominal_from.isoformat(),
+        "nominal_to": mark.nominal_to.isoformat(),
+        "times": mark.times,
+        "calendars": list(mark.calendars),
+    }
+
+
+def _calendar_says(mark: CalendarMark) -> str:
+    """``calendar: skipped (acme:holidays, 2026-12-25 09:00)``."""
+    names = ", ".join(mark.calendars) or "several calendars"
+    span = _moment(mark.nominal_from)
+    if mark.times > 1:
+        span = f"{mark.times} times from {span} to {_moment(mark.nominal_to)}"
+    if mark.kind is CalendarMarkKind.SKIPPED:
+        return f"calendar: skipped ({names}, {span})"
+    return f"calendar: moved from {span} ({names})"
+
+
+def _moment(at: datetime) -> str:
+    return f"{at:%Y-%m-%d} {_time(at)}"
 
 
 def _says(mark: Mark) -> str:

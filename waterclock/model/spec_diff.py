@@ -1,8 +1,8 @@
 """What differs between two specs, field by field, in the words of the job document. Pure.
 
-A field is named by its JSON pointer (RFC 6901) into the document; objects are gone into, lists are compared whole,
-because a shifted list would differ everywhere. What must hold: no changes means equal specs. At most ``CHANGES_MAX``
-are told, and who asks learns that there are more.
+A field is named by its JSON pointer (RFC 6901) into the document, and ``calendar_versions`` beside it; objects are
+gone into, lists are compared whole, because a shifted list would differ everywhere. What must hold: no changes means
+equal specs. At most ``CHANGES_MAX`` are told, and who asks learns that there are more.
 """
 
 from __future__ import annotations
@@ -41,8 +41,14 @@ class Differences(NamedTuple):
 
 def spec_diff(before: JobSpec, after: JobSpec) -> Differences:
     """What ``after`` says otherwise than ``before``."""
-    found = list(islice(_changes("", spec_to_document(before), spec_to_document(after), DEPTH_MAX), CHANGES_MAX + 1))
+    found = list(islice(_changes("", _told(before), _told(after), DEPTH_MAX), CHANGES_MAX + 1))
     return Differences(tuple(found[:CHANGES_MAX]), len(found) <= CHANGES_MAX)
+
+
+def _told(spec: JobSpec) -> dict[str, Any]:
+    """The document, which names calendars, and which version of each: as the API shows a job."""
+    uses = spec.timing.calendars
+    return spec_to_document(spec) | ({"calendar_versions": {use.name: use.version for use in uses}} if uses else {})
 
 
 def _changes(where: str, before: Mapping[str, Any], after: Mapping[str, Any], depth: int) -> Iterator[Change]:

@@ -1,4 +1,5 @@
-"""Timing in a job document: ``active_from``, ``active_until``, ``jitter``, ``misfire``, ``catch_up``, key by key.
+"""Timing in a job document: ``active_from``, ``active_until``, ``jitter``, ``misfire``, ``catch_up``, ``calendars``,
+``on_calendar`` and ``expect_within``, key by key.
 
 ``{"active_from": "2026-12-01T00:00:00Z", "jitter": "30s", "misfire": "all", "catch_up": {"max": 20}}``. What must hold:
 ``timing_from_document(timing_to_document(t)) == t`` for every timing that came through here. How it fails: RequestError
@@ -13,12 +14,16 @@ from itertools import pairwise
 from typing import Any, NoReturn
 
 from . import schedule as fires
+from .calendar import calendar_from_text
+from .calendar_document import CALENDARS_MAX, COMPILED_MAX, check_calendar_name, uses_named
 from .errors import RequestError
 from .ids import US_PER_S, Instant
-from .job import Cron, Dates, Every, Once, Schedule
+from .job import Cron, Dates, Every, JobSpec, Once, Schedule
+from .moving import FIRES_OF_YEAR_MAX
 from .schedule import AT_MAX, next_fire
 from .time_text import format_duration, format_rfc3339, parse_duration, parse_rfc3339
-from .timing import JITTER_US_MAX, PLAIN, CatchUpOrder, Misfire, Timing
+from .timetable import next_run
+from .timing import JITTER_US_MAX, PLAIN, CalendarUse, CatchUpOrder, Misfire, OnCalendar, Timing
 
 _DAY_US = 86_400 * US_PER_S
 
@@ -32,14 +37,37 @@ _GAPS_FROM: Instant = 1_767_225_600 * US_PER_S
 """2026-01-01: where no other start is given, fires are counted from here, so that asking twice is answered alike."""
 _GAPS_UNTIL_US = 30 * 366 * _DAY_US
 
-KEYS = ("active_from", "active_until", "jitter", "misfire", "catch_up")
+EXPECT_US_MIN = 60 * US_PER_S
+EXPECT_US_MAX = 30 * _DAY_US
+"""As long as history is kept: what is older cannot be told from what never was."""
+
+_YEAR_US = 366 * _DAY_US
+
+KEYS = (
+    "active_from",
+    "active_until",
+    "jitter",
+    "misfire",
+    "catch_up",
+    "expect_within",
+    "calendars",
+    "on_calendar",
+)
 _CATCH_UP_KEYS = ("max", "window", "order")
-_JITTER_KEYS = ("window", "per_fire")
-_JITTER_HINT = 'A duration such as "30s", or {"window": "30s", "per_fire": true}'
+_JITTER_KEYS = ("window", "per_fire", "placement", "offset")
+_JITTER_HINT = (
+    'A duration such as "30s", {"window": "30s", "per_fire": true} or {"window": "10m", "placement": "balanced"}'
+)
+_PLACEMENTS = ("hash", "balanced")
 
 
-def timing_from_document(document: Mapping[str, object], schedule: Schedule) -> Timing:
-    """The timing that a document's keys describe, for its schedule; without them the plain one. Raises RequestError."""
+def timing_from_document(
+    document: Mapping[str, object], schedule: Schedule, calendars: Mapping[str, CalendarUse] | None = None
+) -> Timing:
+    """The timing that a document's keys describe, for its schedule; without them the plain one. Raises RequestError.
+
+    ``calendars``: those that stand, by name, as far as the document names them; None: this door looks none up.
+    """
     parts: dict[str, Any] = {}
     for key, name in (("active_from", "from_at"), ("active_until", "until_at")):
         if key in document:
@@ -50,9 +78,16 @@ def timing_from_document(document: Mapping[str, object], schedule: Schedule) -> 
         parts |= _catch_up(document["catch_up"])
     if "jitter" in document:
         parts |= _jitter(document["jitter"])
+    if "expect_within" in document:
+        parts["expect_within_us"] = parse_duration(document["expect_within"], "/expect_within")
+    if "calendars" in document:
+        parts["calendars"] = uses_named(document, calendars)
+    if "on_calendar" in document:
+        parts["on_calendar"] = _word(document["on_calendar"], OnCalendar, "/on_calendar")
     timing = Timing(**parts)
     check_timing(timing, schedule)
     _check_that_it_fires(timing, schedule)
+    _check_that_it_runs(timing, schedule)
     _check_gaps(timing, schedule)
     return timing
 
@@ -66,6 +101,12 @@ def timing_to_document(timing: Timing) -> dict[str, Any]:
     if timing.jitter_us:
         window = format_duration(timing.jitter_us)
         document["jitter"] = {"window": window, "per_fire": timing.jitter_per_fire}
+        if timing.balanced:
+            document["jitter"] |= {"placement": "balanced"} | _offset_of(timing)
+    if timing.calendars:
+        document["calendars"] = [use.name for use in timing.calendars]
+    if timing.on_calendar is not PLAIN.on_calendar:
+        document["on_calendar"] = timing.on_calendar.value
     if timing.misfire is not PLAIN.misfire:
         document["misfire"] = timing.misfire.value
     catch_up = (timing.catch_up_max, timing.catch_up_window_us, timing.catch_up_order)
@@ -73,12 +114,16 @@ def timing_to_document(timing: Timing) -> dict[str, Any]:
         window = format_duration(timing.catch_up_window_us)
         order = timing.catch_up_order.value
         document["catch_up"] = {"max": timing.catch_up_max, "window": window, "order": order}
+    if timing.expect_within_us:
+        document["expect_within"] = format_duration(timing.expect_within_us)
     return document
 
 
 def check_timing(timing: Timing, schedule: Schedule) -> None:
     """Refuse a timing that cannot be kept: RequestError. Cheap: for every command, which may come by no document."""
-    numbers = (timing.from_at, timing.until_at, timing.catch_up_max, timing.catch_up_window_us, timing.jitter_us)
+    ends = (timing.from_at, timing.until_at)
+    numbers: tuple[int, ...] = (*ends, timing.catch_up_max, timing.catch_up_window_us, timing.jitter_us)
+    numbers += (timing.expect_within_us, timing.placed_us, *(use.version for use in timing.calendars))
     if not all(isinstance(number, int) for number in numbers):
         _refuse("/timing", "The timing holds what is no whole number", "Send the job as a document")
     for at, key in ((timing.from_at, "active_from"), (timing.until_at, "active_until")):
@@ -93,8 +138,46 @@ def check_timing(timing: Timing, schedule: Schedule) -> None:
     if not 0 <= timing.jitter_us <= JITTER_US_MAX or timing.jitter_us % US_PER_S:
         longest = format_duration(JITTER_US_MAX)
         _refuse("/jitter", "The window is out of range", f"Whole seconds, from 1s to {longest}")
+    within_us = timing.expect_within_us
+    if within_us and (not EXPECT_US_MIN <= within_us <= EXPECT_US_MAX or within_us % US_PER_S):
+        _refuse("/expect_within", "The time is out of range", "Whole seconds, from 1m to 30d")
     if isinstance(schedule, Every) and timing.jitter_us > schedule.every_us // 2:
         _refuse_wide(timing, schedule.every_us)
+    _check_placement(timing)
+    if timing.calendars:
+        _check_calendars(timing, schedule)
+
+
+def _check_placement(timing: Timing) -> None:
+    if timing.placed_us != -1 and not timing.balanced:
+        _refuse("/jitter/offset", "The offset goes with a balanced placement alone", 'Add "placement": "balanced"')
+    if timing.balanced and (timing.jitter_per_fire or not timing.jitter_us):
+        _refuse("/jitter/placement", "A balanced placement is one offset within a window", "Give the window alone")
+    if not -1 <= timing.placed_us < max(timing.jitter_us, 1) or (timing.placed_us > 0 and timing.placed_us % US_PER_S):
+        _refuse("/jitter/offset", "The offset lies outside the window", "Leave it out, and one is picked")
+
+
+def _check_calendars(timing: Timing, schedule: Schedule) -> None:
+    """Refuse what no door of ours has looked up, and a schedule with more fires than calendars can move."""
+    size = 0
+    for use in timing.calendars:
+        check_calendar_name(use.name, "/calendars")
+        size += len(use.compiled)
+        if size > COMPILED_MAX or len(timing.calendars) > CALENDARS_MAX:
+            _refuse("/calendars", "The job's calendars are too large", "Use fewer or smaller ones")
+        calendar_from_text(use.compiled)
+    if timing.moves and isinstance(schedule, Cron | Every):
+        year = _YEAR_US // schedule.every_us if isinstance(schedule, Every) else _fires_of_year(schedule)
+        if year > FIRES_OF_YEAR_MAX:
+            _refuse(
+                "/on_calendar",
+                f"next_allowed is for at most {FIRES_OF_YEAR_MAX} fires a year: this schedule has {year}",
+                "Use skip: a job that fires more often than hourly fires soon enough again",
+            )
+
+
+def _fires_of_year(schedule: Cron) -> int:
+    return fires.count_fires(schedule, 0, _GAPS_FROM, _GAPS_FROM + _YEAR_US)
 
 
 def _check_that_it_fires(timing: Timing, schedule: Schedule) -> None:
@@ -107,6 +190,15 @@ def _check_that_it_fires(timing: Timing, schedule: Schedule) -> None:
     if first is None or (timing.until_at and first >= timing.until_at):
         key = "active_until" if timing.until_at else "active_from"
         _refuse(f"/{key}", "The schedule has no fire within its ends", "Move active_from or active_until, or drop them")
+
+
+def _check_that_it_runs(timing: Timing, schedule: Schedule) -> None:
+    """Refuse calendars that allow no fire at all. Intervals are not looked at: where they begin is known later."""
+    if not timing.calendars or isinstance(schedule, Every):
+        return
+    spec = JobSpec("", schedule, timing=timing)
+    if next_run(spec, 0, max(timing.from_at, _GAPS_FROM) - 1) is None and next_run(spec, 0, 0) is None:
+        _refuse("/calendars", "Its calendars allow none of its fires", "Change a calendar, or the schedule")
 
 
 def _check_gaps(timing: Timing, schedule: Schedule) -> None:
@@ -154,10 +246,27 @@ def _jitter(value: object) -> dict[str, Any]:
     per_fire = given.get("per_fire", False)
     if not isinstance(per_fire, bool):
         _refuse("/jitter/per_fire", f"{_shown(per_fire)} is not true or false", "true: each fire is moved on its own")
-    return {"jitter_us": parse_duration(given["window"], "/jitter/window"), "jitter_per_fire": per_fire}
+    window_us = parse_duration(given["window"], "/jitter/window")
+    parts: dict[str, Any] = {"jitter_us": window_us, "jitter_per_fire": per_fire}
+    placement = given.get("placement", "hash")
+    if placement not in _PLACEMENTS:
+        _refuse("/jitter/placement", f"{_shown(placement)} is not known here", f"One of {', '.join(_PLACEMENTS)}")
+    parts["balanced"] = placement == "balanced"
+    if given.get("offset") is not None:
+        # "0s" is an offset, and no duration.
+        parts["placed_us"] = 0 if given["offset"] == "0s" else parse_duration(given["offset"], "/jitter/offset")
+    return parts
 
 
-def _word(value: object, words: type[Misfire | CatchUpOrder], pointer: str) -> Misfire | CatchUpOrder:
+def _offset_of(timing: Timing) -> dict[str, str]:
+    if timing.placed_us < 0:
+        return {}
+    return {"offset": format_duration(timing.placed_us) if timing.placed_us else "0s"}
+
+
+def _word(
+    value: object, words: type[Misfire | CatchUpOrder | OnCalendar], pointer: str
+) -> Misfire | CatchUpOrder | OnCalendar:
     known = {word.value: word for word in words}
     if not isinstance(value, str) or value not in known:
         _refuse(pointer, f"{_shown(value)} is not known here", f"One of {', '.join(known)}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .ids import US_PER_S, Instant
 from .job import JobSpec, JobStatus, JobVersion
-from .timetable import due_of, next_fire
+from .timetable import due_of, next_run
 
 HORIZON_US = 50 * 366 * 86_400 * US_PER_S
 """How far ahead a fire is looked for: about fifty years."""
@@ -17,12 +17,13 @@ HORIZON_US = 50 * 366 * 86_400 * US_PER_S
 def upcoming(spec: JobSpec, status: JobStatus, anchor_at: Instant, now: Instant, count: int) -> list[Instant]:
     """The next ``count`` fires after ``now``, or as many as there are. ``anchor_at``: see ``schedule.py``.
 
-    What a document's ``H`` means must be in ``spec`` already. With jitter a fire is due later: :func:`due_times`.
+    Those that a calendar blocks are left out: they make no run. What a document's ``H`` means must be in ``spec``
+    already. With jitter a fire is due later: :func:`due_times`.
     """
     fires: list[Instant] = []
     after: Instant | None = now
     while status is JobStatus.ACTIVE and len(fires) < count and after is not None:
-        after = next_fire(spec, anchor_at, after)
+        after = next_run(spec, anchor_at, after)
         if after is None or after > now + HORIZON_US:
             break
         fires.append(after)

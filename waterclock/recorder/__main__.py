@@ -11,11 +11,15 @@ from waterclock.wire.names import Names
 
 from .beside import Beside
 from .loop import ROLE, Recorder
+from .overdue import OverdueWatch
 from .run_logs import RunLogs
+from .running_ledger import RunningLedger
+
+_REST_S = 0.05
 
 
 def build(settings: Settings) -> Beside:
-    """A recorder on real Kafka and Cassandra: history, and beside it the lines of attempts."""
+    """A recorder on real Kafka and Cassandra: history, beside it the lines of attempts, and the check of the books."""
     names, clock, instance = Names(settings.kafka.prefix), SystemClock(), settings.instance_of(ROLE)
     store = open_store(settings)
     history = Recorder(
@@ -28,7 +32,19 @@ def build(settings: Settings) -> Beside:
         batch_records=settings.recorder.batch_records,
         writes_in_flight=settings.recorder.writes_in_flight,
     )
-    return Beside(history, RunLogs(open_log(settings, ROLE, patient=True), store, clock, names, instance))
+    lines = RunLogs(open_log(settings, ROLE, patient=True), store, clock, names, instance)
+    log = open_log(settings, ROLE, patient=True)
+    ledger = RunningLedger(
+        log,
+        store,
+        clock,
+        names,
+        lambda: history.shards,
+        generation=settings.generation,
+    )
+    overdue = OverdueWatch(store, clock, log.partitions(names.run_events), lambda: history.shards)
+    beside = Beside(Beside(history, lines), ledger, name="running-ledger", rest_s=_REST_S)
+    return Beside(beside, overdue, name="overdue-watch", rest_s=_REST_S)
 
 
 if __name__ == "__main__":

@@ -83,6 +83,11 @@ class Recorder:
         """A member of the group, and every partition that is ours has caught up."""
         return self._has_joined and not self._to_take and all(shard.live for shard in self._shards.values())
 
+    @property
+    def shards(self) -> tuple[int, ...]:
+        """The partitions of run-events that are ours. Any thread may ask."""
+        return tuple(self._shards)
+
     def step(self) -> bool:
         """One cycle; see ``waterclock.role``. Raises Fenced, and FoldFull at the bound of open runs."""
         try:

@@ -25,7 +25,16 @@ from .batching import Batch, Sized, batches
 from .cells import Mutation, Put, Select, Value, Values
 from .migrate import wait_for_schema
 from .session import CONNECTION_ERRORS, REQUEST_TIMEOUT_S, connect, translated
-from .statements import Packed, Packer, key_packers, packer_key, partition_keys_text, select_text
+from .statements import (
+    Packed,
+    Packer,
+    key_packers,
+    packer_key,
+    partition_key_packers,
+    partition_keys_after_text,
+    partition_keys_text,
+    select_text,
+)
 from .tables import Table
 from .tabular import TabularStore
 
@@ -78,6 +87,7 @@ class CassandraCells:
         self._session = session
         self._room = BoundedSemaphore(WINDOW)
         self._packers: dict[tuple[str, int], tuple[Packer, PreparedStatement]] = {}
+        self._key_pages: dict[tuple[str, bool], PreparedStatement] = {}
         self._selects: dict[Select, tuple[PreparedStatement, tuple[Callable[[Value], Packed], ...]]] = {}
 
     def write(self, operation: str, mutations: Sequence[Mutation]) -> CassandraWriting:
@@ -106,6 +116,17 @@ class CassandraCells:
     def partition_keys(self, operation: str, table: Table) -> list[Values]:
         try:
             return _all_pages(self._session.execute(partition_keys_text(table)))
+        except CONNECTION_ERRORS as error:
+            raise translated(operation, error, writing=False) from error
+
+    def partition_keys_after(self, operation: str, table: Table, after: Values | None, limit: int) -> list[Values]:
+        prepared = self._page_of_keys(operation, table, is_first=after is None)
+        bound = BoundStatement(prepared)
+        values = (*(after or ()), limit)
+        packers = partition_key_packers(table)
+        bound.values = [pack(value) for pack, value in zip(packers[-len(values) :], values, strict=True)]
+        try:
+            return _all_pages(self._session.execute(bound))
         except CONNECTION_ERRORS as error:
             raise translated(operation, error, writing=False) from error
 
@@ -167,6 +188,14 @@ class CassandraCells:
             if query.relaxed:
                 prepared.consistency_level = ConsistencyLevel.LOCAL_ONE
             known = self._selects[query] = prepared, key_packers(query)
+        return known
+
+    def _page_of_keys(self, operation: str, table: Table, *, is_first: bool) -> PreparedStatement:
+        key = table.name, is_first
+        known = self._key_pages.get(key)
+        if known is None:
+            text = partition_keys_after_text(table, is_first=is_first)
+            known = self._key_pages[key] = self._prepare(operation, text)
         return known
 
     def _prepare(self, operation: str, text: str) -> PreparedStatement:

@@ -73,6 +73,10 @@ class Cells(Protocol):
         """The keys of all partitions that hold a row, in any order: a look at the whole table. Raises BackendDown."""
         ...
 
+    def partition_keys_after(self, operation: str, table: Table, after: Values | None, limit: int) -> list[Values]:
+        """The same in pages, in an order that is the cells' own: at most ``limit`` behind ``after``. BackendDown."""
+        ...
+
     def release(self) -> str:
         """Version of the server."""
         ...

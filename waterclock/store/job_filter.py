@@ -11,7 +11,8 @@ from typing import NamedTuple
 from waterclock.model.ids import Instant, split_job_id
 from waterclock.model.job import JobStatus, Tier
 
-from .port import JobListing, JobRow, Reading
+from .listing import JobListing
+from .port import JobRow, Reading
 
 LOOKED_THROUGH_MAX = 2_000
 """Jobs that one search looks through before a request acts."""

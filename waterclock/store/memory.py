@@ -38,7 +38,7 @@ Faults: TypeAlias = Callable[[str, str], WriteFault | None]
 """(client, operation) -> what goes wrong, if anything; may raise instead, and then nothing is done.
 
 Operations are the port's method names; ``apply`` has one for each stage: ``apply:versions``, ``apply:due``,
-``apply:listing``, ``apply:jobs``.
+``apply:listing``, ``apply:jobs``; ``write_due:anew`` writes rows that may have expired.
 """
 
 _WIDTHS = {"bigint": 8, "int": 4, "smallint": 2, "tinyint": 1}
@@ -130,6 +130,23 @@ class MemoryTables:
     def partition_keys(self, table: Table) -> list[Values]:
         """The keys of the partitions that hold a live row."""
         return [key for key in self._tables.get(table.name, {}) if self.read(Select(table), key)]
+
+    def partition_keys_after(self, table: Table, after: Values | None, limit: int) -> list[Values]:
+        """One page of them. Any order would do that stays the same; here it is that of the keys."""
+        return [key for key in sorted(self.partition_keys(table)) if after is None or key > after][:limit]
+
+    def keys_of(self, table: Table) -> list[Values]:
+        """The keys of all partitions that were ever written, in no order. For tests and the simulation."""
+        return list(self._tables.get(table.name, {}))
+
+    def forget_row(self, table: Table, key: Values) -> bool:
+        """Lose one row without a trace, as no client can: what a cluster does that loses data. False: it was not there.
+
+        For tests and the simulation.
+        """
+        width = len(table.partition)
+        partition = self._tables.get(table.name, {}).get(key[:width])
+        return partition is not None and partition.rows.pop(key[width:], None) is not None
 
     def _put(self, put: Put, now_s: int) -> None:
         table = put.table
@@ -235,6 +252,11 @@ class MemoryCells:
         if self._fault(operation) is not None:
             raise BackendDown("cassandra", f"{operation}: no answer")
         return self._tables.partition_keys(table)
+
+    def partition_keys_after(self, operation: str, table: Table, after: Values | None, limit: int) -> list[Values]:
+        if self._fault(operation) is not None:
+            raise BackendDown("cassandra", f"{operation}: no answer")
+        return self._tables.partition_keys_after(table, after, limit)
 
     def release(self) -> str:
         return "memory"

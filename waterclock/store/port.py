@@ -20,6 +20,8 @@ from waterclock.model.ids import Instant, RunId
 from waterclock.model.job import JobSpec, JobStatus, JobVersion, Pause, Tier
 from waterclock.model.run_log import LogStream
 
+from .calendar_port import CalendarKeeping
+from .listing import JobListing
 from .versions import Versions
 
 
@@ -206,15 +208,6 @@ class LogRow(NamedTuple):
     wts: int = 0
 
 
-class JobListing(NamedTuple):
-    """One line of a tenant's job list. (``created_at``, ``job_id``) is the page token."""
-
-    job_id: str
-    created_at: Instant
-    kind: str
-    status: JobStatus
-
-
 class ApiKey(NamedTuple):
     """A key of the API, without its secret: ``digest`` is the secret's SHA-256. ``scopes``: words, spaces between.
 
@@ -286,12 +279,13 @@ class TimeIndex(Protocol):
         """Write what commands decided, in the order of JobChange, each stage acknowledged before the next."""
         ...
 
-    def load_due(self, slots: Sequence[int], minute: int) -> list[DueRow]:
-        """All rows of these buckets, unordered across slots, ordered by key within one. Never without a minute."""
+    def load_due(self, slots: Sequence[int], minute: int, minutes: int = 1) -> list[DueRow]:
+        """All rows of these buckets, of so many minutes from ``minute`` on: unordered across slots, ordered by key
+        within a bucket. Never without a minute."""
         ...
 
-    def write_due(self, rows: Sequence[DueRow]) -> None:
-        """Write rows ahead; acknowledged when it returns. Rows whose expiry has passed are left out."""
+    def write_due(self, rows: Sequence[DueRow], *, kept_from: Instant = 0) -> None:
+        """Write rows ahead, acknowledged. They expire three days after due, or after ``kept_from``; or are left out."""
         ...
 
     def dispose_due(self, slots: Sequence[int], minute: int) -> None:
@@ -390,11 +384,10 @@ class Requests(Protocol):
     def operation(self, tenant: str, operation_id: str) -> Operation | None: ...
 
 
-class Store(TimeIndex, Histories, LineKeeping, Reading, Access, Requests, Protocol):
+class Store(TimeIndex, Histories, LineKeeping, Reading, Access, Requests, CalendarKeeping, Protocol):
     """All of it, and the connection."""
 
     def release(self) -> str:
         """Version of the server, for banners and checks."""
-        ...
 
     def close(self) -> None: ...

@@ -15,6 +15,7 @@ from waterclock.model.job import Cron, Dates, Every, JobSpec, JobStatus, JobVers
 from waterclock.model.run_log import LogStream
 
 from .cells import Values
+from .listing import JobListing
 from .port import (
     ApiKey,
     AttemptRow,
@@ -22,7 +23,6 @@ from .port import (
     DueDelete,
     DueRow,
     FailureRow,
-    JobListing,
     JobRow,
     LetterAction,
     LetterRow,

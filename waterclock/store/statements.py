@@ -78,6 +78,19 @@ def partition_keys_text(table: Table) -> str:
     return f"SELECT DISTINCT {names} FROM {table.name}"  # noqa: S608 (names are ours)
 
 
+def partition_keys_after_text(table: Table, *, is_first: bool) -> str:
+    """The SELECT of one page of them, in the order of their tokens."""
+    names = ", ".join(column.name for column in table.partition)
+    marks = ", ".join("?" * len(table.partition))
+    where = "" if is_first else f" WHERE token({names}) > token({marks})"
+    return f"SELECT DISTINCT {names} FROM {table.name}{where} LIMIT ?"  # noqa: S608 (names are ours)
+
+
+def partition_key_packers(table: Table) -> tuple[Callable[[Value], Packed], ...]:
+    """What packs the key of a partition, and a row limit."""
+    return (*(_PACK[column.type] for column in table.partition), _pack_int)
+
+
 def key_packers(query: Select) -> tuple[Callable[[Value], Packed], ...]:
     """What packs each value of a key for ``query``."""
     table = query.table

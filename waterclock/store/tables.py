@@ -165,6 +165,13 @@ API_OPERATIONS = _table(
     "job_id text, action text, at bigint",
     ttl_s=REQUEST_TTL_S,
 )
+CALENDARS = _table(
+    "calendars", "tenant text, name text", "version bigint desc", "actor text, document text, compiled text"
+)
+CALENDAR_NAMES = _table(
+    "calendar_names", "tenant text", "name text", "version bigint, description text, deleted tinyint"
+)
+CALENDAR_JOBS = _table("calendar_jobs", "tenant text, name text, pshard smallint", "job_id text", "at bigint")
 RUN_LOGS = _table(
     "run_logs",
     "run_id text, attempt int",
@@ -172,6 +179,7 @@ RUN_LOGS = _table(
     "at bigint, stream tinyint, line text",
     ttl_s=LOG_TTL_S,
 )
+UPKEEP = _table("upkeep", "what text", "place text", "told text, at bigint")
 
 TABLES = (
     JOBS,
@@ -187,5 +195,9 @@ TABLES = (
     API_OPERATIONS,
     RUN_LOGS,
     LETTERS,
+    UPKEEP,
+    CALENDARS,
+    CALENDAR_NAMES,
+    CALENDAR_JOBS,
 )
 """Every table of the domain (``schema_migrations`` belongs to the migrator alone)."""

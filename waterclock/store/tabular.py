@@ -14,7 +14,9 @@ from waterclock.model.ids import SLOT_COUNT, US_PER_MINUTE, US_PER_S, Instant, R
 from waterclock.model.job import JobStatus, JobVersion
 
 from . import rows
+from .calendars import TabularCalendars
 from .cells import Cells, Mutation, Put, Remove, Select
+from .listing import JobListing
 from .port import (
     ApiKey,
     AttemptRow,
@@ -22,7 +24,6 @@ from .port import (
     FailureRow,
     History,
     JobChange,
-    JobListing,
     JobRow,
     KeptAnswer,
     LetterRow,
@@ -48,6 +49,7 @@ from .tables import (
     RUN_LOGS,
     RUNS,
 )
+from .upkeep import TabularUpkeep
 
 WAIT_S = 30.0
 """Bound of a blocking write: several times what the client and server spend on their own retries."""
@@ -74,6 +76,7 @@ FAILURE_HOURS = 24
 _LETTERS_KEPT_US = 31 * rows.US_PER_DAY
 
 _DUE_BUCKET = Select(DUE, in_flight=8)
+_DUE_ROW = Select(DUE, equal=4)
 _VERSION = Select(JOB_VERSIONS, equal=1)
 _VERSIONS_BELOW = Select(JOB_VERSIONS, below=1, limited=True)
 _VERSIONS = Select(JOB_VERSIONS, limited=True)
@@ -96,7 +99,7 @@ _ANSWER = Select(API_ANSWERS)
 _OPERATION = Select(API_OPERATIONS)
 
 
-class TabularStore(TabularShelves):
+class TabularStore(TabularCalendars, TabularShelves, TabularUpkeep):
     """Every method of the Store port. It keeps nothing between calls: as many threads may call as the cells allow."""
 
     def __init__(self, clock: Clock, cells: Cells) -> None:
@@ -125,15 +128,20 @@ class TabularStore(TabularShelves):
             if mutations:
                 self._write(operation, mutations).wait(WAIT_S)
 
-    def load_due(self, slots: Sequence[int], minute: int) -> list[DueRow]:
-        found = self._cells.select("load_due", _DUE_BUCKET, [(slot, minute) for slot in slots])
+    def load_due(self, slots: Sequence[int], minute: int, minutes: int = 1) -> list[DueRow]:
+        keys = [(slot, minute + number) for number in range(minutes) for slot in slots]
+        found = self._cells.select("load_due", _DUE_BUCKET, keys)
         row = rows.due_row
-        return [row(slot, minute, values) for slot, bucket in zip(slots, found, strict=True) for values in bucket]
+        return [row(*key, values) for key, bucket in zip(keys, found, strict=True) for values in bucket]
 
-    def write_due(self, due: Sequence[DueRow]) -> None:
-        mutations = list(self._due_puts(due))
+    def write_due(self, due: Sequence[DueRow], *, kept_from: Instant = 0) -> None:
+        mutations = list(self._due_puts(due, kept_from))
         if mutations:
-            self._write("write_due", mutations).wait(WAIT_S)
+            self._write("write_due:anew" if kept_from else "write_due", mutations).wait(WAIT_S)
+
+    def standing_due(self, due: Sequence[DueRow]) -> list[bool]:
+        keys = [(row.slot, row.minute, row.due_at, row.job_id, row.revision, row.entry) for row in due]
+        return [bool(found) for found in self._cells.select("standing_due", _DUE_ROW, keys)]
 
     def dispose_due(self, slots: Sequence[int], minute: int) -> None:
         wts = (minute + 1) * US_PER_MINUTE + rows.US_PER_HOUR
@@ -305,12 +313,12 @@ class TabularStore(TabularShelves):
             return None
         return max(1, (job.wts + DELETED_KEPT_US - self._clock.now()) // US_PER_S)
 
-    def _due_puts(self, due: Sequence[DueRow]) -> Iterator[Put]:
+    def _due_puts(self, due: Sequence[DueRow], kept_from: Instant = 0) -> Iterator[Put]:
         now = self._clock.now()
         for row in due:
             if row.minute != row.due_at // US_PER_MINUTE or not 0 <= row.slot < SLOT_COUNT or not row.env:
                 raise ValueError(f"not a row of the time index: {row!r}")
-            ttl_s = (row.due_at + DUE_KEPT_US - now) // US_PER_S
+            ttl_s = (max(row.due_at, kept_from) + DUE_KEPT_US - now) // US_PER_S
             if row.entry or ttl_s >= TTL_CEILING_S:
                 yield Put(DUE, rows.due_values(row), row.wts)
             elif ttl_s > 0:

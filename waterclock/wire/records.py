@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
+import orjson
+
 from waterclock.model.concurrency import concurrency_from_json, concurrency_to_json
 from waterclock.model.events import (
     Answered,
@@ -42,7 +44,7 @@ from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold,
 from waterclock.model.job_event import JobEvent
 from waterclock.model.job_state import Edge, JobState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
-from waterclock.model.timing import timing_from_json, timing_to_json
+from waterclock.model.timing import timing_from_json, timing_to_json, uses_from_stored, uses_to_stored
 
 Dict: TypeAlias = dict[str, Any]
 _Value = TypeVar("_Value")
@@ -111,12 +113,15 @@ def _work_from_record(record: Dict) -> WorkRecord:
 
 
 def _command_to_record(command: Command) -> Dict:
-    return command._asdict() | {"spec": None if command.spec is None else _spec_to_record(command.spec)}
+    spec = None if command.spec is None else _spec_to_record(command.spec)
+    calendars = orjson.dumps(uses_to_stored(command.calendars)).decode() if command.calendars else ""
+    return command._asdict() | {"spec": spec, "calendars": calendars}
 
 
 def _command_from_record(record: Dict) -> Command:
     spec = None if record["spec"] is None else _spec_from_record(record["spec"])
-    return Command(**record | {"kind": CommandKind(record["kind"]), "spec": spec})
+    calendars = uses_from_stored(orjson.loads(record["calendars"])) if record["calendars"] else ()
+    return Command(**record | {"kind": CommandKind(record["kind"]), "spec": spec, "calendars": calendars})
 
 
 _KINDS = ("cron", "every", "once", "dates")

@@ -146,6 +146,7 @@ def _put_pending_constants(pending: Pending) -> bytes:
             put_text(pending.linked_run),
             put_long(pending.queue_timeout_us),
             put_long(pending.run_timeout_us),
+            put_long(pending.gap_to_at),
         )
     )
 
@@ -164,14 +165,16 @@ def _get_pending(data: bytes, place: int) -> tuple[Pending, int]:
     linked_run, place = get_text(data, place)
     queue_timeout_us, place = get_long(data, place)
     run_timeout_us, place = get_long(data, place)
+    gap_to_at, place = get_long(data, place)
     names = (pool, handler, zone, tzdata, linked_run)
-    return Pending(revision, fire_at, due_at, tier, origin, entry, *names, queue_timeout_us, run_timeout_us), place
+    limits = (queue_timeout_us, run_timeout_us)
+    return Pending(revision, fire_at, due_at, tier, origin, entry, *names, *limits, gap_to_at), place
 
 
 def _put_skipped(skipped: Skipped) -> bytes:
-    revision, from_at, to_at, fire_count, tier, due_at, run_instead, cap = skipped
+    revision, from_at, to_at, fire_count, tier, due_at, run_instead, cap, gap_to_at = skipped
     longs = put_long(revision) + put_instant(from_at) + put_instant(to_at) + put_long(fire_count)
-    return longs + TIER_BYTE[tier] + put_instant(due_at) + put_text(run_instead) + put_text(cap)
+    return longs + TIER_BYTE[tier] + put_instant(due_at) + put_text(run_instead) + put_text(cap) + put_long(gap_to_at)
 
 
 def _get_skipped(data: bytes, place: int) -> tuple[Skipped, int]:
@@ -183,7 +186,8 @@ def _get_skipped(data: bytes, place: int) -> tuple[Skipped, int]:
     due_at, place = get_instant(data, place + 1)
     run_instead, place = get_text(data, place)
     cap, place = get_text(data, place)
-    return Skipped(revision, from_at, to_at, fire_count, tier, due_at, run_instead, cap), place
+    gap_to_at, place = get_long(data, place)
+    return Skipped(revision, from_at, to_at, fire_count, tier, due_at, run_instead, cap, gap_to_at), place
 
 
 def _put_started(started: Started) -> bytes:

@@ -8,7 +8,8 @@ import pytest
 
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Cron, Every, Fold, Gap, JobStatus, Once, Pause, Schedule
-from waterclock.store.port import JobChange, JobListing
+from waterclock.store.listing import JobListing
+from waterclock.store.port import JobChange
 
 from .world import US_PER_DAY, StoreWorld
 

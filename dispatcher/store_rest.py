@@ -1,0 +1,38 @@
+"""How long the store is left alone after it did not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+
+from waterclock.clock import Clock
+from waterclock.model.errors import BackendDown
+
+from .pace import Pace
+from .shard import Shard
+
+log_ = structlog.get_logger("dispatcher")
+
+
+class StoreRest:
+    """Of one dispatcher. A store that refuses does so at once; one that is silent costs its whole time-out, and fires
+    wait meanwhile: so it is left alone for four times as long as it held a round up."""
+
+    def __init__(self, clock: Clock, pace: Pace) -> None:
+        self._clock = clock
+        self._pace = pace
+        self._until_s = 0.0
+
+    @property
+    def is_down(self) -> bool:
+        """Whether it is left alone now."""
+        return self._clock.monotonic_s() < self._until_s
+
+    def note(self, down: BackendDown, asked_at_s: float, shards: Iterable[Shard]) -> None:
+        """It did not answer what was asked at ``asked_at_s`` (monotonic)."""
+        now_s, pace = self._clock.monotonic_s(), self._pace
+        rest_s = max(pace.store_retry_s, min(4 * (now_s - asked_at_s), pace.store_retry_max_s))
+        self._until_s = now_s + rest_s
+        ends = min((shard.horizon_at for shard in shards), default=0)
+        log_.warning("store away: the loaded window keeps firing", cause=str(down), window_ends_at=ends)

@@ -1,0 +1,74 @@
+"""Should a job have succeeded by now? Asked of the projection, for one job, by whoever watches it and by people.
+
+A job says ``expect_within``: at any moment a run of it should have SUCCEEDED within so long before. The time counts
+from the end of its newest success; where there is none, or the job was made or resumed since, from then. A job that is
+paused is waited for by nobody, nor one whose schedule is over.
+
+Limits: history lags by a moment; it is looked through newest fire first, ``LOOKED_THROUGH_MAX`` runs at most: a job
+that made more than that since its last success is overdue all the same.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from waterclock.model.events import RunStatus
+from waterclock.model.ids import Instant
+from waterclock.model.job import JobStatus, JobVersion
+from waterclock.model.timetable import last_of, next_of
+
+from .port import JobRow, Reading
+
+LOOKED_THROUGH_MAX = 2_000
+_PAGE = 50
+_VERSIONS_MAX = 50
+_BEGINNINGS = ("create", "resume")
+
+
+class Expectation(NamedTuple):
+    """``succeeded_at``: when the newest success ended, 0: none did. ``by``: until when the next one is waited for."""
+
+    succeeded_at: Instant
+    by: Instant
+    is_overdue: bool
+
+
+def expectation_of(store: Reading, row: JobRow, now: Instant) -> Expectation | None:
+    """What is waited for; None where nobody waits. Raises BackendDown, RequestError (a cron that cannot be read)."""
+    within_us = row.spec.timing.expect_within_us
+    if not within_us or row.status is not JobStatus.ACTIVE:
+        return None
+    succeeded_at = _newest_success(store, row.job_id)
+    by = succeeded_at + within_us
+    if by >= now:
+        return Expectation(succeeded_at, by, is_overdue=False)
+    since = max(succeeded_at, _began_at(store, row))
+    if _is_over(row, since, now):
+        return None
+    return Expectation(succeeded_at, since + within_us, is_overdue=since + within_us < now)
+
+
+def _newest_success(store: Reading, job_id: str) -> Instant:
+    before: Instant | None = None
+    series: int | None = None
+    for _ in range(LOOKED_THROUGH_MAX // _PAGE):
+        page = store.runs(job_id, _PAGE, before, series)
+        ended_at = max((run.ended_at for run in page if run.status is RunStatus.SUCCEEDED), default=0)
+        if ended_at or len(page) < _PAGE:
+            return ended_at
+        before, series = page[-1].fire_at, page[-1].series
+    return 0
+
+
+def _began_at(store: Reading, row: JobRow) -> Instant:
+    """Since when it is active without a break."""
+    for version in store.history(row.job_id, _VERSIONS_MAX):
+        if version.action in _BEGINNINGS:
+            return version.stamp_at
+    return row.created_at
+
+
+def _is_over(row: JobRow, since: Instant, now: Instant) -> bool:
+    """Whether it has no fire any more, and had none that could have succeeded."""
+    version = JobVersion(row.job_id, row.revision, row.spec, row.status, "", row.updated_at, row.anchor_at)
+    return next_of(version, now) is None and last_of(version, since, now) is None
