@@ -18,7 +18,7 @@ from .resuming import AGAIN_US, WAITS_US
 from .shard import Shard
 
 _ASKED_MAX = 200
-"""Of one shard in one round: whatever all of its jobs call may be down."""
+"""Looks at jobs of one shard in one round: whatever all of its jobs call may be down."""
 
 
 def ask_to_close(shard: Shard, out: Emitter, now: Instant) -> bool:
@@ -26,23 +26,22 @@ def ask_to_close(shard: Shard, out: Emitter, now: Instant) -> bool:
 
     Only once the commands that stood at take-over are applied: among them may be the predecessor's own.
     """
-    asked, closing = 0, shard.flow.closing
-    for job_id, again_at in list(closing.items()):
-        job = shard.flow.jobs.get(job_id)
-        if job is None or job.wanted is None or shard.is_paused(job_id):
-            del closing[job_id]  # a resume looks anew
-        elif again_at > now:
-            continue
-        elif again_at and shard.inbox:
+    closing = shard.flow.closing
+    for _ in range(_ASKED_MAX):
+        next_at = closing.next_at()
+        if next_at is None or next_at > now:
+            return False
+        if next_at and shard.inbox:
             # It may wait there already, for as long as the store is away: one command for each look would pile up.
-            closing[job_id] = now + WAITS_US
-        elif asked >= _ASKED_MAX:
-            return True
-        else:
-            out.order(_command(job, job.wanted, now))
-            closing[job_id] = now + AGAIN_US
-            asked += 1
-    return False
+            closing.asked_wait_until = now + WAITS_US
+            return False
+        job = shard.flow.jobs.get(job_id := closing.pop())
+        if job is None or job.wanted is None or shard.is_paused(job_id):
+            continue  # a resume looks anew
+        out.order(_command(job, job.wanted, now))
+        closing.put(job_id, now + AGAIN_US)
+    next_at = closing.next_at()
+    return next_at is not None and next_at <= now
 
 
 def _command(job: FlowJob, kind: CommandKind, now: Instant) -> Command:

@@ -19,13 +19,14 @@ from waterclock.model.concurrency import FREE, Concurrency, concurrency_from_jso
 from waterclock.model.errors import UndecodableRecord
 from waterclock.model.events import EventKind, Origin, RunEvent, RunStatus
 from waterclock.model.flow_state import JobFlow, RunFlow
-from waterclock.model.ids import Instant, job_of_run, ordinal
+from waterclock.model.ids import job_of_run, ordinal
 from waterclock.model.job import CommandKind, JobStatus, JobVersion
 from waterclock.model.known_state import state_from_text, state_to_text
 from waterclock.model.reduce import RunState, reduce
 from waterclock.wire import codec
 from waterclock.wire.messages import FLOW_PREFIX
 
+from .look_times import LookTimes
 from .run_count import RunCount
 from .streak import Streak
 
@@ -168,7 +169,7 @@ class Flow:
         """Runs whose end was read and whose record is still to be forgotten."""
         self.counted: dict[str, None] = {}
         """Jobs whose counts have changed in this round, and whose record is still to be written in it."""
-        self.closing: dict[str, Instant] = {}
+        self.closing = LookTimes()
         """Jobs that may have failed too often, or made all their runs, and when to ask (again) for what follows."""
         self.run_count = 0
         self.held_bytes = 0
@@ -192,20 +193,23 @@ class Flow:
         """A command has made this version. True where that changes what a successor has to know."""
         before = job.kept
         job.follow(version)
-        if job.wanted is not None:
-            self.closing[job.job_id] = 0
+        if job.wanted is None:
+            self.closing.forget(job.job_id)
+        else:
+            self.closing.put(job.job_id, 0)
         return job.kept != before
 
     def note_count(self, job: FlowJob) -> None:
         """A count of this job has changed."""
         self.counted[job.job_id] = None
         if job.wanted is not None:
-            self.closing.setdefault(job.job_id, 0)
+            self.closing.put_new(job.job_id)
 
     def forget_job(self, job_id: str) -> None:
         """Nothing of it waits or is open, and nothing new is limited."""
         del self.jobs[job_id]
         self.changed.pop(job_id, None)
+        self.closing.forget(job_id)
 
     def hold(self, job: FlowJob, held: Held) -> None:
         """Put a run behind all that wait."""
@@ -271,7 +275,9 @@ class Flow:
                 strange.append(key)
         self.position = max(low, min(starts, default=end))
         self.ready_at = end
-        self.closing = {job_id: 0 for job_id, job in self.jobs.items() if job.wanted is not None}
+        for job_id, job in self.jobs.items():
+            if job.wanted is not None:
+                self.closing.put_new(job_id)
         self.changed |= dict.fromkeys(job_id for job_id, job in self.jobs.items() if job.held or job.is_free)
         return strange
 
