@@ -45,7 +45,7 @@ def admit_fire(
     if not job.count.has_room(version):
         drop(out, run, MAX_RUNS, now, due_at=due_at if in_order else 0, gap_to_at=gap_to_at)
         return
-    admission = _admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
+    admission = admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
     # Only now: a run that waited, and was dropped in favour of this one, is taken back.
     is_last = job.count.is_last(version)
     if admission.fate is Fate.DROP:
@@ -78,13 +78,13 @@ def admit_trigger(
     run_id = make_run_id(version.job_id, fire_at, series)
     run = _entrant(run_id, version, fire_at, Origin.TRIGGER, payload)
     job = _find_job(shard, out, version)
-    admission = _admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
+    admission = admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
     if admission.fate is Fate.RUN:
         out.trigger(version, fire_at, series, payload, now)
         if _is_followed(shard, job, version):
             hand_out(shard, out, run)
     elif admission.fate is Fate.HOLD:
-        pending = pending_of_version(version, Origin.TRIGGER)._replace(fire_at=fire_at)
+        pending = pending_of_version(version, Origin.TRIGGER, payload)._replace(fire_at=fire_at)
         hold(shard, out, run, admission.reason, pending, version, now)
     else:
         drop(out, run, admission.reason, now, cap=admission.cap)
@@ -101,7 +101,7 @@ def admit_redrive(
     group, framed = job.limits.group(work.payload), codec.encode_work(work)
     what = (work.fire_at, work.revision, work.tier, Origin.REDRIVE, group)
     run = RunFlow(work.run_id, "", *what, work=framed, linked_run=linked_run)
-    admission = _admitted(shard, out, work.job_id, job.limits, run, now)
+    admission = admitted(shard, out, work.job_id, job.limits, run, now)
     if admission.fate is Fate.RUN:
         out.hand_out(*messages)
         hand_out(shard, out, run)
@@ -134,7 +134,7 @@ def _is_followed(shard: Shard, job: FlowJob, version: JobVersion) -> bool:
     return (job.is_followed or version.spec.is_followed) and shard.flow.run_count < RUNS_MAX
 
 
-def _admitted(shard: Shard, out: Emitter, job_id: str, limits: Concurrency, run: RunFlow, now: Instant) -> Admission:
+def admitted(shard: Shard, out: Emitter, job_id: str, limits: Concurrency, run: RunFlow, now: Instant) -> Admission:
     """The decision, with what it asks of others carried out already."""
     flow = shard.flow
     job = flow.jobs[job_id]

@@ -10,8 +10,9 @@ from __future__ import annotations
 from waterclock.log.port import Record
 from waterclock.model.document import KEY_MAX
 from waterclock.model.errors import KeyReused, RequestError
-from waterclock.model.events import Answered, CommandVerdict, KeyState
+from waterclock.model.events import Answered, CommandVerdict
 from waterclock.model.job import Command
+from waterclock.model.role_state import KeyState
 
 from .admission import Admission, Fate
 from .commands import Applied

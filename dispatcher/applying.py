@@ -17,11 +17,12 @@ from itertools import islice
 from typing import NamedTuple
 
 from waterclock.log.port import Record
+from waterclock.model.dag_work import topics_of
 from waterclock.model.document import is_pool_name
 from waterclock.model.errors import NotFound, RequestError
-from waterclock.model.events import KeyState
 from waterclock.model.ids import Instant, ordinal
 from waterclock.model.job import Command, CommandKind, JobSpec, JobStatus, JobVersion
+from waterclock.model.role_state import KeyState
 from waterclock.model.timetable import next_of
 from waterclock.store.port import DueRow, JobChange, TimeIndex
 from waterclock.wire.messages import key_of_state
@@ -40,8 +41,9 @@ from .known import Known
 from .pauses import stamp_of
 from .putting_out import put_out, run_at_once
 from .releasing import follow_version
+from .reruns import admit_rerun, rerun_of
 from .rows import Ahead, rows_ahead, void_row, void_rows
-from .run_orders import order_of, speaks_of_a_run
+from .run_orders import Order, order_of, speaks_of_a_run
 from .shard import Decided, Shard, edge_for
 
 BATCH = 500
@@ -71,7 +73,7 @@ class _Batch:
         """By job, the revision that its first command here would have. Commands about runs ask no version."""
         found: dict[str, int] = {}
         for record, command in self.read:
-            if not speaks_of_a_run(command):
+            if not speaks_of_a_run(command) or command.kind is CommandKind.RERUN:
                 found.setdefault(command.job_id, ordinal(self.shard.generation, record.offset))
         return found
 
@@ -166,23 +168,29 @@ def _pass_on(
     first = None if intention is None else known.first_of(intention, place)
     if first is not None:
         return Repeat(record, command, first)
+    if command.kind is CommandKind.RERUN:
+        again = rerun_of(command, place, known.version(command.job_id, command.to_revision))
+        return _with_intention(Passed(record, command, Order(run_id=again.run.run_id), again), known, intention)
     order = order_of(names, pools, command, place)
     if order.deferred is not None and order.deferred.position <= shard.cursor:
         # Nothing is inserted behind the cursor: it goes out in this very round (design §6).
         order = order._replace(messages=(order.deferred.message,), deferred=None, row=None)
-    passed = Passed(record, command, order)
+    return _with_intention(Passed(record, command, order), known, intention)
+
+
+def _with_intention(passed: Passed, known: Known, intention: Intention | None) -> Passed:
     if intention is not None:
-        passed.served = _served(command, record, intention, 0, order.run_id)
+        passed.served = _served(passed.command, passed.record, intention, 0, passed.order.run_id)
         known.serve(intention, passed.served)
     return passed
 
 
 def _check_pool(pools: Pools, spec: JobSpec) -> None:
     """Refuse a pool without topics: an unknown topic would block every round of the shard (kafka.md 3.3)."""
-    if spec.pool == "default" or not is_pool_name(spec.pool):
-        return  # what is no name at all is refused with the rest of the spec
     try:
-        pools.check(spec.tier, spec.pool)
+        for tier, pool in topics_of(spec):
+            if pool != "default" and is_pool_name(pool):  # what is no name at all is refused with the rest of the spec
+                pools.check(tier, pool)
     except NotFound as error:  # it is the request that is wrong: the job itself may well exist
         raise RequestError(error.message, pointer=error.pointer, hint=error.hint) from error
 
@@ -301,7 +309,8 @@ def _carry_out(shard: Shard, out: Emitter, decision: Decision, now: Instant) -> 
                 answer = answers.of_applied(decision.command, decision.record, decision.applied, admission)
                 out.answered(decision.command.job_id, answer, now)
         case Passed(record, command, order):
-            admission = put_out(shard, out, command, order, now)
+            again = decision.rerun
+            admission = admit_rerun(shard, out, again, now) if again else put_out(shard, out, command, order, now)
             _keep_served(shard, out, decision.served)
             if command.answer:
                 out.answered(command.job_id, answers.of_order(command, record, order.run_id, admission), now)
@@ -352,14 +361,5 @@ def _cut_older(shard: Shard, version: JobVersion) -> None:
 def _standing(applied: commands.Applied) -> JobVersion:
     """The standing version, as a trigger's run names it."""
     row = applied.row
-    return JobVersion(
-        row.job_id,
-        row.revision,
-        row.spec,
-        row.status,
-        "",
-        row.updated_at,
-        row.anchor_at,
-        row.spec_revision,
-        row.created_at,
-    )
+    rest = (row.updated_at, row.anchor_at, row.spec_revision, row.created_at)
+    return JobVersion(row.job_id, row.revision, row.spec, row.status, "", *rest)

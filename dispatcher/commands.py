@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypedDict
 
 from waterclock.model.concurrency_document import check_concurrency
-from waterclock.model.document import HANDLER_MAX, PAYLOAD_MAX, is_pool_name
+from waterclock.model.document import HANDLER_MAX, PAYLOAD_MAX, check_dag, is_pool_name
 from waterclock.model.errors import Conflict, NotFound, RequestError
 from waterclock.model.executor_document import check_executor
 from waterclock.model.ids import US_PER_S, Instant, make_run_id, ordinal
@@ -168,9 +168,7 @@ def _changed(
         CommandKind.END: JobStatus.ENDED,
     }.get(command.kind)
     if wanted is None:
-        raise RequestError(
-            f"a command {command.kind} is not known here", pointer="/kind", hint="Upgrade the dispatcher"
-        )
+        raise RequestError(f"a command {command.kind} is unknown here", pointer="/kind", hint="Upgrade the dispatcher")
     _check_end(command, standing)
     pause = pause_of(command, stamp_at, NOTE_MAX) if wanted is JobStatus.PAUSED else None
     if wanted is standing.status and is_same_pause(pause, standing.pause):
@@ -277,12 +275,14 @@ def _check(spec: JobSpec) -> None:
     if len(spec.handler) > HANDLER_MAX:
         raise RequestError(f"the handler's name has {len(spec.handler)} characters", pointer="/spec/handler",
                            hint=f"At most {HANDLER_MAX}")  # fmt: skip
-    if bool(spec.handler) == (spec.executor is not None):
+    if bool(spec.handler) + (spec.executor is not None) + (spec.dag is not None) != 1:
         raise RequestError(
-            "a job has either a handler or an executor", pointer="/spec/handler", hint="Give exactly one of them"
+            "a job has a handler, an executor or a Dag", pointer="/spec/handler", hint="Give exactly one of them"
         )
     if spec.executor is not None:
         check_executor(spec.executor)
+    if spec.dag is not None:
+        check_dag(spec.dag)
     check_policy(spec.policy)
     if not is_pool_name(spec.pool):
         raise RequestError(

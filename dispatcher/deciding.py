@@ -58,7 +58,7 @@ def decide_fires(
         elif version.spec.timing.calendars and is_blocked(version.spec, fire_at):
             skip_blocked(shard, out, chain, fire_at, due_at, now)
         elif chain.ready is not None and chain.ready.fire_at == fire_at:
-            out.hand_out(chain.ready.pending, chain.ready.work)
+            out.hand_out(*chain.ready.messages)
         elif version.spec.is_admitted:
             admit_fire(shard, out, version, fire_at=fire_at, due_at=due_at, now=now)
         else:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 
 from waterclock.model.concurrency import FREE, Concurrency, concurrency_from_json, concurrency_to_json
 from waterclock.model.errors import UndecodableRecord
-from waterclock.model.events import EventKind, Origin, RunEvent, RunStatus
+from waterclock.model.events import EventKind, Origin, Pending, RunEvent, RunStatus
 from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.ids import job_of_run, ordinal
 from waterclock.model.job import CommandKind, JobStatus, JobVersion
@@ -26,6 +26,7 @@ from waterclock.model.reduce import RunState, reduce
 from waterclock.wire import codec
 from waterclock.wire.messages import FLOW_PREFIX
 
+from .dag_flow import DagFlow
 from .look_times import LookTimes
 from .run_count import RunCount
 from .streak import Streak
@@ -56,14 +57,26 @@ class Held:
 
 
 class Open:
-    """A run that was handed out. ``kept``: as the state topic holds it."""
+    """A run that was handed out. ``kept``: as the state topic holds it; ``dag``: of a DagRun, once that is read."""
 
-    __slots__ = ("asked_by_us", "kept", "state")
+    __slots__ = ("asked_by_us", "dag", "kept", "state")
 
     def __init__(self, kept: RunFlow, state: RunState) -> None:
         self.kept = kept
         self.state = state
         self.asked_by_us = False
+        self.dag: DagFlow | None = None
+
+    def follow(self, event: RunEvent, offset: int, generation: int) -> None:
+        """An event of it, or of one of its nodes. Raises RequestError where that names no run."""
+        detail = event.detail
+        if self.dag is None and isinstance(detail, Pending) and detail.dag is not None:
+            self.dag = DagFlow(event.run_id, generation)
+        if self.dag is not None:
+            self.state = self.dag.apply(event, offset) or self.state
+        elif event.run_id == self.kept.run_id:
+            verdict = reduce(self.state, event, ordinal(generation, offset))
+            self.state = verdict.state or self.state
 
     @property
     def asked(self) -> bool:
@@ -175,7 +188,7 @@ class Flow:
         self.held_bytes = 0
         self.quiet_from_s = -1.0
         """Since when no run is open (monotonic seconds); the tail's own."""
-        self._high_bits = ordinal(generation, 0)
+        self._generation = generation
 
     @property
     def ready(self) -> bool:
@@ -233,22 +246,20 @@ class Flow:
 
     def apply(self, job: FlowJob, event: RunEvent, offset: int) -> None:
         """An event of a job with open runs, at its offset."""
-        run = job.open.get(event.run_id)
+        run = job.open.get(event.run_id.partition("/")[0])
         if run is None:
             self._apply_to_held(job, event, offset)
             return
         if offset < run.kept.folded_to:
             return
-        verdict = reduce(run.state, event, self._high_bits | offset)
-        if not verdict.accepted or verdict.state is None:
-            return
-        run.state = verdict.state
+        run.follow(event, offset, self._generation)
         if run.state.final:
             self._ended(job, run)
 
     def kept_now(self, run: Open) -> RunFlow:
         """What a successor has to know of an open run as of ``position``."""
-        run.kept = run.kept._replace(state=state_to_text(run.state), folded_to=self.position)
+        nodes = () if run.dag is None else run.dag.open_nodes or ()
+        run.kept = run.kept._replace(state=state_to_text(run.state), folded_to=self.position, nodes=nodes)
         return run.kept
 
     def old_news(self, below: int, limit: int) -> Iterator[Open]:
@@ -259,7 +270,7 @@ class Flow:
             for run in job.open.values():
                 if limit <= 0:
                     return
-                if run.kept.folded_to < below:
+                if run.kept.folded_to < below and (run.dag is None or run.dag.open_nodes is not None):
                     limit -= 1
                     yield run
 
@@ -293,14 +304,18 @@ class Flow:
         if kept.held:
             self.hold(job, Held(kept, None))
             return
-        self.opened(job, Open(kept, state_from_text(kept.state) or NEW))
+        run = Open(kept, state_from_text(kept.state) or NEW)
+        if run.state.is_dag:
+            run.dag = DagFlow(kept.run_id, self._generation)
+            run.dag.restore(run.state, kept.nodes)
+        self.opened(job, run)
         starts.append(kept.folded_to)
 
     def _apply_to_held(self, job: FlowJob, event: RunEvent, offset: int) -> None:
         """Its release is ours and went before; anything else that the reducer takes ends it."""
         if event.run_id not in job.held or event.kind is EventKind.PENDING:
             return
-        verdict = reduce(_WAITS, event, self._high_bits | offset)
+        verdict = reduce(_WAITS, event, ordinal(self._generation, offset))
         if verdict.accepted and verdict.state is not None and verdict.state.final:
             self.unhold(job, event.run_id)
             self.ended.append(event.run_id)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from waterclock.model.events import KeyState
 from waterclock.model.ids import Instant, split_job_id
 from waterclock.model.job import Command, JobVersion, Tier
+from waterclock.model.role_state import KeyState
 from waterclock.model.timetable import last_of
 from waterclock.model.timing import JITTER_US_MAX
 from waterclock.store.port import TimeIndex

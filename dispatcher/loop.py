@@ -15,8 +15,8 @@ import structlog
 from waterclock.clock import Clock
 from waterclock.log.port import Committed, Log, Polled, TopicPartition
 from waterclock.model.errors import BackendDown, LostResource, RoundAborted, RoundInDoubt
-from waterclock.model.events import ShardState
 from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.role_state import ShardState
 from waterclock.store.shelves import JobIndex
 from waterclock.transact import Round, Rounds
 from waterclock.wire.names import Names

@@ -21,6 +21,7 @@ from waterclock.wire.messages import FLOW_PREFIX
 from .emit import Emitter
 from .flow import FlowJob, Held
 from .holding import drop_held, forget_drained, hand_out, know_job, note_job
+from .reruns import pending_of_rerun
 from .shard import Shard
 
 log_ = structlog.get_logger("dispatcher")
@@ -133,6 +134,8 @@ def _release(shard: Shard, out: Emitter, job: FlowJob, left: int, now: Instant) 
         kept, version = shard.flow.unhold(job, held.kept.run_id).kept, held.version
         if kept.work is not None:
             out.release_redrive(codec.decode_work(kept.work), kept.linked_run, now)
+        elif version is not None and kept.linked_run:
+            out.rerun(kept, pending_of_rerun(version, kept), now)
         elif version is not None:
             out.release(version, kept, now)
         hand_out(shard, out, kept)

@@ -20,18 +20,10 @@ import structlog
 from waterclock.log.port import Committed, Isolation, Log, Record, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.errors import UndecodableRecord
-from waterclock.model.events import (
-    Answered,
-    CommandVerdict,
-    EventKind,
-    Pending,
-    Revised,
-    RunEvent,
-    ShardState,
-    Skipped,
-)
+from waterclock.model.events import Answered, CommandVerdict, EventKind, Pending, Revised, RunEvent, Skipped
 from waterclock.model.ids import US_PER_S, Instant, offset_of, parse_run_id
 from waterclock.model.job_state import JobState
+from waterclock.model.role_state import ShardState
 from waterclock.store.port import TimeIndex
 from waterclock.wire import codec
 from waterclock.wire.messages import CURSOR_KEY, FLOW_PREFIX

@@ -9,7 +9,7 @@ final event, and under way from its first STARTED: limits hold for either.
 import collections
 import json
 
-from . import jobs, owed, policies, runs
+from . import jobs, owed, policies, reducer
 from .books import is_limited
 from .records import decode
 
@@ -87,17 +87,22 @@ def check(commands, events, rules=owed.Rules(), healed_at=0):  # noqa: B008  # a
         if event["kind"] in ("REVISED", "ANSWERED"):
             continue
         before = states.get(event["run_id"])
-        after = runs.step(before, event, record["offset"])
-        if after:
-            states[event["run_id"]] = after
-            complaints += [f"{event['run_id']}: {wrong}" for wrong in _moved(job, event, before, after, counts, stamp)]
+        found = reducer.changes(states, event, record["offset"])
+        states |= found
+        if event["run_id"] in found and "/" not in event["run_id"]:
+            wrong = _moved(job, event, before, counts, stamp)
+            complaints += [f"{event['run_id']}: {each}" for each in wrong]
+        for run_id, run in found.items():  # of a DagRun too, which an event of a node may have ended
+            if run["status"] in reducer.FINAL:
+                counts["cancelled while held"] += run_id in job.held and run["status"] == "CANCELLED"
+                _close(job, run_id, stamp)
     for job in known.values():
         complaints += [f"{run_id}: held at rest" for run_id in job.held]
         counts["jobs with limits"] += any(is_limited(version.spec) for version in job.versions.values())
     return complaints, counts
 
 
-def _moved(job, event, before, after, counts, stamp):
+def _moved(job, event, before, counts, stamp):
     """What is wrong with an accepted event."""
     run_id, kind = event["run_id"], event["kind"]
     if kind == "HELD":
@@ -112,12 +117,15 @@ def _moved(job, event, before, after, counts, stamp):
         yield from _dropped(job, event, before, counts, stamp)
     if kind == "CANCEL_REQUESTED" and event["reason"] in ("cancel_other", "terminate_other"):
         counts[f"asked to end by {event['reason']}"] += 1
-    if after["status"] in runs.FINAL:
-        counts["cancelled while held"] += run_id in job.held and after["status"] == "CANCELLED"
-        job.open.pop(run_id, None)
-        job.held.pop(run_id, None)
-        job.running.discard(run_id)
-        job.quiet_from = max(stamp, job.healed_at)
+
+
+def _close(job, run_id, stamp):
+    if "/" in run_id:
+        return
+    job.open.pop(run_id, None)
+    job.held.pop(run_id, None)
+    job.running.discard(run_id)
+    job.quiet_from = max(stamp, job.healed_at)
 
 
 def _spec_of(job, event, *, was_held):

@@ -9,7 +9,7 @@ import collections
 import typing
 
 from .records import decode
-from .runs import FINAL, OUTCOMES, is_open, step
+from .reducer import FINAL, OUTCOMES, changes, is_open
 
 
 class Claim(typing.NamedTuple):
@@ -72,7 +72,8 @@ class Chronicle:
     def _take(self, record, event):
         kind, run_id = event["kind"], event["run_id"]
         before = self.runs.get(run_id)
-        after = step(before, event, record["offset"])
+        changed = changes(self.runs, event, record["offset"])
+        after = changed.get(run_id)
         if kind == "CANCEL_REQUESTED":
             stood = (before["status"], is_open(before)) if before else (None, False)
             self.cancels[run_id].append(Cancel(record["offset"], bool(after), *stood))
@@ -82,9 +83,9 @@ class Chronicle:
         self.accepted_count += 1
         if before and before["status"] in FINAL and after["status"] != before["status"]:
             self.complaints.append(f"{run_id}: {before['status']} became {after['status']}")
-        after["job_id"] = event["job_id"]
-        self.runs[run_id] = after
-        (self.open.discard if after["status"] in FINAL else self.open.add)(run_id)
+        for each, run in changed.items():
+            self.runs[each] = run | {"job_id": event["job_id"]}
+            (self.open.discard if run["status"] in FINAL else self.open.add)(each)
         self._note(record, event, (run_id, event["attempt"]))
 
     def _note(self, record, event, key):

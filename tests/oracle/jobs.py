@@ -135,6 +135,8 @@ def _facts(events):
     for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
         _, event = decode(record["value"])
         place = record["partition"]
+        if "/" in event["run_id"]:
+            continue  # a node is no fire
         if event["kind"] in ("REVISED", "PENDING", "HELD", "SKIPPED", "ANSWERED"):
             yield Fact(place, record["offset"], record["timestamp_us"], event, behind[place], applied[place])
             behind[place] = max(behind[place], _passed(event))

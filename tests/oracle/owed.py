@@ -16,7 +16,7 @@ from .records import decode
 MINUTE_US = 60_000_000
 DAY_US = 86_400_000_000
 MASK = (1 << 48) - 1
-ABOUT_RUNS = ("CANCEL", "REDRIVE", "DISCARD", "DEFER")
+ABOUT_RUNS = ("CANCEL", "REDRIVE", "DISCARD", "DEFER", "RERUN", "PAUSE_RUN", "RESUME_RUN")
 
 
 class Edge(typing.NamedTuple):
@@ -53,12 +53,12 @@ class Version(typing.NamedTuple):
         return at
 
 
-def run_id(job_id, fire_at, series=0):
+def run_id(job_id, fire_at, series=0, node=""):
     """The documented text of a run id."""
     whole, fraction = divmod(fire_at, 1_000_000)
     text = _basic(whole)
     text += f".{fraction:06d}Z" if fraction else "Z"
-    return f"{job_id}@{text}" + (f"~{series}" if series else "")
+    return f"{job_id}@{text}" + (f"~{series}" if series else "") + (f"/{node}" if node else "")
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -69,7 +69,7 @@ def _basic(second):
 
 def instant_of(run):
     """The fire time inside a run id."""
-    text = run.partition("@")[2].partition("~")[0].removesuffix("Z")
+    text = run.partition("/")[0].partition("@")[2].partition("~")[0].removesuffix("Z")
     whole, _, fraction = text.partition(".")
     at = dt.datetime.strptime(whole, "%Y%m%dT%H%M%S").replace(tzinfo=dt.UTC)
     return int(at.timestamp()) * 1_000_000 + int(fraction or 0)
@@ -215,9 +215,21 @@ def _passed_on(judged, offset, record):
     named = record["run_id"].partition("@")[0] == record["job_id"]
     if (kind != "DEFER" and not named) or (kind in ("REDRIVE", "DEFER") and not record["work"]):
         return "refused"
-    if kind == "REDRIVE":
+    if kind in ("REDRIVE", "RERUN", "PAUSE_RUN", "RESUME_RUN") and "/" in record["run_id"]:
+        return "refused"  # of a node alone
+    if kind == "RERUN" and not _may_run_again(judged.made, record):
+        return "refused"
+    if kind in ("REDRIVE", "RERUN"):
         judged.redrives.append(offset)
     return "applied"
+
+
+def _may_run_again(made, record):
+    """Whether the version that is named is a Dag with these nodes."""
+    version = next((each for each in made if each.offset == record["to_revision"] & MASK), None)
+    if version is None or not version.spec["dag"]:
+        return False
+    return set(record["rerun_from"]) <= {node["name"] for node in json.loads(version.spec["dag"])["nodes"]}
 
 
 def _stands(judged):
@@ -275,7 +287,7 @@ def _is_refused(record, spec, before, standing, stamp, rules):
         (standing is None and record["kind"] != "CREATE")
         or (record["kind"] == "ROLLBACK" and spec is None)
         or (standing is not None and _is_no_end(record["kind"], standing))
-        or (spec and spec["pool"] not in rules.pools)
+        or (spec and not set(_pools(spec)) <= set(rules.pools))
         or (expected == -1 and standing and spec != standing.spec)
         or (expected > 0 and (before is None or before.offset != expected & MASK))
         or (before and once and once["once_at"] <= stamp and before.spec["once"] != once)
@@ -288,6 +300,12 @@ def _is_no_end(kind, standing):
         return True
     is_bounded = bool(policies.timing(standing.spec)["max_runs"])
     return kind == "END" and (standing.status == "PAUSED" or not is_bounded)
+
+
+def _pools(spec):
+    """Where its work goes; of a Dag that of its nodes."""
+    nodes = json.loads(spec["dag"])["nodes"] if spec["dag"] else [{}]
+    return [node.get("pool", spec["pool"]) for node in nodes]
 
 
 def _obeyed(judged, command, edge, rules):  # noqa: PLR0911  # a judge says its rule in one place

@@ -59,6 +59,15 @@ class Asking:
             appender.append(command_message(self._names, command))
         appender.close()
 
+    def resume_dag_runs(self, now: Instant) -> None:
+        """Whatever DagRun is still paused goes on."""
+        appender = self._log.appender()
+        for run_id in self._onlooker.paused():
+            name = f"last {run_id}"
+            command = Command(CommandKind.RESUME_RUN, job_of_run(run_id), name, "people", now, run_id=run_id)
+            appender.append(command_message(self._names, command))
+        appender.close()
+
     def resume_quietly(self, specs: Mapping[str, JobSpec], now: Instant) -> None:
         """These jobs go on, and have no fire for a month."""
         appender = self._log.appender()
@@ -102,6 +111,11 @@ class Asking:
             return self._of_run(order, run_id, now) if run_id else None
         if order.kind is CommandKind.REDRIVE:
             return self._redrive(order, now)
+        if order.kind is CommandKind.RERUN:
+            return self._rerun(order, now)
+        if order.kind in (CommandKind.PAUSE_RUN, CommandKind.RESUME_RUN):
+            run_id = self._onlooker.open_dag_run_at(order.pick, is_paused=order.kind is CommandKind.RESUME_RUN)
+            return self._of_run(order, run_id, now) if run_id else None
         to_revision = 0
         if order.kind is CommandKind.ROLLBACK:
             to_revision = self._onlooker.revision_at(order.job_id, order.pick)
@@ -123,6 +137,17 @@ class Asking:
 
     def _of_run(self, order: Order, run_id: str, now: Instant) -> Command:
         return Command(order.kind, job_of_run(run_id), order.command_id, "people", now, run_id=run_id)
+
+    def _rerun(self, order: Order, now: Instant) -> Command | None:
+        """A DagRun that has ended once more: whole, from some of its nodes, or what has failed of it."""
+        dag_run = self._onlooker.dag_run_at(order.pick)
+        if dag_run is None:
+            return None
+        run_id, revision, nodes, failed = dag_run
+        begin = [(), tuple(nodes[order.pick % len(nodes) :][:2]) if nodes else (), tuple(failed)][order.pick % 3]
+        command = self._of_run(order, run_id, now)
+        payload = order.payload.encode() if order.payload else None
+        return command._replace(to_revision=revision, rerun_from=begin, payload=payload)
 
     def _redrive(self, order: Order, now: Instant) -> Command | None:
         """A dead letter's work once more, now and then with another payload."""

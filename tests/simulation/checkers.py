@@ -8,13 +8,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tests import two_reducers
-from tests.oracle import beside, books, counted, failing, misfires, outputs, owed, pauses, projections, timeliness
+from tests.oracle import (
+    beside,
+    books,
+    counted,
+    dag_runs,
+    failing,
+    makings,
+    misfires,
+    outputs,
+    owed,
+    pauses,
+    projections,
+    timeliness,
+)
 from tests.oracle import runs as judge
 from tests.oracle.records import decode
 
+from .dag_checkers import pictures_of_dags_are_whole, rows_of_dags_equal_the_log
 from .door_checkers import (
     everybody_is_at_rest,
     job_events_end_once,
@@ -180,10 +194,18 @@ def user_code_ran_under_its_claim(dumps: Dumps, counts: Counts) -> list[str]:
     complaints += [
         f"I2 {run_id}: succeeded in attempt {run['attempt']}, no user code was called under token {run['token']}"
         for run_id, run in runs.items()
-        if run["status"] == "SUCCEEDED" and (run_id, run["attempt"], run["token"]) not in under
+        if run["status"] == "SUCCEEDED" and run["nodes"] is None and (run_id, run["attempt"], run["token"]) not in under
     ]
     counts["calls of user code"] += len(dumps.calls)
     return complaints
+
+
+def nodes_begin_once_as_their_rules_say(dumps: Dumps, counts: Counts) -> list[str]:
+    """I10: each node of a DagRun begins once if and only if its rule holds, and no DagRun stays open for ever."""
+    meant = makings.meant(dumps.commands, dumps.events, dumps.rules)
+    complaints, found = dag_runs.check(dumps.events, dumps.work, meant)
+    counts.update(found)
+    return [f"I10 {complaint}" for complaint in complaints]
 
 
 def effects_are_seen_once(dumps: Dumps, counts: Counts) -> list[str]:
@@ -198,7 +220,8 @@ def effects_are_seen_once(dumps: Dumps, counts: Counts) -> list[str]:
 
 def history_equals_the_log(dumps: Dumps, _counts: Counts) -> list[str]:
     """I2: at rest the row of every run is what the log says, and there are no others."""
-    runs, _, _ = dumps.followed
+    followed, _, _ = dumps.followed
+    runs = {run_id: run for run_id, run in followed.items() if "/" not in run_id}
     rows = {owed.run_id(row["job_id"], row["fire_at"], row["series"]): row for row in dumps.runs}
     complaints = [f"I2 {run_id}: a row of a run that the log does not know" for run_id in sorted(rows.keys() - runs)]
     for run_id, run in runs.items():
@@ -210,10 +233,15 @@ def history_equals_the_log(dumps: Dumps, _counts: Counts) -> list[str]:
     return complaints
 
 
+def _is_given_up(run: dict[str, Any]) -> bool:
+    """It failed by itself: not a DagRun, which has no work, nor a node that ended because its DagRun was over time."""
+    return bool(run["status"] == "FAILED" and run["nodes"] is None and not run["expired"])
+
+
 def letters_are_the_runs_given_up(dumps: Dumps, counts: Counts) -> list[str]:
     """I11: one dead letter for each run that failed, and none for others."""
     runs, _, _ = dumps.followed
-    failed = Counter(run_id for run_id, run in runs.items() if run["status"] == "FAILED")
+    failed = Counter(run_id for run_id, run in runs.items() if _is_given_up(run))
     letters = Counter(decode(record["value"])[1]["run_id"] for record in dumps.letters)
     counts["dead letters"] += letters.total()
     return [
@@ -293,8 +321,11 @@ CHECKERS: tuple[Checker, ...] = (
     work_goes_out_once,
     work_lies_in_its_pool,
     user_code_ran_under_its_claim,
+    nodes_begin_once_as_their_rules_say,
     effects_are_seen_once,
     history_equals_the_log,
+    rows_of_dags_equal_the_log,
+    pictures_of_dags_are_whole,
     letters_are_the_runs_given_up,
     letters_say_why_and_hold_the_work,
     lists_equal_the_log,

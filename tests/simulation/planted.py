@@ -30,6 +30,7 @@ from .planted_beside import PLANTED_BESIDE
 from .planted_calendars import PLANTED_CALENDARS
 from .planted_control import PLANTED_CONTROL
 from .planted_counts import PLANTED_COUNTS
+from .planted_dags import PLANTED_DAGS
 from .planted_failures import PLANTED_FAILURES, Planted
 from .planted_fires import PLANTED_FIRES
 from .planted_gaps import PLANTED_GAPS
@@ -196,6 +197,7 @@ NUMBERS = {
     "no seek after abort": 5,
     "attempt not counted after a crash": 7,
     "fold fires twice": 9,
+    "child released on an attempt that is retried": 10,
     "dead letter before the last retry": 11,
     "lost before fencing": 12,
     "keeper judges while lagging": 14,
@@ -231,4 +233,5 @@ PLANTED: dict[str, Planted] = {
     **PLANTED_UPKEEP,
     **PLANTED_GAPS,
     **PLANTED_CALENDARS,
+    **PLANTED_DAGS,
 }

@@ -155,6 +155,7 @@ class _Play:
         self._wait_for("hears what its clients want", lambda: not (self._clients.busy or lagging(world.cluster, DOORS)))
         self._end_all(again=True)
         schedule.run(schedule.tick + _SLICE)
+        self._asking.resume_dag_runs(world.clock.now())
         until = world.clock.now()
         self._wait_for("decides what is due", lambda: self._decided(until))
         is_at_rest = self._wait_for("comes to rest", self._at_rest)
@@ -244,6 +245,8 @@ class _Play:
         chronicle = self._onlooker.look()
         waits = []
         for run_id in chronicle.open.difference(self._onlooker.held()):
+            if any(node in chronicle.open for node in chronicle.runs[run_id]["nodes"] or ()):
+                continue  # a DagRun waits for its nodes
             retry = chronicle.retries.get((run_id, chronicle.runs[run_id]["attempt"] + 1))
             if chronicle.runs[run_id]["status"] != "RETRYING" or retry is None:
                 return 0

@@ -18,6 +18,7 @@ OPTIONS = {
     "runs": ("TimeWindowCompactionStrategy", 86_400),
     "attempts": ("TimeWindowCompactionStrategy", 86_400),
     "failures": ("TimeWindowCompactionStrategy", 86_400),
+    "dag_nodes": ("TimeWindowCompactionStrategy", 86_400),
     "letters": ("TimeWindowCompactionStrategy", 86_400),
     "audit": ("TimeWindowCompactionStrategy", 86_400),
     "api_keys": ("UnifiedCompactionStrategy", 864_000),

@@ -225,10 +225,10 @@ def test_nothing_but_a_birth_speaks_of_an_unknown_run(each: RunEvent) -> None:
     assert_refused(None, each, Ignored.UNKNOWN_RUN)
 
 
-def test_what_is_not_built_is_refused_by_name() -> None:
+def test_what_speaks_of_dags_alone_is_refused_of_any_other_run() -> None:
     for kind in (EventKind.DAG_SUCCEEDED, EventKind.DAG_FAILED, EventKind.NODE_SKIPPED):
-        assert_refused(None, event(kind), Ignored.DAG_NOT_BUILT)
-    assert_refused(None, pending()._replace(run_id=f"{RUN}/load"), Ignored.DAG_NOT_BUILT)
+        assert_refused(None, event(kind), Ignored.NO_DAG_RUN)
+    assert_refused(None, pending()._replace(run_id=f"{RUN}/load"), Ignored.NO_DAG_RUN)
     assert_refused(RUNNING, event(EventKind.UNKNOWN), Ignored.UNKNOWN_KIND)
 
 

@@ -41,6 +41,7 @@ class Order(NamedTuple):
     resume_at: Instant = 0
     to_revision: int = 0
     calendars: tuple[CalendarUse, ...] = ()
+    rerun_from: tuple[str, ...] = ()
 
 
 async def give_all(services: Services, commands: Sequence[Command]) -> list[Answered | None]:
@@ -135,6 +136,7 @@ def command_of(services: Services, caller: Caller, order: Order) -> Command:
         resume_at=order.resume_at,
         to_revision=order.to_revision,
         calendars=order.calendars,
+        rerun_from=order.rerun_from,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from .dag_shapes import Dag
 from .part_shapes import CLOSED as _CLOSED
 from .part_shapes import DURATION as _DURATION
 from .part_shapes import (
@@ -29,6 +30,8 @@ from .part_shapes import (
 from .problem_shapes import OperationProblem
 from .problem_shapes import Problem as Problem  # noqa: PLC0414 - every route names it as one of these
 from .problems import MEDIA_TYPE
+from .request_parts import body as body  # noqa: PLC0414 - routes describe themselves by this module alone
+from .request_parts import headers as headers  # noqa: PLC0414 - the same
 
 _OPEN = ConfigDict(extra="allow")
 _NAME = r"^[a-z0-9][a-z0-9._-]{0,127}$"
@@ -50,6 +53,7 @@ class JobChange(BaseModel):
     grpc: GrpcCall | None = None
     shell: ShellCommand | None = None
     kafka: KafkaRecord | None = None
+    dag: Dag | None = None
     cron: str | None = Field(None, examples=["0 9 * * 1-5"])
     zone: str | None = Field(None, description="IANA name, with cron or dates", examples=["Europe/Berlin"])
     seconds: bool | None = Field(None, description="The cron expression has six fields, the second first")
@@ -266,6 +270,7 @@ class Run(BaseModel):
     is_last: bool = Field(description="The last one that its schedule makes (max_runs)")
     skipped_count: int | None
     skipped_to: Instant | None
+    is_dag: bool = Field(description="A DagRun: GET /api/v1/dag-runs/{run_id} shows its nodes")
 
 
 class RunInFull(Run):
@@ -366,34 +371,3 @@ _MEANING = {
     429: "Too many requests",
     503: "Busy, or a backend does not answer",
 }
-
-_REPEAT_KEY = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "description": "The same request again gets the same answer, for a day and more",
-    "schema": {"type": "string", "pattern": "^[!-~]{1,200}$"},
-}
-_PREFER = {
-    "name": "Prefer",
-    "in": "header",
-    "description": "`respond-async`: do not wait until the change is applied",
-    "schema": {"type": "string"},
-}
-_IF_MATCH = {
-    "name": "If-Match",
-    "in": "header",
-    "description": "The job's ETag: only if nobody changed it meanwhile; `*`: whatever stands",
-    "schema": {"type": "string"},
-}
-
-
-def headers(*, if_match: bool = False) -> dict[str, Any]:
-    """What every change takes."""
-    return {"parameters": [_REPEAT_KEY, _PREFER, *([_IF_MATCH] if if_match else [])]}
-
-
-def body(name: str, *, if_match: bool = False, required: bool = True) -> dict[str, Any]:
-    """The same, and a body."""
-    schema = {"$ref": f"#/components/schemas/{name}"}
-    content = {"application/json": {"schema": schema}}
-    return {**headers(if_match=if_match), "requestBody": {"required": required, "content": content}}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +29,7 @@ from .connect import here, job_id_of, names_of, open_log, open_store
 from .failing import CommandFailed, ExitCode
 from .job_options import (
     ConcurrencyKeyOption,
+    DocumentOption,
     FailuresOption,
     MaxConcurrentOption,
     MaxHeldOption,
@@ -84,7 +84,7 @@ def create(
     tier: Annotated[str | None, typer.Option(help="high, medium or low [medium]")] = None,
     pool: Annotated[str | None, typer.Option(help="Which workers [default]")] = None,
     payload: Annotated[str | None, typer.Option(help="JSON; what is not JSON is taken as a JSON string")] = None,
-    file: Annotated[Path | None, typer.Option("-f", "--file", help="The job as a JSON document; options win")] = None,
+    file: DocumentOption = None,
     seconds: Annotated[bool, typer.Option("--seconds", help="The cron expression has six fields")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check it and show its next fires; send nothing")] = False,
     output: OutputOption = None,
@@ -95,7 +95,7 @@ def create(
     own_name = str(written.pop("name", ""))
     job_id = job_id_of(settings, name or own_name or f"job-{secrets.token_hex(5)}")
     once = format_rfc3339(SystemClock().now() + parse_duration(after, "/in")) if after else at
-    options = {
+    document = written | {
         **_named(handler=handler, cron=cron, zone=tz, every=every, start_at=start_at, at=once, dates=date or None),
         **_named(active_from=active_from, active_until=active_until, misfire=misfire),
         **_named(jitter=_given(window=jitter, placement=placement) if placement else jitter),
@@ -107,7 +107,6 @@ def create(
         **_named(tier=tier, pool=pool, seconds=seconds or None),
         **_named(payload=None if payload is None else _json_or_text(payload)),
     }
-    document = written | options
     spec = spec_here(settings, document, job_id, dry_run=dry_run)
     if dry_run:
         _show_only(job_id, spec, document.get("cron"), output)
@@ -386,12 +385,6 @@ def _json_or_text(text: str) -> Any:
 def _read_document(file: Path | None) -> dict[str, Any]:
     if file is None:
         return {}
-    try:
-        document = json.loads(file.read_text())
-    except OSError as error:
-        raise RequestError(f"{file} cannot be read: {error.strerror}", hint="Give a readable file") from None
-    except ValueError as error:
-        raise RequestError(f"{file} is not JSON: {error}", hint="Correct the file") from None
-    if not isinstance(document, Mapping):
-        raise RequestError(f"{file} is not a JSON object", hint='Such as {"handler": "demo.ping", "every": "5s"}')
-    return dict(document)
+    from .documents import read_document  # YAML is loaded for a file alone
+
+    return read_document(file)

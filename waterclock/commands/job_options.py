@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,3 +25,6 @@ MaxPerKeyOption = Annotated[int | None, typer.Option(help="Runs with one key tha
 FailuresOption = Annotated[int | None, typer.Option(help="Pause it after so many FAILED runs in a row")]
 MaxRunsOption = Annotated[int | None, typer.Option(help="Runs that its schedule makes; then it is ended")]
 MaxHeldOption = Annotated[int | None, typer.Option(help="Runs that may wait [100]")]
+DocumentOption = Annotated[
+    Path | None, typer.Option("-f", "--file", help="The job as a JSON or YAML document; options win")
+]

@@ -17,6 +17,7 @@ from waterclock.model.job import CommandKind
 from waterclock.model.job_event import JobEvent
 from waterclock.model.schedule import AT_MAX
 from waterclock.model.time_text import format_duration, format_rfc3339
+from waterclock.wire.json_text import read_json
 
 from .sent import Sent
 
@@ -61,6 +62,8 @@ def _document(event: JobEvent) -> dict[str, object]:
         part = getattr(event, word)
         if part is not None:
             document[word] = _executor(word, part)
+    if event.dag:
+        document["dag"] = _dag(event.dag)
     if event.at_most_once:
         document["at_most_once"] = True
     if event.retry is not None:
@@ -74,6 +77,13 @@ def _document(event: JobEvent) -> dict[str, object]:
     if event.pool != "default":
         document["pool"] = event.pool
     return document
+
+
+def _dag(text: str) -> object:
+    try:
+        return read_json(text.encode())
+    except RequestError as error:
+        _refuse("/dag", error.message, error.hint)
 
 
 def _schedule(event: JobEvent) -> dict[str, object]:

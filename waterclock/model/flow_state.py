@@ -44,8 +44,10 @@ class RunFlow(NamedTuple):
 
     ``group``: of runs that share a concurrency key. ``payload``: where it is not the revision's own. ``work``: of a
     redrive, the framed work record that is handed out, ``linked_run`` the run that was given up. ``state``: of an open
-    run, a ``known_state`` text; its events below the run-events offset ``folded_to`` are in it.
-    ``is_last``: of a run that is HELD, as its PENDING will say.
+    run, a ``known_state`` text; its events below the run-events offset ``folded_to`` are in it. ``nodes``: of a DagRun
+    the nodes that are open there, by run id, each with its state as text. ``rerun_from``: of a rerun that waits, the
+    nodes that it begins with; ``linked_run`` is what it runs again. ``is_last``: of a run that is HELD, as its PENDING
+    will say.
     """
 
     run_id: str
@@ -61,3 +63,5 @@ class RunFlow(NamedTuple):
     state: str = ""
     folded_to: int = 0
     is_last: bool = False
+    nodes: tuple[tuple[str, str], ...] = ()
+    rerun_from: tuple[str, ...] = ()

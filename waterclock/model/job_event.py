@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import orjson
+
 from .concurrency import Concurrency
+from .document import dag_document
 from .executor import executor_to_stored
 from .failure_policy import Backoff, FailurePolicy
 from .ids import US_PER_S, Instant
@@ -61,6 +64,7 @@ class JobEvent(NamedTuple):
     expect_within_s: int = 0
     pause_after_failures: int = 0
     max_runs: int = 0
+    dag: str = ""
 
 
 def event_of(command: Command) -> JobEvent:
@@ -86,6 +90,8 @@ def _spec_parts(spec: JobSpec) -> dict[str, Any]:
         **_schedule_parts(spec.schedule),
     }
     parts |= _policy_parts(spec.policy) | _timing_parts(spec.timing) | _concurrency_parts(spec.concurrency)
+    if spec.dag is not None:
+        parts["dag"] = orjson.dumps(dag_document(spec.dag)).decode()
     if spec.executor is not None:
         ((word, stored),) = executor_to_stored(spec.executor).items()
         parts[word] = _record(stored)

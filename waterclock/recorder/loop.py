@@ -21,6 +21,7 @@ from waterclock.clock import Clock
 from waterclock.log.following import Beginning, Followed, Position, beginning
 from waterclock.log.port import Committed, Log, Polled, Record, TopicPartition
 from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError, UndecodableRecord
+from waterclock.model.events import EventKind, Pending, RunEvent
 from waterclock.model.fold import Fold
 from waterclock.store.port import Histories
 from waterclock.wire.codec import decode_command, decode_event
@@ -36,6 +37,7 @@ _POLL_RECORDS = 2_000
 _POLL_S = 0.05
 _TROUBLE_WAIT_S = 0.5
 _COMMITTED_TIMEOUT_S = 10.0
+_DAG_ENDS = frozenset({EventKind.DAG_SUCCEEDED, EventKind.DAG_FAILED})
 
 _log = structlog.get_logger()
 
@@ -77,6 +79,7 @@ class Recorder:
         self._writes = Writes(store, writes_in_flight)
         self._commit_due_s = 0.0
         self._ignored: Counter[str] = Counter()
+        self._dag_runs: dict[str, int] = {}
 
     @property
     def ready(self) -> bool:
@@ -87,6 +90,14 @@ class Recorder:
     def shards(self) -> tuple[int, ...]:
         """The partitions of run-events that are ours. Any thread may ask."""
         return tuple(self._shards)
+
+    def open_dag_runs(self) -> dict[str, int]:
+        """By run id the partition of DagRuns that may be open. Any thread may ask."""
+        return self._dag_runs.copy()
+
+    def close_dag_run(self, run_id: str) -> None:
+        """Whoever looked found that it has ended. Any thread may say so."""
+        self._dag_runs.pop(run_id, None)
 
     def step(self) -> bool:
         """One cycle; see ``waterclock.role``. Raises Fenced, and FoldFull at the bound of open runs."""
@@ -140,6 +151,7 @@ class Recorder:
         """Forget what is held. Rows under way may still land: they are the ones that will be written again."""
         self._shards.clear()
         self._orders.clear()
+        self._dag_runs.clear()
         if self._writes.is_stuck:
             self._consumer.resume()
         self._writes.clear()
@@ -191,13 +203,23 @@ class Recorder:
             if record.offset >= shard.act_from:
                 shard.live = True
             try:
-                take(shard, decode_event(record.value or b""), record)
+                event = decode_event(record.value or b"")
+                take(shard, event, record)
+                self._note_dag_run(event, record.partition)
             except RequestError as error:  # undecodable, or it names no run
                 self._cannot_read(record, error)
         batch.record_count += len(records)
         if not records:
             for place in self._places():
                 place.has_begun = True
+
+    def _note_dag_run(self, event: RunEvent, partition: int) -> None:
+        detail = event.detail
+        if isinstance(detail, Pending):
+            if detail.dag is not None:
+                self._dag_runs[event.run_id] = partition
+        elif event.kind in _DAG_ENDS:  # those that end otherwise are found by whoever looks
+            self._dag_runs.pop(event.run_id, None)
 
     def _audit(self, record: Record) -> None:
         order = self._orders.get(record.partition)

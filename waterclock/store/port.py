@@ -21,6 +21,7 @@ from waterclock.model.job import JobSpec, JobStatus, JobVersion, Pause, Tier
 from waterclock.model.run_log import LogStream
 
 from .calendar_port import CalendarKeeping
+from .dag_port import DagReading, NodeRow
 from .listing import JobListing
 from .versions import Versions
 
@@ -94,6 +95,7 @@ class RunRow(NamedTuple):
 
     ``wts`` is ``dispatched_at`` (of PENDING or SKIPPED) ``+ attempt * 64 + rank``, 0 PENDING, 8 RUNNING, 16 RETRYING,
     32 final (cassandra.md 4). ``linked_run``: what was given up, of a redrive. ``is_last``: its schedule makes no more.
+    ``is_dag``: a DagRun, of which ``paused`` and ``rerun_from`` speak.
     """
 
     job_id: str
@@ -122,6 +124,9 @@ class RunRow(NamedTuple):
     linked_run: str = ""
     cancel_requested: bool = False
     is_last: bool = False
+    is_dag: bool = False
+    paused: bool = False
+    rerun_from: tuple[str, ...] = ()
 
 
 class AttemptRow(NamedTuple):
@@ -254,6 +259,7 @@ class History(NamedTuple):
     failures: Sequence[FailureRow] = ()
     audit: Sequence[AuditRow] = ()
     letters: Sequence[LetterRow] = ()
+    nodes: Sequence[NodeRow] = ()
 
 
 class Writing(Protocol):
@@ -309,7 +315,7 @@ class LineKeeping(Protocol):
         ...
 
 
-class Reading(Versions, Protocol):
+class Reading(Versions, DagReading, Protocol):
     """What people read: CLI, API."""
 
     def job(self, job_id: str) -> JobRow | None: ...
@@ -334,7 +340,7 @@ class Reading(Versions, Protocol):
         """
         ...
 
-    def attempts(self, job_id: str, fire_at: Instant, series: int) -> list[AttemptRow]: ...
+    def attempts(self, job_id: str, fire_at: Instant, series: int, node: str = "") -> list[AttemptRow]: ...
 
     def lines(self, run_id: str, attempt: int, limit: int, after: tuple[int, int] | None = None) -> list[LogRow]:
         """What an attempt printed, by claim and in order; ``after``: the (fence, seq) of the last line seen."""

@@ -40,6 +40,7 @@ KEY_SHELF = "keys"
 
 ORIGINS = ("", "SCHEDULE", "TRIGGER", "UNKNOWN", "REDRIVE")
 
+_NO_DAG = (None, None, None)
 _KIND_NUMBER = {Cron: 0, Every: 1, Once: 2, Dates: 3}
 _ORIGIN_NUMBER = {word: number for number, word in enumerate(ORIGINS)}
 _TIERS = tuple(Tier)
@@ -154,7 +155,8 @@ def run_values(run: RunRow) -> Values:
         run.revision,
         run.tier,
         _ORIGIN_NUMBER[run.origin],
-        *run[6:],
+        *run[6:-3],
+        *(_NO_DAG if not run.is_dag else (1, run.paused, " ".join(run.rerun_from) or None)),
         job_id.partition(":")[0],
     )
 
@@ -163,9 +165,10 @@ def run_row(job_id: str, values: Values) -> RunRow:
     """A row of ``runs`` as read."""
     fire_at, series, revision, tier, origin, status, outcome, *rest = values
     # Rows of an earlier release have none of these.
-    *told, next_attempt_at, linked_run, asked_to_stop, is_last, _tenant = rest
+    *told, next_attempt_at, linked_run, asked_to_stop, is_last, is_dag, paused, rerun_from, _tenant = rest
     head = (job_id, fire_at, series, revision, _TIERS[tier], ORIGINS[origin], _RUN_STATUSES[status], _OUTCOMES[outcome])
-    return RunRow._make((*head, *told, next_attempt_at or 0, linked_run or "", bool(asked_to_stop), bool(is_last)))
+    more = (next_attempt_at or 0, linked_run or "", bool(asked_to_stop), bool(is_last))
+    return RunRow._make((*head, *told, *more, bool(is_dag), bool(paused), tuple((rerun_from or "").split())))
 
 
 def attempt_values(row: AttemptRow) -> Values:

@@ -16,6 +16,7 @@ from waterclock.model.job import JobStatus, JobVersion
 from . import rows
 from .calendars import TabularCalendars
 from .cells import Cells, Mutation, Put, Remove, Select
+from .dag_nodes import TabularDagNodes, node_puts
 from .listing import JobListing
 from .port import (
     ApiKey,
@@ -86,7 +87,7 @@ _JOBS_NEXT = Select(JOBS_BY_TENANT, below=2, limited=True, relaxed=True)
 _RUN = Select(RUNS, equal=2)
 _RUNS_BEFORE = Select(RUNS, below=1, limited=True, relaxed=True)
 _RUNS_AFTER = Select(RUNS, below=2, limited=True, relaxed=True)
-_ATTEMPTS = Select(ATTEMPTS, equal=2)
+_ATTEMPTS = Select(ATTEMPTS, equal=3)
 _FAILURES = Select(FAILURES, below=1, limited=True, relaxed=True)
 _FAILURES_OF_INSTANT = Select(FAILURES, equal=1, above=4, limited=True, relaxed=True)
 _FAILURE = Select(FAILURES, equal=5, relaxed=True)
@@ -99,7 +100,7 @@ _ANSWER = Select(API_ANSWERS)
 _OPERATION = Select(API_OPERATIONS)
 
 
-class TabularStore(TabularCalendars, TabularShelves, TabularUpkeep):
+class TabularStore(TabularCalendars, TabularDagNodes, TabularShelves, TabularUpkeep):
     """Every method of the Store port. It keeps nothing between calls: as many threads may call as the cells allow."""
 
     def __init__(self, clock: Clock, cells: Cells) -> None:
@@ -158,6 +159,7 @@ class TabularStore(TabularCalendars, TabularShelves, TabularUpkeep):
         mutations += [Put(FAILURES, rows.failure_values(row), row.wts) for row in history.failures]
         mutations += [Put(AUDIT, rows.audit_values(row), row.at) for row in history.audit]
         mutations += [Put(LETTERS, rows.letter_values(row), row.at) for row in history.letters]
+        mutations += node_puts(history.nodes)
         return self._write("record", mutations)
 
     def keep_lines(self, lines: Sequence[LogRow]) -> Writing:
@@ -200,8 +202,8 @@ class TabularStore(TabularCalendars, TabularShelves, TabularUpkeep):
                 break
         return found[:limit]
 
-    def attempts(self, job_id: str, fire_at: Instant, series: int) -> list[AttemptRow]:
-        (found,) = self._cells.select("attempts", _ATTEMPTS, [(job_id, rows.day_of(fire_at), fire_at, series)])
+    def attempts(self, job_id: str, fire_at: Instant, series: int, node: str = "") -> list[AttemptRow]:
+        (found,) = self._cells.select("attempts", _ATTEMPTS, [(job_id, rows.day_of(fire_at), fire_at, series, node)])
         return [rows.attempt_row(job_id, values) for values in found]
 
     def lines(self, run_id: str, attempt: int, limit: int, after: tuple[int, int] | None = None) -> list[LogRow]:

@@ -44,6 +44,8 @@ _DISPATCHER = {
     EventKind.HELD,
     EventKind.SKIPPED,
     EventKind.CANCEL_REQUESTED,
+    EventKind.DAG_PAUSED,
+    EventKind.DAG_RESUMED,
     EventKind.REVISED,
     EventKind.ANSWERED,
 }

@@ -1,0 +1,88 @@
+"""What a DagRun that is run again has left on the log: how its nodes ended, with which results, and its payload.
+
+A rerun names the older DagRun; nothing but the log knows its results. It is found by time (no PENDING is written
+before its fire time) and folded to its end, a slice at each turn, so that nobody else waits for it. What must hold:
+whatever is found follows from the log alone, so that whoever takes over in between finds the same. How it fails: what
+retention has removed, or what has not ended yet, cannot be kept, and the rerun ends and says so.
+"""
+
+from __future__ import annotations
+
+from waterclock.log.following import Beginning
+from waterclock.log.port import Isolation, Log, Reader, TopicPartition
+from waterclock.model.dag_graph import Graph
+from waterclock.model.dag_release import rebuild
+from waterclock.model.dag_steps import NodeState
+from waterclock.model.dag_work import kept_nodes
+from waterclock.model.errors import RequestError
+from waterclock.model.fold import Fold
+from waterclock.model.ids import US_PER_S, parse_run_id
+from waterclock.wire.codec import decode_event
+from waterclock.wire.names import Names
+
+from .kept import KeptDags
+from .open_dag import OpenDag
+from .shard import Shard
+
+_MARGIN_US = 60 * US_PER_S
+"""By so much the clocks of those who write run-events may differ."""
+
+_SLICE = 2_000
+
+EARLIER_MAX = 8
+"""Of one partition at a time; other reruns wait."""
+
+
+class Earlier:
+    """The reading of one older DagRun. ``done``: it was read to its end, or to that of the log. Raises BackendDown."""
+
+    def __init__(self, log: Log, names: Names, place: TopicPartition, run_id: str, generation: int) -> None:
+        self.run_id = run_id
+        self.done = False
+        self._place = place
+        start = max(log.low_watermark(place), log.offset_at(place, parse_run_id(run_id).fire_at - _MARGIN_US))
+        self._end = log.high_watermark(place)
+        fold: Fold[None] = Fold(generation=generation, window=1)
+        self._shard = Shard(place, Beginning(start, start, is_first=False), fold, KeptDags(names, "", 0))
+        self._found: OpenDag | None = None
+        self._reader: Reader = log.reader(Isolation.COMMITTED)
+        self._reader.assign({place: start})
+
+    def look(self) -> bool:
+        """Read on, a slice; True where there is more. Raises BackendDown, LostResource."""
+        for record in self._reader.poll(_SLICE, 0.0):
+            try:
+                event = decode_event(record.value or b"")
+                if event.run_id.partition("/")[0] != self.run_id:
+                    continue
+                self._shard.take(event, record.offset)
+            except RequestError:
+                continue
+            self._found = self._shard.dags.get(self.run_id, self._found)
+            if self._found is not None and self._found.run.state.final:
+                self.done = True
+                break
+        self.done = self.done or self._reader.position(self._place) >= self._end
+        if self.done:
+            self._reader.close()
+        return not self.done
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._reader.close()
+
+    @property
+    def payload(self) -> bytes | None:
+        """What its nodes were given in place of the job's; None also where it is gone."""
+        return None if self._found is None else self._found.start.payload
+
+    def kept(self, graph: Graph, rerun_from: tuple[str, ...]) -> dict[str, NodeState] | None:
+        """By name the nodes that are kept as they were; None where it is gone, or was of another Dag."""
+        found = self._found
+        if found is None or not found.run.state.final:
+            return None
+        try:
+            before = rebuild(graph, found.known).whole_nodes()
+            return kept_nodes(graph, before, rerun_from)
+        except (KeyError, ValueError):
+            return None

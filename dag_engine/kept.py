@@ -1,0 +1,144 @@
+"""What the state topic holds of one partition's DagRuns, and what a round must tell it.
+
+A record of a DagRun or a node is written in the round that read what has changed it, and once more where an open
+attempt would make a successor re-read more than ``KEPT_BEHIND`` offsets. What must hold: records and tombstones ride in
+the round that commits the offsets they speak of, so the topic tells what was so at the committed position; a DagRun's
+own tombstone goes before those of its nodes, whose records mean nothing without it.
+
+How it fails: a record that cannot be read (of a later release) is left out, and its DagRun rests until that release
+takes over again; the log line says so.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+import structlog
+
+from waterclock.log.port import Isolation, Log, Outgoing, TopicPartition
+from waterclock.log.reading import read_range
+from waterclock.model.dag_events import NodeEnd
+from waterclock.model.dag_state import KeptDagRun, KeptNode
+from waterclock.model.dag_steps import NodeState
+from waterclock.model.dag_work import split_node_run_id
+from waterclock.model.errors import UndecodableRecord
+from waterclock.model.fold import Fold, OpenRun
+from waterclock.model.known_state import state_from_text, state_to_text
+from waterclock.wire.codec import decode_dag_node, decode_dag_run
+from waterclock.wire.messages import dag_node_message, dag_run_message, state_tombstone
+from waterclock.wire.names import Names
+
+from .open_dag import OpenDag
+
+KEPT_BEHIND = 100_000
+"""Offsets; folding so many takes about a second."""
+
+FORGOTTEN_PER_ROUND = 1_000
+_PER_ROUND = 500
+
+_log = structlog.get_logger()
+
+
+class KeptDags:
+    """The records of one partition. ``role`` names the topic."""
+
+    __slots__ = ("_behind", "_changed", "_forgotten", "_names", "_partition", "_role")
+
+    def __init__(self, names: Names, role: str, partition: int, *, behind: int = KEPT_BEHIND) -> None:
+        self._names = names
+        self._role = role
+        self._partition = partition
+        self._behind = behind
+        # By run id what changed since the last round; of a node what it counts as, None where only its attempt moved.
+        self._changed: dict[str, NodeState | None] = {}
+        self._forgotten: deque[str] = deque()
+
+    @property
+    def owes(self) -> bool:
+        """Whether there is something to be forgotten yet."""
+        return bool(self._forgotten)
+
+    def change(self, run_id: str, node: NodeState | None = None) -> None:
+        """This DagRun or node is to be written in the next round."""
+        self._changed[run_id] = node
+
+    def end(self, run_id: str, run: OpenRun[None]) -> None:
+        """A DagRun has ended: it and its nodes are to be forgotten."""
+        nodes = [] if run.dag is None else [*run.dag.open, *run.dag.ended]
+        for each in (run_id, *nodes):
+            self._changed.pop(each, None)
+            self._forgotten.append(each)
+
+    def messages(self, fold: Fold[None], dags: dict[str, OpenDag]) -> Iterator[Outgoing]:
+        """What this round must tell the topic; the fold knows then that a successor need not re-read it."""
+        for run_id in fold.pinned_below(fold.position - self._behind, _PER_ROUND):
+            self._changed.setdefault(run_id, None)
+        for run_id, node in self._changed.items():
+            run = fold.open.get(run_id)
+            if run is not None and run.state.is_dag and run.state.ending:
+                continue  # which of its nodes' events came before that, only the log can say: it is read from there
+            if run is not None:
+                fold.keep(run_id)
+            yield self._record(run_id, node, fold, dags)
+        self._changed.clear()
+        for _ in range(min(FORGOTTEN_PER_ROUND, len(self._forgotten))):
+            yield state_tombstone(self._names, self._role, self._partition, self._forgotten.popleft())
+
+    def restore(self, log: Log, fold: Fold[None]) -> list[OpenDag]:
+        """Read the topic to its high watermark as of now, and put what it holds into the fold. Raises BackendDown."""
+        runs, nodes, strange = self._read(log)
+        dags: dict[str, OpenDag] = {}
+        for run_id, kept in runs.items():
+            state = state_from_text(kept.state)
+            if state is not None:
+                fold.restore(run_id, state, kept.first_offset, None, kept.folded_to)
+                dags[run_id] = OpenDag.restored(kept, fold.open[run_id])
+        for node_id, node in nodes.items():
+            dag_run_id, key = split_node_run_id(node_id)
+            dag, state = dags.get(dag_run_id), state_from_text(node.state)
+            if dag is None and dag_run_id not in strange:
+                self._forgotten.append(node_id)  # its DagRun was forgotten, and then somebody died
+            elif dag is not None and state is not None:
+                fold.restore(node_id, state, node.first_offset, None, node.folded_to)
+                end = NodeEnd(node.counts_as) if node.counts_as else None
+                dag.known[key] = NodeState(end, node.result)
+        return list(dags.values())
+
+    def _read(self, log: Log) -> tuple[dict[str, KeptDagRun], dict[str, KeptNode], set[str]]:
+        """By run id the DagRuns and the nodes, and the DagRuns whose record cannot be read."""
+        place = TopicPartition(self._names.state(self._role), self._partition)
+        runs: dict[str, KeptDagRun] = {}
+        nodes: dict[str, KeptNode] = {}
+        strange: set[str] = set()
+        for record in read_range(log, Isolation.COMMITTED, place, log.low_watermark(place), log.high_watermark(place)):
+            run_id = (record.key or b"").decode(errors="replace")
+            runs.pop(run_id, None)
+            nodes.pop(run_id, None)
+            strange.discard(run_id)
+            if record.value is None:
+                continue
+            try:
+                if "/" in run_id:
+                    nodes[run_id] = decode_dag_node(record.value)
+                else:
+                    runs[run_id] = decode_dag_run(record.value)
+            except UndecodableRecord as odd:
+                strange.add(run_id.partition("/")[0])
+                _log.error("kept DagRun cannot be read", run_id=run_id, reason=str(odd))
+        return runs, nodes, strange
+
+    def _record(self, run_id: str, node: NodeState | None, fold: Fold[None], dags: dict[str, OpenDag]) -> Outgoing:
+        state = fold.state(run_id)
+        text, folded_to = state_to_text(state), fold.position
+        dag_run_id, key = split_node_run_id(run_id)
+        if key:
+            first_offset = fold.open[run_id].first_offset if run_id in fold.open else -1
+            counts_as = 0 if node is None or node.end is None else int(node.end)
+            result = None if node is None else node.result
+            kept_node = KeptNode(run_id, first_offset, text, folded_to, counts_as, result)
+            return dag_node_message(self._names, self._role, self._partition, kept_node)
+        dag = dags[dag_run_id]
+        what = (dag.revision, dag.fire_at, dag.began_at, dag.start.payload, dag.start.rerun_from, dag.linked_run)
+        kept = KeptDagRun(run_id, dag.first_offset, text, folded_to, *what)
+        return dag_run_message(self._names, self._role, self._partition, kept)
