@@ -8,9 +8,10 @@ version.
 
 import collections
 
-from . import jobs, owed, policies, runs
+from . import jobs, owed, policies
 from .books import is_limited
 from .records import decode
+from .reducer import changes
 
 MASK = owed.MASK
 OWNER = "dispatcher"
@@ -50,9 +51,9 @@ def check(commands, events, rules=owed.Rules(), healed_at=0, within=None, until=
             complaints += [f"{event['job_id']}: {each}" for each in wrong]
         elif event["kind"] != "ANSWERED":
             before = states.get(run_id)
-            after = runs.step(before, event, record["offset"])
-            if after:
-                states[run_id] = after
+            found = changes(states, event, record["offset"])
+            states |= found
+            if run_id in found:
                 wrong = _decided(count, event, before, record["timestamp_us"], counts)
                 complaints += [f"{run_id}: {each}" for each in wrong]
     for job_id, count in known.items():

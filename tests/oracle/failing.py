@@ -49,17 +49,20 @@ def check(commands, events, rules=owed.Rules(), healed_at=0, within=None):  # no
 def _ends(events):
     """{job: [(run id, its revision, whether it failed, stamp)]} of runs that count, as the log has their ends."""
     found, made = collections.defaultdict(list), {}
-    for told in runs.tell(events):
+    for told, others in runs.tell_all(events):
         event, run_id = told.event, told.event["run_id"]
         if told.after is None:
             continue
         if event["kind"] in ("PENDING", "HELD"):
             made[run_id] = event["pending"]
-        elif told.after["status"] in ("SUCCEEDED", "FAILED") and run_id in made:
-            detail = made[run_id]
-            if detail["origin"] in ("SCHEDULE", "TRIGGER"):
-                failed = told.after["status"] == "FAILED"
-                found[event["job_id"]].append((run_id, detail["revision"] & MASK, failed, told.record["timestamp_us"]))
+            continue
+        for ended, run in ((run_id, told.after), *others.items()):  # what ends a node may end its DagRun
+            if run["status"] not in runs.FINAL or ended not in made:
+                continue
+            detail = made.pop(ended)
+            if run["status"] in ("SUCCEEDED", "FAILED") and detail["origin"] in ("SCHEDULE", "TRIGGER"):
+                failed = run["status"] == "FAILED"
+                found[event["job_id"]].append((ended, detail["revision"] & MASK, failed, told.record["timestamp_us"]))
     return found
 
 
