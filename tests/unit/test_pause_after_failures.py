@@ -241,6 +241,26 @@ def _refused(job: FlowJob, kind: CommandKind, now: int) -> Command:
     return Command(kind, job.job_id, "another", "dispatcher", now, expected_revision=1)
 
 
+def test_what_failed_before_the_end_does_not_pause_a_job_that_goes_on(world: World) -> None:
+    def limited(most: int) -> JobSpec:
+        return JobSpec("demo.noop", Every(EVERY_US, START), timing=Timing(max_runs=most, pause_after_failures=2))
+
+    ordered(world, CommandKind.CREATE, limited(3))
+    fire(world, 3)
+    older = world.runs(JOB)
+    fail(world, older[0])
+    assert row(world).status is JobStatus.ENDED
+    fail(world, older[1])
+    ordered(world, CommandKind.UPDATE, limited(9))
+    assert row(world).status is JobStatus.ACTIVE
+    fail(world, older[2])
+    fail_next(world)
+    assert row(world).status is JobStatus.ACTIVE
+    fail_next(world)
+    assert row(world).status is JobStatus.PAUSED
+    assert judge(world) == []
+
+
 def test_runs_that_are_merely_followed_leave_room_for_jobs_with_limits(world: World) -> None:
     """Long runs of a job that nothing limits go on all the same; of those beyond the room the end does not count."""
     with mock.patch("waterclock.dispatcher.admitting.RUNS_MAX", 5):
