@@ -129,9 +129,15 @@ def _find_job(shard: Shard, out: Emitter, version: JobVersion) -> FlowJob:
 
 
 def _is_followed(shard: Shard, job: FlowJob, version: JobVersion) -> bool:
-    """Whether what becomes of a run of this version matters to its job. One that nothing limits runs all the same where
-    the shard can keep no more: its end does not count then."""
-    return (job.is_followed or version.spec.is_followed) and shard.flow.run_count < RUNS_MAX
+    """Whether what becomes of a run of this version matters to its job.
+
+    Where nothing limits either, only failures are counted: such a run is followed for as long as half of the room is
+    left, so that it never takes the room of a job that has to be held or skipped without; beyond that it runs all the
+    same, and its end does not count.
+    """
+    if not job.limits.is_free or not version.spec.concurrency.is_free:
+        return shard.flow.run_count < RUNS_MAX
+    return (job.is_followed or version.spec.is_followed) and shard.flow.run_count < RUNS_MAX // 2
 
 
 def admitted(shard: Shard, out: Emitter, job_id: str, limits: Concurrency, run: RunFlow, now: Instant) -> Admission:

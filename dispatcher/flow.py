@@ -132,7 +132,7 @@ class FlowJob:
     def follow(self, version: JobVersion) -> None:
         """A command has made this version, the newest one: what it says counts from now on."""
         self.limits = FREE if version.status is JobStatus.DELETED else version.spec.concurrency
-        self.streak.follow(version)
+        self.streak.follow(version, from_end=self.ended)
         self.count.follow(version)
         self.revision = version.revision if self.streak.after or self.count.most else 0
         self.ended = version.status is JobStatus.ENDED

@@ -2,8 +2,9 @@
 
 Counted are runs of the schedule and of triggers, made by the revision from which the count began or a later one, in the
 order in which run-events has their ends: FAILED counts, SUCCEEDED begins anew, what is cancelled changes nothing. A
-resume begins anew with its own revision, so what was made before it and fails after it pauses nothing. Once there were
-too many, nothing takes that back but a resume, or an edit of their number, which goes by the count as it stands.
+resume begins anew with its own revision, so what was made before it and fails after it pauses nothing; so does an edit
+with which a job goes on that had ended. Once there were too many, nothing else takes that back but an edit of their
+number, which goes by the count as it stands.
 """
 
 from __future__ import annotations
@@ -37,11 +38,12 @@ class Streak:
         streak.failed_run, streak.pause_for = kept.failed_run, kept.pause_for
         return streak
 
-    def follow(self, version: JobVersion) -> None:
-        """A command has made this version, the job's newest."""
+    def follow(self, version: JobVersion, *, from_end: bool) -> None:
+        """A command has made this version, the job's newest. ``from_end``: the job had ended before."""
         is_gone = version.status is JobStatus.DELETED
         after = 0 if is_gone else version.spec.timing.pause_after_failures
-        if not self.after or not after or version.action == _RESUMED:
+        is_back = version.action == _RESUMED or (from_end and version.status is JobStatus.ACTIVE)
+        if not self.after or not after or is_back:
             self.counts_from, self.count = version.revision if after else 0, 0
             self.failed_run = self.pause_for = ""
         elif after != self.after:

@@ -1,10 +1,10 @@
 """Was each job paused once too many of its runs in a row had failed, and only then? Imports nothing of ours.
 
 Input: dumps of ``commands`` and ``run-events`` at rest. A *span* begins where a job begins to count, and anew with each
-resume; the runs that its versions made count in it, in the order in which the log has their ends: those of the schedule
-and of triggers, FAILED one up, SUCCEEDED back to none. Judged is that a pause by the dispatcher stands on so many,
-names the run with which there were, and comes once; and that no job is left active in whose last span there were
-too many.
+resume and each edit with which a job goes on that had ended; the runs that its versions made count in it, in the order
+in which the log has their ends: those of the schedule and of triggers, FAILED one up, SUCCEEDED back to none. Judged is
+that a pause by the dispatcher stands on so many, names the run with which there were, and comes once; and that no job
+is left active in whose last span there were too many.
 """
 
 import collections
@@ -17,7 +17,7 @@ OWNER = "dispatcher"
 
 
 class Span(typing.NamedTuple):
-    """Versions of a job between two resumes. ``limits``: what they said is too many, in their order."""
+    """Versions of a job between two such beginnings. ``limits``: what they said is too many, in their order."""
 
     versions: list
     limits: list
@@ -80,7 +80,7 @@ def _spans(made):
     spans, before = [], None
     for version in made:
         limit = _limit(version)
-        is_resume = version.status == "ACTIVE" and before is not None and before.status == "PAUSED"
+        is_resume = version.status == "ACTIVE" and before is not None and before.status in ("PAUSED", "ENDED")
         if limit and (is_resume or before is None or not _limit(before)):
             spans.append(Span([], []))
         if limit:

@@ -12,10 +12,10 @@ from waterclock.dispatcher.store_rest import StoreRest
 from tests.oracle import beside, counted
 from tests.oracle.books import balance
 from tests.unit.dispatcher_world import NAMES, START, World, raw
-from tests.unit.test_overlap import EVERY_US, JOB, end, fire, rest, say
+from tests.unit.test_overlap import EVERY_US, JOB, end, fire, rest, say, start, told
 from tests.unit.test_pause_after_failures import row
 from waterclock.model.concurrency import Concurrency, Overlap
-from waterclock.model.events import EventKind, Pending
+from waterclock.model.events import Ended, EventKind, Pending
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Command, CommandKind, Every, JobSpec, JobStatus
 from waterclock.model.timing import Misfire, Timing
@@ -87,12 +87,42 @@ def test_skips_do_not_count(world: World) -> None:
 
 def test_a_run_that_waited_and_is_dropped_for_a_newer_one_does_not_count(world: World) -> None:
     ordered(world, CommandKind.CREATE, spec(3, concurrency=Concurrency(Overlap.CANCEL_OTHER)))
-    fire(world, 2)
+    fire(world)
     first = world.runs(JOB)[0]
-    assert row(world).status is JobStatus.ACTIVE
-    say(world, first, EventKind.CANCEL_REQUESTED)
+    token = start(world, first)  # so that a cancel is a request, and the run is open for as long as it works
     rest(world)
     fire(world, 2)
+    assert told(world)[-3:] == ["HELD 2 overlap", "SKIPPED 2 overlap", "HELD 3 overlap"]
+    assert row(world).status is JobStatus.ACTIVE
+    say(world, first, EventKind.ATTEMPT_SUCCEEDED, token=token, detail=Ended(0))
+    rest(world)
+    end(world, world.runs(JOB)[-1])
+    assert lasts(world) == [False, False]
+    fire(world, 2)
+    assert lasts(world) == [False, False, True]
+    assert len(world.runs(JOB)) == 3
+    assert row(world).status is JobStatus.ENDED
+    assert judge(world) == []
+
+
+def test_a_run_that_waited_and_is_dropped_once_all_are_made_still_counts(world: World) -> None:
+    """A person's trigger drops the last one: the job has ended all the same, and goes on from so many if it may."""
+    limits = Concurrency(Overlap.CANCEL_OTHER)
+    ordered(world, CommandKind.CREATE, spec(2, concurrency=limits))
+    fire(world)
+    first = world.runs(JOB)[0]
+    token = start(world, first)
+    rest(world)
+    fire(world)
+    assert row(world).status is JobStatus.ENDED
+    ordered(world, CommandKind.TRIGGER)
+    assert reasons(world) == ["overlap"]
+    ordered(world, CommandKind.UPDATE, spec(3, concurrency=limits))
+    fire(world)
+    assert row(world).status is JobStatus.ENDED
+    say(world, first, EventKind.ATTEMPT_SUCCEEDED, token=token, detail=Ended(0))
+    rest(world)
+    assert lasts(world) == [False, True]
     assert judge(world) == []
 
 

@@ -89,6 +89,18 @@ def test_nobody_waits_while_it_is_paused_and_a_resume_begins_anew(desk: Desk) ->
     assert (found.is_overdue, found.by) == (False, NOW + 6 * HOUR_US)
 
 
+def test_nobody_waits_for_what_has_ended_and_an_edit_that_lets_it_go_on_begins_anew(desk: Desk) -> None:
+    created_at = NOW - 100 * HOUR_US
+    desk.put(at=created_at)
+    ended = desk.put(at=NOW - 60 * HOUR_US, action="end", status=JobStatus.ENDED, created_at=created_at)
+    assert desk.asked(ended) is None
+    desk.put(at=NOW - 20 * HOUR_US, action="update", created_at=created_at)
+    edited = desk.put(at=NOW - HOUR_US, action="update", created_at=created_at)
+    found = desk.asked(edited)
+    assert found is not None
+    assert (found.is_overdue, found.by) == (False, NOW + 6 * HOUR_US)
+
+
 def test_an_edit_does_not_silence_it(desk: Desk) -> None:
     desk.put(at=NOW - 100 * HOUR_US)
     row = desk.put(at=NOW - HOUR_US, action="update", created_at=NOW - 100 * HOUR_US)

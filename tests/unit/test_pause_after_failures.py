@@ -15,7 +15,7 @@ from tests.oracle.books import balance
 from tests.unit.dispatcher_world import NAMES, START, World, raw
 from tests.unit.test_overlap import EVERY_US, JOB, end, fire, rest, say, start
 from waterclock.model.concurrency import Concurrency, Overlap
-from waterclock.model.events import Ended, EventKind
+from waterclock.model.events import Ended, EventKind, Skipped
 from waterclock.model.ids import US_PER_S, make_run_id, ordinal
 from waterclock.model.job import Command, CommandKind, Every, JobSpec, JobStatus
 from waterclock.model.timing import Timing
@@ -239,6 +239,51 @@ def test_a_command_that_came_to_nothing_is_given_again(world: World) -> None:
 
 def _refused(job: FlowJob, kind: CommandKind, now: int) -> Command:
     return Command(kind, job.job_id, "another", "dispatcher", now, expected_revision=1)
+
+
+def test_what_failed_before_the_end_does_not_pause_a_job_that_goes_on(world: World) -> None:
+    def limited(most: int) -> JobSpec:
+        return JobSpec("demo.noop", Every(EVERY_US, START), timing=Timing(max_runs=most, pause_after_failures=2))
+
+    ordered(world, CommandKind.CREATE, limited(3))
+    fire(world, 3)
+    older = world.runs(JOB)
+    fail(world, older[0])
+    assert row(world).status is JobStatus.ENDED
+    fail(world, older[1])
+    ordered(world, CommandKind.UPDATE, limited(9))
+    assert row(world).status is JobStatus.ACTIVE
+    fail(world, older[2])
+    fail_next(world)
+    assert row(world).status is JobStatus.ACTIVE
+    fail_next(world)
+    assert row(world).status is JobStatus.PAUSED
+    assert judge(world) == []
+
+
+def test_runs_that_are_merely_followed_leave_room_for_jobs_with_limits(world: World) -> None:
+    """Long runs of a job that nothing limits go on all the same; of those beyond the room the end does not count."""
+    with mock.patch("waterclock.dispatcher.admitting.RUNS_MAX", 5):
+        define(world, 3)
+        fire(world, 6)
+        limited = JobSpec("demo.noop", Every(EVERY_US, START), concurrency=Concurrency(Overlap.SKIP))
+        world.command(CommandKind.CREATE, "t:limited", limited)
+        rest(world)
+        fire(world, 2)
+    told = [(event.kind, event.reason) for event in world.events() if event.job_id == "t:limited" and event.run_id]
+    assert told == [(EventKind.PENDING, ""), (EventKind.SKIPPED, "overlap")]
+    caps = [event.detail.cap for event in world.events(EventKind.SKIPPED) if isinstance(event.detail, Skipped)]
+    assert caps == [""], "its own run, and not the shard's room"
+    assert len(world.dispatcher._shards[0].flow.jobs[JOB].open) == 2
+    made = world.runs(JOB)
+    assert len(made) == 8
+    for run_id in made[2:]:
+        fail(world, run_id)
+    assert row(world).status is JobStatus.ACTIVE
+    fail(world, made[0])
+    fail(world, made[1])
+    fail_next(world)
+    assert row(world).status is JobStatus.PAUSED
 
 
 @pytest.mark.parametrize("seed", range(12))

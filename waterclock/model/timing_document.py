@@ -266,7 +266,9 @@ def _catch_up(value: object) -> dict[str, Any]:
 
 def _count(document: Mapping[str, object], key: str, most: int, hint: str) -> int:
     value = document[key]
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+    if isinstance(value, bool) or not isinstance(value, int):
+        _refuse(f"/{key}", f"{_shown(value)} is not a number", hint)
+    if not 1 <= value <= most:
         _refuse(f"/{key}", f"{_shown(value)} is out of range", hint)
     return value
 

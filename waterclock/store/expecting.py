@@ -1,8 +1,9 @@
 """Should a job have succeeded by now? Asked of the projection, for one job, by whoever watches it and by people.
 
 A job says ``expect_within``: at any moment a run of it should have SUCCEEDED within so long before. The time counts
-from the end of its newest success; where there is none, or the job was made or resumed since, from then. A job that is
-paused is waited for by nobody, nor one whose schedule is over.
+from the end of its newest success; where there is none, or the job was made, resumed or, having ended by its
+``max_runs``, allowed to go on since, from then. A job that is paused is waited for by nobody, nor one that has ended or
+whose schedule is over.
 
 Limits: history lags by a moment; it is looked through newest fire first, ``LOOKED_THROUGH_MAX`` runs at most: a job
 that made more than that since its last success is overdue all the same.
@@ -22,7 +23,6 @@ from .port import JobRow, Reading
 LOOKED_THROUGH_MAX = 2_000
 _PAGE = 50
 _VERSIONS_MAX = 50
-_BEGINNINGS = ("create", "resume")
 
 
 class Expectation(NamedTuple):
@@ -61,10 +61,12 @@ def _newest_success(store: Reading, job_id: str) -> Instant:
 
 
 def _began_at(store: Reading, row: JobRow) -> Instant:
-    """Since when it is active without a break."""
+    """Since when it is active without a break: a pause, its end by ``max_runs``, a delete. No edit is one."""
+    since = row.updated_at
     for version in store.history(row.job_id, _VERSIONS_MAX):
-        if version.action in _BEGINNINGS:
-            return version.stamp_at
+        if version.status is not JobStatus.ACTIVE:
+            return since
+        since = version.stamp_at
     return row.created_at
 
 
