@@ -45,45 +45,45 @@ routes = APIRouter(tags=["dag runs"])
 
 
 @routes.post(
-    "/dag-runs/{run_id}/cancel",
+    "/dag-runs/{dag_run_id}/cancel",
     summary="Cancel a DagRun",
     openapi_extra=shapes.body("ActBody", required=False),
     responses=shapes.answers(Answers.CHANGE_ONE, {200: dag_run_shapes.ActAnswer}),
 )
-async def cancel_dag_run(run_id: str, request: Request, services: Held, caller: Writer) -> Response:
+async def cancel_dag_run(dag_run_id: str, request: Request, services: Held, caller: Writer) -> Response:
     """What waits ends at once, what runs is asked to stop; it ends with the last. Of one that has ended: as it is."""
-    return await _act(services, caller, request, run_id, CommandKind.CANCEL, plan_cancel)
+    return await _act(services, caller, request, dag_run_id, CommandKind.CANCEL, plan_cancel)
 
 
 @routes.post(
-    "/dag-runs/{run_id}/pause",
+    "/dag-runs/{dag_run_id}/pause",
     summary="Pause a DagRun",
     openapi_extra=shapes.body("ActBody", required=False),
     responses=shapes.answers(Answers.CHANGE_ONE, {200: dag_run_shapes.ActAnswer}),
 )
-async def pause_dag_run(run_id: str, request: Request, services: Held, caller: Writer) -> Response:
+async def pause_dag_run(dag_run_id: str, request: Request, services: Held, caller: Writer) -> Response:
     """None of its nodes begins; what runs goes on, and so does its time-out. Of one that has ended: as it is."""
-    return await _act(services, caller, request, run_id, CommandKind.PAUSE_RUN, plan_pause)
+    return await _act(services, caller, request, dag_run_id, CommandKind.PAUSE_RUN, plan_pause)
 
 
 @routes.post(
-    "/dag-runs/{run_id}/resume",
+    "/dag-runs/{dag_run_id}/resume",
     summary="Resume a paused DagRun",
     openapi_extra=shapes.body("ActBody", required=False),
     responses=shapes.answers(Answers.CHANGE_ONE, {200: dag_run_shapes.ActAnswer}),
 )
-async def resume_dag_run(run_id: str, request: Request, services: Held, caller: Writer) -> Response:
+async def resume_dag_run(dag_run_id: str, request: Request, services: Held, caller: Writer) -> Response:
     """Its nodes begin again, as their parents and its limits allow. Of one that has ended: as it is."""
-    return await _act(services, caller, request, run_id, CommandKind.RESUME_RUN, plan_resume)
+    return await _act(services, caller, request, dag_run_id, CommandKind.RESUME_RUN, plan_resume)
 
 
 @routes.post(
-    "/dag-runs/{run_id}/rerun",
+    "/dag-runs/{dag_run_id}/rerun",
     summary="Run a DagRun again",
     openapi_extra=shapes.body("RerunBody", required=False),
     responses=shapes.answers(Answers.CHANGE_ONE, {200: dag_run_shapes.DagPlan, 201: dag_run_shapes.Rerun}),
 )
-async def rerun_dag_run(run_id: str, request: Request, services: Held, caller: Writer) -> Response:
+async def rerun_dag_run(dag_run_id: str, request: Request, services: Held, caller: Writer) -> Response:
     """A new DagRun of the same version: whole, from some nodes on, or from those that failed. It must have ended."""
     document = await read_object(request, optional=True)
     wanting.check_known(document, _RERUN_KEYS)
@@ -92,7 +92,7 @@ async def rerun_dag_run(run_id: str, request: Request, services: Held, caller: W
     note, payload = wanting.text(document, "note", wanting.NOTE_MAX), wanting.payload(document)
 
     async def act(repeat_key: str) -> Response:
-        seen = await seen_dag_run(services, caller.tenant, run_id)
+        seen = await seen_dag_run(services, caller.tenant, dag_run_id)
         plan = await _planned(services, lambda seen: plan_rerun(seen, begin, failed=failed), seen)
         if dry_run:
             return views.reply(200, plan_view(seen.run_id, plan))

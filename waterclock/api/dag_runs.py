@@ -11,6 +11,7 @@ from waterclock.dag_runs.looking import stuck_in
 from waterclock.dag_runs.picture import nodes_seen
 from waterclock.dag_runs.reading import DagRunSeen, read_dag_run
 from waterclock.dag_runs.views import dag_run_in_full, dag_run_view, stuck_view
+from waterclock.model.errors import RequestError
 from waterclock.model.ids import RunId
 from waterclock.store.open_runs import OPEN, open_runs, parse_place
 
@@ -68,7 +69,10 @@ async def list_stuck(
 ) -> Response:
     """Among open DagRuns, each with its reason; empty where all is well, also where nodes wait for what will come."""
     job_id = own_job_id(caller, job) if job else ""
-    after = parse_place(cursor) if cursor else None
+    try:
+        after = parse_place(cursor) if cursor else None
+    except RequestError:
+        raise unknown_cursor() from None
     found = await services.call(open_runs, services.store, caller.tenant, job_id, frozenset(OPEN), None, limit, after)
     told: list[dict[str, Any]] = []
     dag_runs = [row for row in found.rows if row.is_dag]
@@ -81,13 +85,13 @@ async def list_stuck(
 
 
 @routes.get(
-    "/dag-runs/{run_id}",
+    "/dag-runs/{dag_run_id}",
     summary="A DagRun with its nodes",
     responses=shapes.answers(Answers.READ_ONE, {200: dag_run_shapes.DagRunInFull}),
 )
-async def show_dag_run(run_id: str, services: Held, caller: Reader) -> Response:
+async def show_dag_run(dag_run_id: str, services: Held, caller: Reader) -> Response:
     """How each node stands, what took longest, and what is stuck. A mapped node is shown as a whole."""
-    seen = await seen_dag_run(services, caller.tenant, run_id)
+    seen = await seen_dag_run(services, caller.tenant, dag_run_id)
     served, now = await _facts(services)
 
     def document() -> dict[str, Any]:
@@ -97,22 +101,22 @@ async def show_dag_run(run_id: str, services: Held, caller: Reader) -> Response:
 
 
 @routes.get(
-    "/dag-runs/{run_id}/nodes",
+    "/dag-runs/{dag_run_id}/nodes",
     summary="Node runs of a DagRun",
     responses=shapes.answers(Answers.READ_ONE, {200: dag_run_shapes.NodeRunPage}),
 )
 async def list_nodes(
-    run_id: str,
+    dag_run_id: str,
     services: Held,
     caller: Reader,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = 100,
     cursor: Annotated[str | None, Query(max_length=_NODE_MAX, description="`next_cursor` of the page before")] = None,
 ) -> Response:
     """Each as a run, with its whole result and error: every item of a mapped node, too."""
-    place = own_run(run_id, caller.tenant)
+    place = own_run(dag_run_id, caller.tenant)
     row = await run_row(services, place)
     if row is None or not getattr(row, "is_dag", False):
-        raise no_such_dag_run(run_id)
+        raise no_such_dag_run(dag_run_id)
     found = await services.call(
         services.store.dag_nodes, place.job_id, place.fire_at, place.series, limit, cursor or ""
     )

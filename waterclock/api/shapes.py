@@ -27,6 +27,10 @@ from .part_shapes import (
     ShellCommand,
     Timeouts,
 )
+from .probe_shapes import METRICS as METRICS  # noqa: PLC0414 - routes name these as of here
+from .probe_shapes import STREAM as STREAM  # noqa: PLC0414
+from .probe_shapes import Health as Health  # noqa: PLC0414
+from .probe_shapes import Ready as Ready  # noqa: PLC0414
 from .problem_shapes import OperationProblem
 from .problem_shapes import Problem as Problem  # noqa: PLC0414 - every route names it as one of these
 from .problems import MEDIA_TYPE
@@ -270,7 +274,7 @@ class Run(BaseModel):
     is_last: bool = Field(description="The last one that its schedule makes (max_runs)")
     skipped_count: int | None
     skipped_to: Instant | None
-    is_dag: bool = Field(description="A DagRun: GET /api/v1/dag-runs/{run_id} shows its nodes")
+    is_dag: bool = Field(description="A DagRun: GET /api/v1/dag-runs/{dag_run_id} shows its nodes")
 
 
 class RunInFull(Run):
@@ -298,29 +302,6 @@ class Operation(BaseModel):
     run_id: str | None
     problem: OperationProblem | None
 
-
-class Health(BaseModel):
-    """Whether threads move."""
-
-    status: Literal["ok", "stuck"]
-    stuck: list[str]
-
-
-class Ready(BaseModel):
-    """Which backends do not answer."""
-
-    status: Literal["ok", "waiting"]
-    away: list[str]
-
-
-STREAM: dict[str, Any] = {
-    "description": "An endless stream; see docs/api.md",
-    "content": {"text/event-stream": {"schema": {"type": "string"}}},
-}
-METRICS: dict[str, Any] = {
-    "description": "The text that Prometheus reads",
-    "content": {"text/plain": {"schema": {"type": "string"}}},
-}
 
 BODIES: tuple[type[BaseModel], ...] = (JobDefinition, JobChange, TriggerBody, NoteBody, PauseBody)
 """Models of requests."""
