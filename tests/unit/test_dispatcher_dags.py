@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from waterclock.dispatcher.emit import Emitter, Templates
 from waterclock.dispatcher.envelope import seal, unseal
 
 from tests.unit.dispatcher_world import NAMES, START, World, every
@@ -15,6 +16,7 @@ from waterclock.model.dag_events import DagStart
 from waterclock.model.events import Ended, EventKind, Origin, Pending, RunEvent, Started
 from waterclock.model.ids import US_PER_S, make_run_id, ordinal
 from waterclock.model.job import CommandKind, Every, JobSpec, JobStatus, JobVersion
+from waterclock.wire.codec import decode_event
 from waterclock.wire.messages import event_message, id_of_event
 
 JOB = "t:j"
@@ -59,6 +61,17 @@ def test_a_triggers_payload_goes_to_the_nodes() -> None:
     world.run(1)
     assert [detail.dag for _, detail in pending(world)] == [DagStart(b"2")]
     assert world.work() == []
+
+
+def test_the_catch_up_of_a_gap_makes_dag_runs_like_any_other() -> None:
+    version = JobVersion(JOB, 7, dag(), JobStatus.ACTIVE, "", 1)
+    emitter = Emitter(Templates(NAMES))
+    run_id = emitter.run(version, fire_at=5, due_at=5, now=9, gap_to_at=8)
+    (message,) = emitter.messages
+    event = decode_event(message.value or b"")
+    detail = event.detail
+    assert isinstance(detail, Pending)
+    assert (event.run_id, detail.gap_to_at, detail.dag, detail.due_at) == (run_id, 8, DagStart(), 5)
 
 
 def test_the_due_rows_of_a_dag_are_without_its_nodes() -> None:

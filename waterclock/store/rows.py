@@ -40,7 +40,6 @@ KEY_SHELF = "keys"
 
 ORIGINS = ("", "SCHEDULE", "TRIGGER", "UNKNOWN", "REDRIVE")
 
-_NO_DAG = (None, None, None)
 _KIND_NUMBER = {Cron: 0, Every: 1, Once: 2, Dates: 3}
 _ORIGIN_NUMBER = {word: number for number, word in enumerate(ORIGINS)}
 _TIERS = tuple(Tier)
@@ -156,7 +155,9 @@ def run_values(run: RunRow) -> Values:
         run.tier,
         _ORIGIN_NUMBER[run.origin],
         *run[6:-3],
-        *(_NO_DAG if not run.is_dag else (1, run.paused, " ".join(run.rerun_from) or None)),
+        run.is_dag,
+        run.paused,
+        " ".join(run.rerun_from),
         job_id.partition(":")[0],
     )
 
