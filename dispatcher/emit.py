@@ -67,6 +67,11 @@ class Templates:
             made = self._made[key] = _templates(self.names, version, Origin.SCHEDULE, None)
         return made
 
+    def warm(self, version: JobVersion) -> None:
+        """Make those of a version that is soon wanted, where they are kept."""
+        if (version.job_id, version.revision) not in self._made and size_of(version.spec) <= _CONSTANTS_KEPT_MAX:
+            self.of(version)
+
     def in_gap(self, version: JobVersion, gap_to_at: Instant) -> tuple[PendingTemplate, WorkTemplate | None]:
         """The two templates of the runs that the catch-up of one gap makes of a version. The last ones are kept."""
         key = (version.job_id, version.revision, gap_to_at)

@@ -6,7 +6,7 @@ import random
 from unittest import mock
 
 import pytest
-from waterclock.dispatcher import loop, window
+from waterclock.dispatcher import emit, loop, window
 from waterclock.dispatcher.store_rest import StoreRest
 
 from tests.oracle import beside, counted
@@ -71,6 +71,17 @@ def test_the_last_run_is_marked_and_the_job_is_ended(world: World) -> None:
     assert reasons(world) == []
     assert [command.actor for command in ends(world)] == ["dispatcher"]
     assert judge(world) == []
+
+
+def test_what_all_its_runs_have_alike_is_made_before_the_first_is_due(world: World) -> None:
+    """Their fires cannot be made ready, for nobody knows what they come to."""
+    ordered(world, CommandKind.CREATE, spec(3))
+    world.clock.advance(EVERY_US - US_PER_S)
+    rest(world)
+    assert world.runs(JOB) == []
+    with mock.patch.object(emit, "_templates", side_effect=AssertionError):
+        fire(world)
+    assert len(world.runs(JOB)) == 1
 
 
 def test_skips_do_not_count(world: World) -> None:

@@ -271,7 +271,7 @@ class Run(BaseModel):
     next_attempt_at: Instant | None = Field(description="While it is RETRYING")
     cancel_requested: bool
     linked_run: str | None = Field(description="Of a redrive: the run that was given up")
-    is_last: bool = Field(description="The last one that its schedule makes (max_runs)")
+    is_last: bool = Field(description="The last its schedule makes, by the max_runs that stood when it was decided")
     skipped_count: int | None
     skipped_to: Instant | None
     is_dag: bool = Field(description="A DagRun: GET /api/v1/dag-runs/{dag_run_id} shows its nodes")

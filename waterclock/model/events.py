@@ -84,7 +84,8 @@ class Pending(NamedTuple):
     else None: a PENDING that releases a HELD one names none. ``linked_run``: of a redrive, the run that was given up.
     ``queue_timeout_us``, ``run_timeout_us``: the limits of its job's failure policy, 0 where there is none; the retry
     router ends what exceeds them. ``gap_to_at``: the end of the gap whose catch-up made the run, else 0. ``is_last``:
-    its schedule makes no more (``max_runs``). ``dag``: it is a DagRun.
+    the last of its schedule by the ``max_runs`` that stood when it was decided. ``dag``: it is a
+    DagRun.
     """
 
     revision: int
