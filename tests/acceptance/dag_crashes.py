@@ -1,10 +1,11 @@
 """kill -9 over DAG engines, workers, routers and dispatchers: no node orphaned, begun too early, or released twice.
 
 1,000 DagRuns of 10 nodes, of ten Dags whose shapes and rules are drawn; some of their nodes fail at first, and some for
-good. 50 kills meanwhile, half of them the moment an uncommitted tail of run-events sees the first node of a round
-released, of the engine that owns the partition. At rest, by the second reducer and the fixpoint over the truth tables
-(``tests/oracle/dag_runs.py``) over the read_committed dump: every node of every DagRun began once if and only if its
-rule held, none before what it waits for had ended, none of a DagRun that is not there; and the rows of history say so.
+good. 50 kills meanwhile; before each a wide Dag is triggered, whose release is a long round, and most kills come the
+moment an uncommitted tail of run-events sees its first node, of the engine that owns the partition. At rest, by the
+second reducer and the fixpoint over the truth tables (``tests/oracle/dag_runs.py``) over the read_committed dump: every
+node of every DagRun began once if and only if its rule held, none before what it waits for had ended, none of a DagRun
+that is not there; and the rows of history say so.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tests.oracle import dag_runs, makings
 from tests.oracle.chronicle import Chronicle
 from tests.oracle.records import decode
 from tests.oracle.runs import FINAL
-from waterclock.model.dag import DagSpec, Node, TriggerRule
+from waterclock.model.dag import DagSpec, MapOver, Node, TriggerRule
 from waterclock.model.dag_checks import check_graph
 from waterclock.model.errors import RequestError
 from waterclock.model.failure_policy import FailurePolicy
@@ -40,20 +41,26 @@ _DAGS = 10
 _REST_WITHIN_S = 300.0
 _LEASE_S = "5"
 _RULES = (*[TriggerRule.ALL_SUCCESS] * 4, TriggerRule.ALL_DONE, TriggerRule.ONE_SUCCESS, TriggerRule.NONE_FAILED)
+_WIDE = "acme:wide"
 _FAR_US = 86_400 * 365 * US_PER_S
 
 
 class Size(NamedTuple):
-    """How much of it. ``rest_s``: at most this long between a restart and the next kill."""
+    """How much of it. ``rest_s``: at most this long between a restart and the next kill; ``items``: of the wide Dag.
+
+    ``trapped_part`` of the kills wait for its release to begin.
+    """
 
     dag_runs: int
     kills: int
     workers: int
     rest_s: float
+    items: int
+    trapped_part: float
 
 
-WHOLE = Size(1_000, 50, 3, 1.5)
-SHORT = Size(20, 4, 1, 1.0)
+WHOLE = Size(1_000, 50, 3, 1.5, 300, 0.6)
+SHORT = Size(20, 4, 1, 1.0, 200, 0.9)
 
 
 def main(short: bool = False, seed: int | None = None) -> None:
@@ -63,7 +70,7 @@ def main(short: bool = False, seed: int | None = None) -> None:
         for engine in ENGINES:
             played.stack.role("dag_engine", engine)
         played.start({worker: {"WATERCLOCK_WORKER__LEASE_TTL_S": _LEASE_S} for worker in workers})
-        played.define(_jobs(played.dice))
+        played.define(_jobs(size, played.dice))
         load = _Load(played, size)
         kills = _kill(played, size, ["dispatcher-1", "retry-router-1", *workers, *ENGINES], load)
         load.finish()
@@ -79,7 +86,7 @@ class _Load:
     def __init__(self, played: Scene, size: Size) -> None:
         self._played = played
         self._left = size.dag_runs
-        self._job_ids = sorted(played.specs)
+        self._job_ids = sorted(played.specs.keys() - {_WIDE})
         self._every_s = size.kills * size.rest_s / size.dag_runs
         self._next_s = time.monotonic()
 
@@ -97,7 +104,7 @@ class _Load:
         self._played.apply()
 
 
-def _jobs(dice: Random) -> dict[str, JobSpec]:
+def _jobs(size: Size, dice: Random) -> dict[str, JobSpec]:
     fire_at = time.time_ns() // 1_000 + _FAR_US
     policy = FailurePolicy(max_attempts=3, delays_us=(US_PER_S,))
     found = {}
@@ -106,7 +113,8 @@ def _jobs(dice: Random) -> dict[str, JobSpec]:
         payload = b'{"longest_s": 0.3, "fails": %d}' % fails
         spec = JobSpec("", Once(fire_at), Tier(number % 3), payload=payload, policy=policy, dag=_dag(dice))
         found[f"acme:crash-dag-{number}"] = spec
-    return found
+    wide = DagSpec((Node("w", "calls.async", map_over=MapOver(count=size.items)),))
+    return found | {_WIDE: JobSpec("", Once(fire_at), Tier.LOW, payload=b'{"longest_s": 0.1}', policy=policy, dag=wide)}
 
 
 def _dag(dice: Random) -> DagSpec:
@@ -136,7 +144,8 @@ def _kill(played: Scene, size: Size, instances: Sequence[str], load: _Load) -> l
             killer.rest(size.rest_s, load.go_on)
             owners.look()
             load.go_on()
-            killer.kill_one(trapped_part=0.5, patience_s=3.0)
+            played.orders.send(CommandKind.TRIGGER, _WIDE)
+            killer.kill_one(trapped_part=size.trapped_part, patience_s=5.0)
     finally:
         trap.close()
     return killer.kills
@@ -157,9 +166,9 @@ class _Engines:
                 self._of[place.partition] = member.group_instance_id
 
     def of_release(self, message: Message) -> str | None:
-        """The engine that has just said that a node begins."""
+        """The engine that has just said that a node of the wide Dag begins."""
         _, event = decode(message.value() or b"")
-        is_release = event["kind"] == "PENDING" and "/" in event["run_id"]
+        is_release = event["kind"] == "PENDING" and "/w." in event["run_id"]
         return self._of.get(message.partition()) if is_release else None
 
 
@@ -187,7 +196,8 @@ def _judge(played: Scene, size: Size, chronicle: Chronicle, kills: list[Kill], *
     evidence.figure("rows of nodes", len(rows))
     evidence.none_of(tables.nodes_differ(chronicle, rows), "rows of nodes that are not what the log says")
     ended = sum(counts[f"DagRuns {status}"] for status in FINAL)
-    evidence.demand(ended == size.dag_runs, f"{ended} DagRuns ended, {size.dag_runs} were asked for")
+    wanted = size.dag_runs + size.kills
+    evidence.demand(ended == wanted, f"{ended} DagRuns ended, {wanted} were asked for")
     outcomes = chronicle.outcomes()
     evidence.figure("attempts", sum(outcomes.values()), **outcomes)
     if judge_figures:
