@@ -13,6 +13,7 @@ from waterclock.model.job import Command, JobVersion
 from waterclock.store.port import DueDelete
 
 from . import commands
+from .backfill_orders import Turned
 from .gap_owed import OwedInGap
 from .rows import Ahead
 from .run_orders import Order
@@ -66,4 +67,14 @@ class Repeat:
     first: KeyState
 
 
-Decision: TypeAlias = Plan | Passed | Refusal | Repeat
+@dataclass(slots=True)
+class Asked:
+    """A command about a backfill, and what it makes of it."""
+
+    record: Record
+    command: Command
+    turned: Turned
+    served: KeyState | None = None
+
+
+Decision: TypeAlias = Plan | Passed | Refusal | Repeat | Asked

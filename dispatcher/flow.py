@@ -123,6 +123,8 @@ class Flow:
         """Jobs of which a run may have found room, in the order in which that was noticed."""
         self.ended: list[str] = []
         """Runs whose end was read and whose record is still to be forgotten."""
+        self.backfill_ends: list[tuple[str, int, RunStatus]] = []
+        """Of these, those of backfills: job, number, status. Counted in the round that forgets them."""
         self.run_count = 0
         self.held_bytes = 0
         self.quiet_from_s = -1.0
@@ -245,4 +247,6 @@ class Flow:
         if not job.open:
             del self.followed[job.job_id.encode()]
         self.ended.append(run.kept.run_id)
+        if run.kept.backfill:
+            self.backfill_ends.append((job.job_id, run.kept.backfill, run.state.status))
         self.changed[job.job_id] = None

@@ -23,6 +23,7 @@ from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
 from . import applying, deciding, jump, releasing, window
+from .backfill_lanes import BackfillLanes
 from .emit import Emitter, Templates
 from .event_tail import EventTail
 from .gap_lanes import GapLanes, holds_commands
@@ -84,6 +85,7 @@ class Dispatcher:
         self._idle_at_s = clock.monotonic_s()
         self._store_rest = StoreRest(clock, self._pace)
         self._lanes = GapLanes(clock, log, index, names, self._pace)
+        self._backfills = BackfillLanes(clock, log, index, names, self._lanes.share)
         self._tail = EventTail(log, names.run_events, clock)
         self._rounds.open()
 
@@ -134,7 +136,7 @@ class Dispatcher:
 
     def _follow(self, polled: Polled) -> None:
         for partition in polled.revoked:
-            self._shards.pop(partition.partition, None)
+            self._backfills.let_go(self._shards.pop(partition.partition, None))
             self._waiting.discard(partition)
         self._waiting.update(polled.assigned)
         for record in polled.records:
@@ -177,6 +179,8 @@ class Dispatcher:
         log_.info("shard taken over", partition=shard.partition, offset=shard.next_offset, cursor=cursor)
 
     def _drop_all(self) -> None:
+        for shard in self._shards.values():
+            self._backfills.let_go(shard)
         self._shards.clear()
         self._waiting = set(self._inputs.owned())
 
@@ -211,12 +215,16 @@ class Dispatcher:
                 taken[shard.partition] = self._fire(shard, out, now, on_time)
                 on_time_waits |= taken[shard.partition] >= on_time
         for shard in shards:
-            if shard.partition in taken and shard.gaps:
-                used = limit, taken[shard.partition]
+            if shard.partition not in taken:
+                continue
+            used = limit, taken[shard.partition]
+            if shard.gaps:
                 has_more, closed = self._lanes.work_off(shard, out, now, used, on_time_waits=on_time_waits)
                 busy |= has_more
                 if closed:
                     self._copy(shard, out, now)
+            elif shard.backfills:
+                busy |= self._backfills.work_off(shard, out, now, used, on_time_waits=on_time_waits)
         return busy or on_time_waits
 
     def _is_on_its_feet(self, shard: Shard, out: Emitter, now: Instant) -> bool:
@@ -336,7 +344,7 @@ class Dispatcher:
         """One slice for each shard that needs it. True while a window ends too soon. Raises OlderZoneData."""
         if self._store_rest.is_down:
             return False
-        hungry = False
+        hungry = reads = False
         look_ahead_us = round(self._pace.look_ahead_s * US_PER_S)
         asked_at_s = self._clock.monotonic_s()
         try:
@@ -357,9 +365,10 @@ class Dispatcher:
                 else:
                     window.dispose_slice(shard, self._index, now)
                 hungry |= self._lanes.read(shard, hungry=hungry)
+                reads |= self._backfills.read(shard, hungry=hungry)
         except BackendDown as down:
             self._store_rest.note(down, asked_at_s, self._shards.values())
-        return hungry
+        return hungry or reads
 
     def _look_for_missing(self) -> None:
         """A little of the sweep for rows that should stand."""

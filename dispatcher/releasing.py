@@ -19,6 +19,7 @@ from waterclock.store.port import TimeIndex
 from waterclock.wire import codec
 from waterclock.wire.messages import FLOW_PREFIX
 
+from .backfills import count_ends
 from .emit import Emitter
 from .flow import FlowJob, Held
 from .holding import drop_held, forget_drained, hand_out, note_limits
@@ -85,6 +86,7 @@ def settle(shard: Shard, index: TimeIndex | None, out: Emitter, now: Instant) ->
     for run_id in flow.ended:
         out.state_forgotten(shard.partition, FLOW_PREFIX + run_id)
     flow.ended.clear()
+    count_ends(shard, out, now)
     if not flow.changed:
         return False
     left, wanting = RELEASES_MAX, list[FlowJob]()

@@ -14,6 +14,7 @@ from fastavro import schemaless_writer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from waterclock.model.backfill import Backfilled, BackfillStatus
 from waterclock.model.concurrency import FREE, Concurrency, Overlap
 from waterclock.model.errors import RequestError, UndecodableRecord
 from waterclock.model.events import (
@@ -76,6 +77,7 @@ details = st.one_of(
         longs,
         longs,
         longs,
+        longs,
     ),
     st.builds(Skipped, longs, longs, longs, longs, tiers, longs, texts, texts, longs),
     st.builds(Started, texts, ints, longs),
@@ -83,6 +85,9 @@ details = st.one_of(
     st.builds(Revised, longs, longs, longs, texts, st.lists(pairs, max_size=5).map(tuple)),
     st.builds(Answered, texts, longs, texts, longs, texts, texts, texts, texts, texts, texts, texts, texts),
     st.builds(Retrying, longs, longs),
+    st.builds(
+        Backfilled, longs, longs, st.sampled_from(BackfillStatus), *[longs] * 4, tiers, *[longs] * 11, *[texts] * 3
+    ),
 )
 events = st.builds(
     RunEvent, st.sampled_from(EventKind), texts, texts, longs, ints, texts, longs, longs, texts, detail=details
@@ -105,6 +110,7 @@ works = st.builds(
     longs,
     texts,
     ints,
+    texts,
 )
 crons = st.builds(Cron, texts, texts, st.booleans(), st.sampled_from(Gap), st.sampled_from(Fold))
 schedules = crons | st.builds(Every, longs, st.none() | longs) | st.builds(Once, longs)
@@ -170,6 +176,11 @@ commands = st.builds(
     resume_at=longs,
     to_revision=longs,
     calendars=uses,
+    from_at=longs,
+    to_at=longs,
+    concurrency=ints,
+    tier=st.none() | tiers,
+    backfill_id=texts,
 )
 sources = st.builds(
     SourceRecord,
@@ -262,6 +273,7 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
             st.none() | blobs,
             texts,
             texts,
+            longs,
             longs,
         ),
         codec.encode_flow_run,

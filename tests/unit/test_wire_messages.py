@@ -135,6 +135,7 @@ def test_the_words_of_events_are_kept() -> None:
         EventKind.NODE_SKIPPED: "node-skipped",
         EventKind.REVISED: "revised",
         EventKind.ANSWERED: "answered",
+        EventKind.BACKFILL: "backfill",
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import IntEnum, StrEnum
 from typing import NamedTuple, TypeAlias
 
+from .backfill import Backfilled
 from .ids import Instant
 from .job import Tier
 
@@ -35,6 +36,7 @@ class EventKind(StrEnum):
     NODE_SKIPPED = "NODE_SKIPPED"
     REVISED = "REVISED"
     ANSWERED = "ANSWERED"
+    BACKFILL = "BACKFILL"
 
 
 class RunStatus(IntEnum):
@@ -67,12 +69,13 @@ DRAINED = "drained"  # the error class of an attempt that was handed back: it co
 
 
 class Origin(StrEnum):
-    """What made a run: its schedule, somebody's trigger, or a redrive. UNKNOWN is Avro's default."""
+    """What made a run: its schedule, somebody's trigger, a redrive, or a backfill. UNKNOWN is Avro's default."""
 
     UNKNOWN = "UNKNOWN"
     SCHEDULE = "SCHEDULE"
     TRIGGER = "TRIGGER"
     REDRIVE = "REDRIVE"
+    BACKFILL = "BACKFILL"
 
 
 class Pending(NamedTuple):
@@ -81,7 +84,8 @@ class Pending(NamedTuple):
 
     ``linked_run``: the run that was given up, where this one is its redrive. ``queue_timeout_us``, ``run_timeout_us``:
     the limits of its job's failure policy, 0 where there is none; the retry router ends what exceeds them.
-    ``gap_to_at``: the end of the gap whose catch-up made the run, else 0.
+    ``gap_to_at``: the end of the gap whose catch-up made the run, else 0. ``backfill``: the number of the backfill that
+    made it, else 0.
     """
 
     revision: int
@@ -98,6 +102,7 @@ class Pending(NamedTuple):
     queue_timeout_us: int = 0
     run_timeout_us: int = 0
     gap_to_at: Instant = 0
+    backfill: int = 0
 
 
 class Skipped(NamedTuple):
@@ -177,7 +182,8 @@ class CommandVerdict(StrEnum):
 class Answered(NamedTuple):
     """Detail of ANSWERED: what became of the command at ``offset`` of its commands partition.
 
-    ``verdict``: a :class:`CommandVerdict`. ``revision``: the job's that stands after it, or 0. ``run_id``: a trigger's.
+    ``verdict``: a :class:`CommandVerdict`. ``revision``: the job's that stands after it, or 0. ``run_id``: a trigger's;
+    of a command about a backfill, that one's id.
     Refused: ``problem`` is a slug (``conflict``, ``not-found``, ``invalid``, ``key-reused``, ``busy``), the rest is
     what a RequestError says. ``first_command_id``: for a repeat, the command that was obeyed; ``revision`` and
     ``run_id`` are what that one made. ``held``, ``skipped``: why its run waits, or was dropped, or "".
@@ -197,15 +203,15 @@ class Answered(NamedTuple):
     skipped: str = ""
 
 
-Detail: TypeAlias = Pending | Skipped | Started | Ended | Revised | Answered | Retrying
+Detail: TypeAlias = Pending | Skipped | Started | Ended | Revised | Answered | Retrying | Backfilled
 
 
 class RunEvent(NamedTuple):
     """One fact. ``at`` is the writer's clock (display only: no reducer reads it).
 
     ``attempt`` counts from 1, 0 where there is none. ``worker``, ``incarnation`` and ``token`` name whose attempt an
-    outcome speaks of (a STARTED cannot know its own token: it is the offset that it gets). REVISED and ANSWERED
-    speak of no run: their run id is "".
+    outcome speaks of (a STARTED cannot know its own token: it is the offset that it gets). REVISED, ANSWERED
+    and BACKFILL speak of no run: their run id is "".
     """
 
     kind: EventKind
@@ -226,7 +232,8 @@ class WorkRecord(NamedTuple):
     ``executor``: its stored form (``executor_from_json`` reads it), "" where ``handler`` names a Python function.
     ``policy``: the stored form of the job's failure policy. ``verify_from``: -1, or the run-events offset up to which
     its maker knew the run's state, ``verify_state``: whoever claims it folds from there to its own STARTED before it
-    runs it (design §7). ``redrives``: how often this work was redriven.
+    runs it (design §7). ``redrives``: how often this work was redriven. ``backfill``: the id of the backfill that made
+    the run, else "".
     """
 
     run_id: str
@@ -245,6 +252,7 @@ class WorkRecord(NamedTuple):
     verify_from: int = -1
     verify_state: str = ""
     redrives: int = 0
+    backfill: str = ""
 
 
 class LeaseKind(StrEnum):

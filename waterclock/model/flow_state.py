@@ -27,7 +27,8 @@ class RunFlow(NamedTuple):
 
     ``group``: of runs that share a concurrency key. ``payload``: where it is not the revision's own. ``work``: of a
     redrive, the framed work record that is handed out, ``linked_run`` the run that was given up. ``state``: of an open
-    run, a ``known_state`` text; its events below the run-events offset ``folded_to`` are in it.
+    run, a ``known_state`` text; its events below the run-events offset ``folded_to`` are in it. ``backfill``: number of
+    the one that made it, else 0.
     """
 
     run_id: str
@@ -42,3 +43,4 @@ class RunFlow(NamedTuple):
     linked_run: str = ""
     state: str = ""
     folded_to: int = 0
+    backfill: int = 0

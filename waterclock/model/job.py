@@ -121,7 +121,8 @@ class CommandKind(StrEnum):
 
     CANCEL: end ``run_id``. REDRIVE: run ``work`` once more, as a new series. DEFER: hand ``work`` out at ``due_at``.
     DISCARD: put the dead letter of ``run_id`` away. ROLLBACK: bring the spec of ``to_revision`` back. CALENDAR: put
-    newer versions of calendars that the job uses in the place of older ones.
+    newer versions of calendars that the job uses in the place of older ones. BACKFILL: run fires of a past range; the
+    three that end so: pause, resume or cancel ``backfill_id``.
     """
 
     UNKNOWN = "UNKNOWN"
@@ -137,6 +138,10 @@ class CommandKind(StrEnum):
     DISCARD = "DISCARD"
     ROLLBACK = "ROLLBACK"
     CALENDAR = "CALENDAR"
+    BACKFILL = "BACKFILL"
+    PAUSE_BACKFILL = "PAUSE_BACKFILL"
+    RESUME_BACKFILL = "RESUME_BACKFILL"
+    CANCEL_BACKFILL = "CANCEL_BACKFILL"
 
 
 JOB_VERBS = (
@@ -164,6 +169,8 @@ class Command(NamedTuple):
     the run, of a REDRIVE or DISCARD the one that was given up. ``work``: a framed work record; ``due_at``: when a DEFER
     wants it. ``resume_at``: of a PAUSE when it ends by itself (0: it does not), of a RESUME the end that it carries
     out. ``to_revision``: of a ROLLBACK the version whose spec comes back. ``calendars``: of a CALENDAR what it offers.
+    Of a BACKFILL: the range [``from_at``, ``to_at``), ``to_revision`` (the version whose fires are meant; 0: the one
+    that stands), ``concurrency`` and ``tier`` (0, None: the defaults). ``backfill_id``: the one to turn.
     """
 
     kind: CommandKind
@@ -183,6 +190,11 @@ class Command(NamedTuple):
     resume_at: Instant = 0
     to_revision: int = 0
     calendars: tuple[CalendarUse, ...] = ()
+    from_at: Instant = 0
+    to_at: Instant = 0
+    concurrency: int = 0
+    tier: Tier | None = None
+    backfill_id: str = ""
 
 
 class Pause(NamedTuple):

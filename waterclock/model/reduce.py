@@ -5,9 +5,8 @@ hold: the function is pure and reads no clock; a duplicate, a replay or a stale 
 final status never changes, so that cancel and complete have one winner. What is not valid is refused with a reason
 from :class:`Ignored`, to be counted and never raised: a log may hold anything.
 
-Not built yet, and refused so that nothing half-works: events of Dags and PENDING or HELD of a node
-(``dag-not-built``), and the one status that gives way: a backfill's PENDING over SKIPPED needs a mark that the event
-does not carry yet, so that every PENDING over SKIPPED is refused as ``final``.
+The one status that gives way is SKIPPED, to the PENDING of a backfill. Not built yet, and refused so that nothing
+half-works: events of Dags and PENDING or HELD of a node (``dag-not-built``).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
-from .events import FINAL, EventKind, Outcome, RunEvent, RunStatus, Skipped
+from .events import FINAL, EventKind, Origin, Outcome, Pending, RunEvent, RunStatus, Skipped
 from .ids import RunId
 
 
@@ -84,8 +83,8 @@ def reduce(state: RunState | None, event: RunEvent, token: int) -> Verdict:
     """The state of one run after ``event``; ``state`` is None while the run is unknown.
 
     ``token`` is ``ordinal(generation, offset)`` of the event's own record: a STARTED gets it as its fencing token.
-    A SKIPPED is applied to one run id; whether it speaks of that run says :func:`covers`. REVISED and ANSWERED touch
-    no run and are accepted.
+    A SKIPPED is applied to one run id; whether it speaks of that run says :func:`covers`. REVISED, ANSWERED
+    and BACKFILL touch no run and are accepted.
     """
     rule = _RULES.get(event.kind)
     if rule is None:
@@ -108,10 +107,16 @@ def covers(job_id: str, skipped: Skipped, run: RunId, revision: int | None = Non
     )
 
 
+def is_of_backfill(event: RunEvent) -> bool:
+    """Whether a backfill made the run: its PENDING is the one event that SKIPPED gives way to."""
+    return isinstance(event.detail, Pending) and event.detail.origin is Origin.BACKFILL
+
+
 # Looking a member up in its Enum costs as much as the comparison after it, and every event pays for several.
 _RUN_PENDING = RunStatus.PENDING
 _RUN_RUNNING = RunStatus.RUNNING
 _RUN_RETRYING = RunStatus.RETRYING
+_RUN_SKIPPED = RunStatus.SKIPPED
 _NO_OUTCOME = Outcome.NONE
 _OK = Outcome.SUCCEEDED
 _PENDING = RunState(RunStatus.PENDING)
@@ -139,7 +144,7 @@ def _refuse(state: RunState | None, reason: Ignored) -> Verdict:
 def _pending(state: RunState | None, event: RunEvent, _token: int) -> Verdict:
     if "/" in event.run_id:
         return Verdict(state, False, Ignored.DAG_NOT_BUILT)
-    if state is None or state.held:
+    if state is None or state.held or (state.status is _RUN_SKIPPED and is_of_backfill(event)):
         return _NOW_PENDING
     return _refuse(state, Ignored.KNOWN_RUN)
 
@@ -248,4 +253,5 @@ _RULES: dict[EventKind, Callable[[RunState | None, RunEvent, int], Verdict]] = {
     EventKind.NODE_SKIPPED: _dag_not_built,
     EventKind.REVISED: _of_no_run,
     EventKind.ANSWERED: _of_no_run,
+    EventKind.BACKFILL: _of_no_run,
 }

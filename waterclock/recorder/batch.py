@@ -10,10 +10,12 @@ from collections import Counter
 
 from waterclock.log.following import Followed
 from waterclock.log.port import Record
+from waterclock.model.backfill import Backfilled
 from waterclock.model.events import EventKind, Pending, RunEvent, Skipped
 from waterclock.model.fold import OpenRun
-from waterclock.model.ids import Instant
+from waterclock.model.ids import Instant, ordinal
 from waterclock.model.job import Command
+from waterclock.store.backfill_port import BackfillRow
 from waterclock.store.port import AttemptRow, AuditRow, FailureRow, History, LetterRow, RunRow
 
 from .projection import (
@@ -34,10 +36,24 @@ _GIVEN_UP = frozenset({EventKind.RUN_FAILED, EventKind.RUN_EXPIRED})
 class Batch:
     """Collects. ``record_count`` counts what was read, also what asks for no row."""
 
-    __slots__ = ("attempts", "audit", "began_s", "failures", "ignored", "letters", "record_count", "runs", "skipped")
+    __slots__ = (
+        "_generation",
+        "attempts",
+        "audit",
+        "backfills",
+        "began_s",
+        "failures",
+        "ignored",
+        "letters",
+        "record_count",
+        "runs",
+        "skipped",
+    )
 
-    def __init__(self, began_s: float) -> None:
+    def __init__(self, began_s: float, generation: int = 1) -> None:
+        """``generation``: of the topics."""
         self.began_s = began_s
+        self._generation = generation
         self.record_count = 0
         self.runs: dict[str, OpenRun[Known]] = {}
         self.skipped: list[RunRow] = []
@@ -45,6 +61,7 @@ class Batch:
         self.failures: list[FailureRow] = []
         self.audit: list[AuditRow] = []
         self.letters: list[LetterRow] = []
+        self.backfills: dict[tuple[str, int], BackfillRow] = {}
         self.ignored: Counter[str] = Counter()
 
     def take(self, shard: Followed[Known], event: RunEvent, record: Record) -> None:
@@ -58,6 +75,10 @@ class Batch:
                 self.ignored[verdict.reason] += 1
         elif isinstance(detail, Pending):
             self._made(shard, event, detail, record.timestamp_us)
+        elif isinstance(detail, Backfilled):
+            if shard.live:
+                row = BackfillRow(event.job_id, detail, event.at, ordinal(self._generation, record.offset))
+                self.backfills[event.job_id, detail.number] = row
         elif isinstance(detail, Skipped):
             self.runs.pop(event.run_id, None)  # it was held
             if shard.live:
@@ -95,7 +116,8 @@ class Batch:
     def history(self) -> History:
         """The rows, one for each run."""
         rows = [run_row(run.note, run.state) for run in self.runs.values() if run.note is not None]
-        return History(rows + self.skipped, self.attempts, self.failures, self.audit, self.letters)
+        beside = (self.attempts, self.failures, self.audit, self.letters)
+        return History(rows + self.skipped, *beside, list(self.backfills.values()))
 
     @property
     def empty(self) -> bool:

@@ -20,6 +20,7 @@ from waterclock.model.ids import Instant, RunId
 from waterclock.model.job import JobSpec, JobStatus, JobVersion, Pause, Tier
 from waterclock.model.run_log import LogStream
 
+from .backfill_port import BackfillReading, BackfillRow
 from .calendar_port import CalendarKeeping
 from .listing import JobListing
 from .versions import Versions
@@ -246,6 +247,15 @@ class Operation(NamedTuple):
     at: Instant
 
 
+class Recorded(NamedTuple):
+    """A recorder's word that every run event of a shard below ``offset`` is in history. ``at``: when it says so."""
+
+    shard: int
+    generation: int
+    offset: int
+    at: Instant
+
+
 class History(NamedTuple):
     """What one batch of the recorder writes."""
 
@@ -254,6 +264,8 @@ class History(NamedTuple):
     failures: Sequence[FailureRow] = ()
     audit: Sequence[AuditRow] = ()
     letters: Sequence[LetterRow] = ()
+    backfills: Sequence[BackfillRow] = ()
+    recorded: Sequence[Recorded] = ()
 
 
 class Writing(Protocol):
@@ -309,7 +321,7 @@ class LineKeeping(Protocol):
         ...
 
 
-class Reading(Versions, Protocol):
+class Reading(Versions, BackfillReading, Protocol):
     """What people read: CLI, API."""
 
     def job(self, job_id: str) -> JobRow | None: ...

@@ -14,9 +14,11 @@ from waterclock.model.ids import SLOT_COUNT, US_PER_MINUTE, US_PER_S, Instant, R
 from waterclock.model.job import JobStatus, JobVersion
 
 from . import rows
+from .backfills import TabularBackfills, backfill_values
 from .calendars import TabularCalendars
 from .cells import Cells, Mutation, Put, Remove, Select
 from .listing import JobListing
+from .made_runs import TabularMadeRuns, recorded_put
 from .port import (
     ApiKey,
     AttemptRow,
@@ -39,6 +41,7 @@ from .tables import (
     API_OPERATIONS,
     ATTEMPTS,
     AUDIT,
+    BACKFILLS,
     DUE,
     FAILURES,
     JOB_VERSIONS,
@@ -99,7 +102,7 @@ _ANSWER = Select(API_ANSWERS)
 _OPERATION = Select(API_OPERATIONS)
 
 
-class TabularStore(TabularCalendars, TabularShelves, TabularUpkeep):
+class TabularStore(TabularCalendars, TabularShelves, TabularUpkeep, TabularMadeRuns, TabularBackfills):
     """Every method of the Store port. It keeps nothing between calls: as many threads may call as the cells allow."""
 
     def __init__(self, clock: Clock, cells: Cells) -> None:
@@ -158,6 +161,8 @@ class TabularStore(TabularCalendars, TabularShelves, TabularUpkeep):
         mutations += [Put(FAILURES, rows.failure_values(row), row.wts) for row in history.failures]
         mutations += [Put(AUDIT, rows.audit_values(row), row.at) for row in history.audit]
         mutations += [Put(LETTERS, rows.letter_values(row), row.at) for row in history.letters]
+        mutations += [Put(BACKFILLS, backfill_values(row), row.wts) for row in history.backfills]
+        mutations += [recorded_put(row) for row in history.recorded]
         return self._write("record", mutations)
 
     def keep_lines(self, lines: Sequence[LogRow]) -> Writing:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from waterclock.log.port import Headers, Outgoing
+from waterclock.model.backfill import Backfilled, make_backfill_id
 from waterclock.model.events import (
     Answered,
     Control,
@@ -51,12 +52,15 @@ def event_message(names: Names, event: RunEvent) -> Outgoing:
 def id_of_event(event: RunEvent) -> str:
     """The event's ``ce_id``: ``<run id>/<attempt>/<word>``.
 
-    Of REVISED ``<job id>/<revision>/revised``, of ANSWERED ``<job id>/<offset of the command>/answered``.
+    Of REVISED ``<job id>/<revision>/revised``, of ANSWERED ``<job id>/<offset of the command>/answered``, of BACKFILL
+    ``<its id>/<seq>/backfill``.
     """
     if isinstance(event.detail, Revised):
         return event_id(event.job_id, event.detail.revision, "revised")
     if isinstance(event.detail, Answered):
         return event_id(event.job_id, event.detail.offset, "answered")
+    if isinstance(event.detail, Backfilled):
+        return event_id(make_backfill_id(event.job_id, event.detail.number), event.detail.seq, "backfill")
     return event_id(event.run_id, event.attempt, headers.WORDS[event.kind])
 
 
@@ -261,6 +265,17 @@ def flow_run_message(names: Names, role: str, partition: int, flow: RunFlow) -> 
     """A run of such a job that waits or is open, in the job's partition."""
     key, value = (FLOW_PREFIX + flow.run_id).encode(), codec.encode_flow_run(flow)
     return Outgoing(names.state(role), key, value, headers.TAIL, partition=partition)
+
+
+BACKFILL_PREFIX = "backfill/"
+"""How the keys of backfills begin in a state topic; the rest is the backfill's id."""
+
+
+def backfill_state_message(names: Names, role: str, partition: int, event: RunEvent) -> Outgoing:
+    """A backfill as it stands, in its job's partition: what a BACKFILL would say of it now."""
+    assert isinstance(event.detail, Backfilled)
+    key = BACKFILL_PREFIX + make_backfill_id(event.job_id, event.detail.number)
+    return Outgoing(names.state(role), key.encode(), codec.encode_event(event), headers.TAIL, partition=partition)
 
 
 def state_tombstone(names: Names, role: str, partition: int, key: str) -> Outgoing:

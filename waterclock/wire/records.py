@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import orjson
 
+from waterclock.model.backfill import Backfilled, BackfillStatus
 from waterclock.model.concurrency import concurrency_from_json, concurrency_to_json
 from waterclock.model.events import (
     Answered,
@@ -65,6 +66,7 @@ _DETAILS = {
     "revised": Revised,
     "answered": Answered,
     "retrying": Retrying,
+    "backfilled": Backfilled,
 }
 
 
@@ -98,6 +100,8 @@ def _detail_from_record(name: str, record: Dict) -> Detail:
         record["tier"] = Tier[record["tier"]]
     if "origin" in record:
         record["origin"] = Origin(record["origin"])
+    if name == "backfilled":
+        record["status"] = BackfillStatus(record["status"])
     if "gaps" in record:
         record["gaps"] = tuple((gap["from_at"], gap["to_at"]) for gap in record["gaps"])
     detail: Detail = _DETAILS[name](**record)
@@ -115,13 +119,15 @@ def _work_from_record(record: Dict) -> WorkRecord:
 def _command_to_record(command: Command) -> Dict:
     spec = None if command.spec is None else _spec_to_record(command.spec)
     calendars = orjson.dumps(uses_to_stored(command.calendars)).decode() if command.calendars else ""
-    return command._asdict() | {"spec": spec, "calendars": calendars}
+    tier = command.tier.name if command.tier is not None else ""
+    return command._asdict() | {"spec": spec, "calendars": calendars, "tier": tier}
 
 
 def _command_from_record(record: Dict) -> Command:
     spec = None if record["spec"] is None else _spec_from_record(record["spec"])
     calendars = uses_from_stored(orjson.loads(record["calendars"])) if record["calendars"] else ()
-    return Command(**record | {"kind": CommandKind(record["kind"]), "spec": spec, "calendars": calendars})
+    parts = {"kind": CommandKind(record["kind"]), "spec": spec, "calendars": calendars}
+    return Command(**record | parts | {"tier": Tier[record["tier"]] if record["tier"] else None})
 
 
 _KINDS = ("cron", "every", "once", "dates")
