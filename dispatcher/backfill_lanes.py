@@ -138,8 +138,11 @@ class BackfillLanes:
 
 
 def _has_passed(shard: Shard, backfill: Backfill) -> bool:
-    """Whether the timeline has decided every fire of its range."""
-    return shard.cursor.due_at > backfill.told.ready_at
+    """Whether the timeline has decided every fire of its range: those of a pause are, once the pause has ended."""
+    ready_at = backfill.told.ready_at
+    if shard.is_paused(backfill.job_id) and ready_at > shard.decided[backfill.job_id].at:
+        return False
+    return shard.cursor.due_at > ready_at
 
 
 def _may_decide(shard: Shard, backfill: Backfill) -> bool:

@@ -184,12 +184,15 @@ def cancel_of_job(shard: Shard, out: Emitter, job_id: str, reason: str, now: Ins
 def count_ends(shard: Shard, out: Emitter, now: Instant) -> None:
     """Runs of backfills have ended. In the round that forgets these runs: so each is counted once."""
     ends, shard.flow.backfill_ends = shard.flow.backfill_ends, []
+    counted: dict[tuple[str, int], Backfill] = {}
     for job_id, number, status in ends:
         backfill, name = shard.backfills.get(job_id, number), _COUNTED_AS.get(status)
         if backfill is None or name is None:
             continue
         backfill.told = backfill.told._replace(**{name: getattr(backfill.told, name) + 1})
         backfill.is_untold = True
+        counted[backfill.job_id, backfill.told.number] = backfill
+    for backfill in counted.values():  # all of a backfill's ends first: the last of them may be its own
         keep(shard, out, backfill, now)
         finish(shard, out, backfill, now)
 

@@ -17,6 +17,7 @@ OUTCOMES = {
     "ATTEMPT_CANCELLED": "CANCELLED",
     "ATTEMPT_LOST": "LOST",
 }
+OF_NO_RUN = ("REVISED", "ANSWERED", "BACKFILL")
 ONCE = ("STARTED", *OUTCOMES, "RETRYING", "RUN_FAILED", "RUN_EXPIRED")
 
 
@@ -34,7 +35,7 @@ def tell(events):
     runs, told = {}, []
     for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
         _, event = decode(record["value"])
-        if event["kind"] in ("REVISED", "ANSWERED"):
+        if event["kind"] in OF_NO_RUN:
             continue
         before = runs.get(event["run_id"])
         after = step(before, event, record["offset"])
@@ -55,7 +56,12 @@ def follow(events):
             said[run_id, event["attempt"], kind, event["token"]] += 1
         if not after:
             continue
-        if before and before["status"] in FINAL and after["status"] != before["status"]:
+        if (
+            before
+            and before["status"] in FINAL
+            and after["status"] != before["status"]
+            and not gives_way(before, event)
+        ):
             complaints.append(f"{run_id}: {before['status']} became {after['status']}")
         if kind in OUTCOMES:
             ended[run_id, event["attempt"]] += 1
@@ -68,7 +74,7 @@ def follow(events):
 def step(run, event, offset):
     """The run after the event; None where the event is ignored."""
     kind = event["kind"]
-    if run is not None and run["status"] in FINAL:
+    if run is not None and run["status"] in FINAL and not gives_way(run, event):
         return None
     if kind in ("PENDING", "HELD", "SKIPPED"):
         return _decided(run, event)
@@ -78,6 +84,16 @@ def step(run, event, offset):
         return _outcome(run, event, OUTCOMES[kind])
     change = _CHANGES.get(kind, lambda *_: None)(run, event, offset)
     return None if change is None else {**run, **change}
+
+
+def is_of_backfill(event):
+    """Whether it makes a run of a past fire, because somebody asked."""
+    return event["kind"] == "PENDING" and event["pending"]["origin"] == "BACKFILL"
+
+
+def gives_way(run, event):
+    """The one final status that changes: a backfill runs a fire that was skipped."""
+    return run["status"] == "SKIPPED" and is_of_backfill(event)
 
 
 def is_open(run):
@@ -124,7 +140,7 @@ _CHANGES = {
 
 
 def _decided(run, event):
-    if run is not None and (not run["held"] or event["kind"] == "HELD"):
+    if run is not None and not gives_way(run, event) and (not run["held"] or event["kind"] == "HELD"):
         return None
     skipped = event["kind"] == "SKIPPED"
     return {

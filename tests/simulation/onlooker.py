@@ -34,6 +34,7 @@ class Onlooker:
         self.events_count = 0
         """How many run events were seen."""
         self._revisions: dict[str, list[int]] = {}
+        self._backfills: dict[str, str] = {}
 
     def look(self) -> Chronicle:
         """Read on to the end as of now."""
@@ -69,6 +70,23 @@ class Onlooker:
             event = decode(record.value)[1]
             if event["kind"] == "REVISED":
                 self._revisions.setdefault(event["job_id"], []).append(event["revised"]["revision"])
+            elif event["kind"] == "BACKFILL":
+                told = event["backfilled"]
+                self._backfills[f"{event['job_id']}~{told['number']}"] = told["status"]
+
+    def backfills_go_on(self, paused: set[str]) -> bool:
+        """Whether one of them still makes runs, or will by itself. ``paused``: jobs."""
+        self.look()
+        return any(
+            status == "RUNNING" or (status == "WAITING" and name.rpartition("~")[0] not in paused)
+            for name, status in self._backfills.items()
+        )
+
+    def backfill_at(self, pick: int) -> str:
+        """A backfill that somebody might pause, resume or cancel; "" without any."""
+        self.look()
+        known = list(self._backfills)
+        return known[pick % len(known)] if known else ""
 
     def waiting(self) -> list[str]:
         """Runs that nobody has claimed."""

@@ -100,19 +100,22 @@ def test_a_fire_that_was_skipped_gives_way_and_its_run_counts(world: BackfillWor
     assert (row.status, row.origin) == (RunStatus.SUCCEEDED, "BACKFILL")
 
 
-def test_fires_of_a_pause_that_still_stands_may_be_run_and_its_skip_then_speaks_of_the_others(
-    world: BackfillWorld,
-) -> None:
+def test_what_reaches_into_a_pause_waits_for_its_end_and_what_lies_before_it_does_not(world: BackfillWorld) -> None:
     world.define()
-    world.wait(5)
+    world.wait(65)
     world.command(CommandKind.PAUSE, JOB)
     world.wait(185)
-    world.ask(2, 3)
+    before = world.ask(-1, 1)
     world.wait(10)
-    assert world.minutes() == [2]
-    world.command(CommandKind.RESUME, JOB)
-    world.wait(5)
+    assert world.minutes() == [-1, 0]
     world.end_all()
+    inside = world.ask(2, 4)
+    world.wait(30)
+    assert (world.told(before)[-1].status, world.told(inside)[-1].status) == ("DONE", "WAITING")
+    world.command(CommandKind.RESUME, JOB)
+    world.wait(10)
+    world.end_all()
+    assert world.minutes() == [-1, 0, 2, 3]
     row = world.store.run(JOB, START + 2 * MINUTE_US, 0)
     assert row is not None
     assert row.status is RunStatus.SUCCEEDED
