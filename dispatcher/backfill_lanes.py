@@ -130,7 +130,9 @@ class BackfillLanes:
                 backfill.waits_for_history = True
                 return False
             end, told = self._log.high_watermark(events), backfill.told
-            backfill.reading = Reading(version, told.position_at + 1, told.to_at, events, recorded, end)
+            backfill.reading = Reading(
+                version, told.position_at + 1, told.to_at, events, recorded, end, self._clock.now()
+            )
         found = backfill.reading.go_on(self._log, self._index)
         if found is not None:
             backfill.existing, backfill.known_to, backfill.reading = found.fires, found.known_to, None

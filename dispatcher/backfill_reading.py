@@ -18,7 +18,7 @@ from waterclock.model.ids import Instant, RunId, parse_run_id
 from waterclock.model.job import JobVersion
 from waterclock.model.reduce import covers
 from waterclock.model.timetable import next_of
-from waterclock.store.made_runs import DAY_US, MadeRun, RunsPlace, RunsReading
+from waterclock.store.made_runs import DAY_US, HISTORY_DAYS, MadeRun, RunsPlace, RunsReading
 from waterclock.wire.codec import decode_event
 
 _EVENTS = 2_000
@@ -42,13 +42,20 @@ class Reading:
     """What is being read for one backfill. ``start``: the first event that history may not hold."""
 
     def __init__(
-        self, version: JobVersion, from_at: Instant, to_at: Instant, events: TopicPartition, start: int, end: int
+        self,
+        version: JobVersion,
+        from_at: Instant,
+        to_at: Instant,
+        events: TopicPartition,
+        start: int,
+        end: int,
+        now: Instant,
     ) -> None:
         self._version = version
         self._from_at, self._to_at = from_at, to_at
         self._events = events
         self._start, self._end = start, end
-        self._looked_to = from_at - 1
+        self._looked_to = max(from_at, (now // DAY_US - HISTORY_DAYS) * DAY_US) - 1
         self._is_whole = False
         self._places: deque[RunsPlace] = deque()
         self._made: set[Instant] = set()

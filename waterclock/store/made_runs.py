@@ -23,6 +23,9 @@ from .upkeep import UpkeepKeeping
 
 DAY_US = 86_400 * US_PER_S
 
+HISTORY_DAYS = 31
+"""Of a day before that no row is left: history is kept for 30 days."""
+
 RECORDED = "recorded"
 """The recorders' word of how far they are, kept in ``upkeep``; by shard. ``offset``: every run event below it is in
 history; ``generation``: of the topic."""
