@@ -158,7 +158,7 @@ def _named(settings: Settings, store: BackfillReading, word: str) -> BackfillRow
     if row is None:
         raise NotFound(
             f"History knows no backfill {word}",
-            hint="`waterclock backfill list` shows those it knows; it lags a little",
+            hint="`waterclock backfill list` shows those it knows",
         )
     return row
 

@@ -17,7 +17,7 @@ from waterclock.model.ids import US_PER_S, Instant
 
 from . import rows
 from .cells import Cells, Put, Select, Values
-from .port import Recorded
+from .port import Recorded, Store
 from .tables import RUNS, UPKEEP
 from .upkeep import UpkeepKeeping
 
@@ -65,6 +65,10 @@ class RunsReading(UpkeepKeeping, Protocol):
     def made_runs(self, job_id: str, places: Sequence[RunsPlace]) -> list[RunsPage]:
         """A page of each of these days, in their order."""
         ...
+
+
+class UpkeptStore(Store, RunsReading, Protocol):
+    """All of a store: what works tell in it, too, and which runs it holds."""
 
 
 def recorded_to(store: UpkeepKeeping, shard: int, generation: int) -> int:
