@@ -67,11 +67,26 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Command]:
 
 
 def told(status: BackfillStatus = BackfillStatus.RUNNING) -> Backfilled:
+    fires = {"fire_count": 9, "made_count": 3, "left_count": 1, "blocked_count": 0}
+    ends = {"succeeded_count": 1, "failed_count": 1, "cancelled_count": 0}
+    said = {"actor": "ann", "note": "", "reason": ""}
     return Backfilled(
-        number=4711, seq=3, status=status, from_at=NOW - 9 * HOUR_US, to_at=NOW, position_at=NOW - 6 * HOUR_US,
-        revision=5, tier=Tier.LOW, concurrency=2, fire_count=9, made_count=3, left_count=1, blocked_count=0,
-        succeeded_count=1, failed_count=1, cancelled_count=0, ready_at=NOW, asked_at=NOW, began_at=NOW, actor="ann", note="", reason="",
-    )  # fmt: skip
+        number=4711,
+        seq=3,
+        status=status,
+        from_at=NOW - 9 * HOUR_US,
+        to_at=NOW,
+        position_at=NOW - 6 * HOUR_US,
+        revision=5,
+        tier=Tier.LOW,
+        concurrency=2,
+        ready_at=NOW,
+        asked_at=NOW,
+        began_at=NOW,
+        **fires,
+        **ends,
+        **said,
+    )
 
 
 def run(*words: str) -> Any:
