@@ -22,7 +22,7 @@ from waterclock.store.made_runs import recorded_to
 from waterclock.store.shelves import JobIndex
 from waterclock.wire.names import Names
 
-from .backfill_reading import Reading
+from .backfill_reading import Found, Reading
 from .backfills import HISTORY_GONE, REVISION_GONE, Backfill, finish, keep, open_count, tell_anew, turn
 from .emit import Emitter
 from .flow import RUNS_MAX
@@ -135,16 +135,18 @@ class BackfillLanes:
             )
         found = backfill.reading.go_on(self._log, self._index)
         if found is not None:
-            backfill.existing, backfill.known_to, backfill.reading = found.fires, found.known_to, None
+            backfill.existing, backfill.reading = found, None
         return True
 
 
 def _has_passed(shard: Shard, backfill: Backfill) -> bool:
     """Whether the timeline has decided every fire of its range: those of a pause are, once the pause has ended."""
-    ready_at = backfill.told.ready_at
-    if shard.is_paused(backfill.job_id) and ready_at > shard.decided[backfill.job_id].at:
-        return False
-    return shard.cursor.due_at > ready_at
+    told = backfill.told
+    if shard.is_paused(backfill.job_id):
+        pause = shard.decided[backfill.job_id]
+        if told.ready_at > pause.at and told.to_at > pause.fires_to_at + 1:
+            return False
+    return shard.cursor.due_at > told.ready_at
 
 
 def _may_decide(shard: Shard, backfill: Backfill) -> bool:
@@ -172,13 +174,19 @@ def _work(shard: Shard, out: Emitter, backfill: Backfill, now: Instant, limit: i
             break
         if is_blocked(version.spec, fire_at):
             told = told._replace(blocked_count=told.blocked_count + 1)
-        elif fire_at in existing:
+        elif fire_at in existing.held:
+            # It waits for others of its job: whether it runs in the end is not decided yet.
+            is_full = True
+            if not _is_held(shard, version.job_id, fire_at):
+                backfill.forget_existing()
+            break
+        elif fire_at in existing.fires:
             told = told._replace(left_count=told.left_count + 1)
         else:
             is_full = open_now >= told.concurrency or not _has_room(shard, version)
             if is_full or made >= limit:
                 break
-            _make(shard, out, backfill, version, fire_at, now)
+            _make(shard, out, backfill, version, existing, fire_at, now)
             made, open_now = made + 1, open_now + 1
             told = told._replace(made_count=told.made_count + 1)
         told = told._replace(position_at=fire_at)
@@ -209,7 +217,20 @@ def _has_room(shard: Shard, version: JobVersion) -> bool:
     return job.has_room(limits, group) and not job.waits_before(limits, group, paused=paused)
 
 
-def _make(shard: Shard, out: Emitter, backfill: Backfill, version: JobVersion, fire_at: Instant, now: Instant) -> None:
+def _is_held(shard: Shard, job_id: str, fire_at: Instant) -> bool:
+    job = shard.flow.jobs.get(job_id)
+    return job is not None and make_run_id(job_id, fire_at) in job.held
+
+
+def _make(
+    shard: Shard,
+    out: Emitter,
+    backfill: Backfill,
+    version: JobVersion,
+    existing: Found,
+    fire_at: Instant,
+    now: Instant,
+) -> None:
     told, job = backfill.told, shard.flow.job(version.job_id, FREE)
     out.run_of_backfill(
         version,
@@ -217,7 +238,7 @@ def _make(shard: Shard, out: Emitter, backfill: Backfill, version: JobVersion, f
         tier=told.tier,
         number=told.number,
         now=now,
-        known_to=max(backfill.known_to, shard.flow.position),
+        known_to=max(existing.known_to, shard.flow.position),
     )
     group = "" if job.limits.is_free else job.limits.group(version.spec.payload)
     run_id = make_run_id(version.job_id, fire_at)

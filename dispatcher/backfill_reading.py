@@ -32,9 +32,10 @@ _DAYS_FOUND = 200
 
 
 class Found(NamedTuple):
-    """Fire times that have run, as of the run-events offset ``known_to``."""
+    """Fire times that have run, as of the run-events offset ``known_to``; what becomes of ``held`` ones is open."""
 
     fires: frozenset[Instant]
+    held: frozenset[Instant]
     known_to: int
 
 
@@ -70,7 +71,7 @@ class Reading:
             self._read_history(store)
         elif self._is_whole and self._read_events(log):
             self.close()
-            return Found(frozenset(self._made | self._held), self._end)
+            return Found(frozenset(self._made), frozenset(self._held - self._made), self._end)
         return None
 
     def close(self) -> None:

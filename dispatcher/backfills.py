@@ -20,7 +20,7 @@ from waterclock.wire import codec
 from waterclock.wire.messages import BACKFILL_PREFIX
 
 if TYPE_CHECKING:
-    from .backfill_reading import Reading
+    from .backfill_reading import Found, Reading
     from .emit import Emitter
     from .shard import Shard
 
@@ -38,16 +38,14 @@ _COUNTED_AS = {
 class Backfill:
     """One backfill. ``told``: as it stands; ``version``: what its runs are made of, once it was read.
 
-    ``existing``: fire times that have run, once that is known, as of the run-events offset ``known_to``. ``is_untold``:
-    run-events do not say yet how it stands; ``told_s``: when its progress was told last (monotonic seconds). ``lost``:
-    why it cannot go on, or "".
+    ``existing``: which fires have run, once that is known. ``is_untold``: run-events do not say yet how it stands;
+    ``told_s``: when its progress was told last (monotonic seconds). ``lost``: why it cannot go on, or "".
     """
 
     __slots__ = (
         "existing",
         "is_untold",
         "job_id",
-        "known_to",
         "lost",
         "reading",
         "told",
@@ -60,8 +58,7 @@ class Backfill:
         self.job_id = job_id
         self.told = told
         self.version = version
-        self.existing: frozenset[Instant] | None = None
-        self.known_to = 0
+        self.existing: Found | None = None
         self.reading: Reading | None = None
         self.is_untold = False
         self.told_s = -1e9

@@ -26,7 +26,7 @@ def begun_anew() -> Iterator[None]:
         strange = right(self, records)
         for backfill in self:
             backfill.told = backfill.told._replace(position_at=backfill.told.from_at - 1, made_count=0, left_count=0)
-            backfill.existing = frozenset()
+            backfill.existing = backfill_reading.Found(frozenset(), frozenset(), 0)
         return strange
 
     right = Backfills.restore

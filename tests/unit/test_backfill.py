@@ -13,7 +13,7 @@ from tests.unit.backfill_world import JOB, MINUTE_US, BackfillWorld, fire_of
 from tests.unit.dispatcher_world import NAMES, START
 from waterclock.model.concurrency import Concurrency, Overlap
 from waterclock.model.errors import RequestError
-from waterclock.model.events import EventKind, Origin, Pending, RunStatus
+from waterclock.model.events import Ended, EventKind, Origin, Pending, RunStatus, Started
 from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import Command, CommandKind, Cron, Every, JobSpec, JobStatus, JobVersion, Tier
 from waterclock.model.timing import Timing
@@ -205,6 +205,33 @@ def test_a_job_with_limits_keeps_them_and_what_is_on_time_is_never_overtaken(wor
     world.end(held[1].run_id)
     world.rest()
     assert world.minutes() == [-3, -2]
+
+
+def test_a_fire_that_is_held_is_waited_for_and_run_only_if_it_was_dropped(world: BackfillWorld) -> None:
+    spec = JobSpec("demo.noop", Cron("* * * * *"), concurrency=Concurrency(Overlap.CANCEL_OTHER))
+    world.define(spec)
+    world.wait(65)
+    first = world.pendings()[0].run_id
+    token = world.say(first, EventKind.STARTED, detail=Started("x", 0, 0))
+    world.wait(60)  # the second fire waits for the end of the first run
+    (held,) = world.events(EventKind.HELD)
+    backfill = world.ask(1, 2)
+    dropped = world.ask(2, 3)
+    world.wait(10)
+    world.end_all()
+    assert (world.told(backfill)[-1].left_count, world.told(backfill)[-1].status) == (1, "DONE")
+    assert (world.minutes(), world.told(dropped)[-1].left_count) == ([], 0)
+    world.wait(60)  # the third fire takes its place
+    assert [event.run_id for event in world.events(EventKind.SKIPPED)] == [held.run_id]
+    world.say(first, EventKind.ATTEMPT_CANCELLED, token=token, detail=Ended(0))
+    world.rest()
+    assert world.made() == []
+    world.end(world.pendings()[-1].run_id)
+    world.wait(10)
+    assert world.made() == [held.run_id]
+    world.end_all()
+    last = world.told(dropped)[-1]
+    assert (last.status, last.made_count, last.left_count) == ("DONE", 1, 0)
 
 
 def test_an_edit_changes_nothing_of_it_and_a_delete_ends_it(world: BackfillWorld) -> None:
