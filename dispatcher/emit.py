@@ -17,7 +17,6 @@ from waterclock.model.events import (
     Revised,
     RunEvent,
     RunStatus,
-    ShardState,
     Skipped,
     SourceRecord,
     WorkRecord,
@@ -30,6 +29,7 @@ from waterclock.model.job import Command, Cron, JobVersion, Tier
 from waterclock.model.job_state import JobState
 from waterclock.model.known_state import state_to_text
 from waterclock.model.reduce import RunState
+from waterclock.model.role_state import ShardState
 from waterclock.model.zones import TZDATA_VERSION
 from waterclock.wire import messages
 from waterclock.wire.names import Names

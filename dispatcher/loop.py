@@ -1,8 +1,7 @@
 """The dispatcher's story on one page: own, apply commands, decide what is due, catch up, commit, look ahead.
 
-One thread, one producer, one consumer of ``commands``; a shard for each partition owned. What holds: a round carries
-the runs *and* the cursor (or a gap's position) that has passed them, so a fire is made once; whatever goes wrong, the
-shards are dropped and taken over again from what is committed.
+One thread, one producer, one consumer of ``commands``; a shard for each partition owned. A round carries the runs *and*
+the cursor (or a gap's position) that has passed them; whatever goes wrong, the shards are taken over again.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ import structlog
 from waterclock.clock import Clock
 from waterclock.log.port import Committed, Log, Polled, TopicPartition
 from waterclock.model.errors import BackendDown, LostResource, RoundAborted, RoundInDoubt
-from waterclock.model.events import ShardState
 from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.role_state import ShardState
 from waterclock.store.shelves import JobIndex
 from waterclock.transact import Round, Rounds
 from waterclock.wire.names import Names

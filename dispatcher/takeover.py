@@ -28,11 +28,11 @@ from waterclock.model.events import (
     Pending,
     Revised,
     RunEvent,
-    ShardState,
     Skipped,
 )
 from waterclock.model.ids import US_PER_S, Instant, offset_of, parse_run_id
 from waterclock.model.job_state import JobState
+from waterclock.model.role_state import ShardState
 from waterclock.store.port import TimeIndex
 from waterclock.wire import codec
 from waterclock.wire.messages import BACKFILL_PREFIX, CURSOR_KEY, FLOW_PREFIX

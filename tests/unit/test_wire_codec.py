@@ -35,7 +35,6 @@ from waterclock.model.events import (
     Retrying,
     Revised,
     RunEvent,
-    ShardState,
     Skipped,
     SourceRecord,
     Started,
@@ -46,6 +45,7 @@ from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, Failure
 from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Tier
 from waterclock.model.job_state import Edge, JobState
+from waterclock.model.role_state import ShardState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
 from waterclock.model.timing import PLAIN, CalendarUse, CatchUpOrder, Misfire, OnCalendar, Timing
 from waterclock.wire import codec, records, schemata

@@ -352,19 +352,6 @@ class DeadLetter(NamedTuple):
     work: SourceRecord | None
 
 
-class ShardState(NamedTuple):
-    """A record of ``state.dispatcher`` under the key ``cursor``: a copy of what rides in the offset metadata.
-
-    ``commands_offset`` is the position that was committed with it; ``events_offset`` the run-events offset from which
-    PENDING and SKIPPED positions must be read on, should the metadata be lost.
-    """
-
-    cursor: str
-    commands_offset: int
-    events_offset: int
-    at: Instant
-
-
 class KeyState(NamedTuple):
     """A record of ``state.dispatcher`` under ``key/<job id>/<hash of the key>``: an intention that was served.
 

@@ -8,7 +8,7 @@ there on.
 from __future__ import annotations
 
 from waterclock.model.ids import Instant
-from waterclock.store.port import Recorded
+from waterclock.store.backfill_port import Recorded
 
 TELL_EVERY_S = 5.0
 

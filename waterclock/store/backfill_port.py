@@ -18,6 +18,15 @@ class BackfillRow(NamedTuple):
     wts: int = 0
 
 
+class Recorded(NamedTuple):
+    """A recorder's word that every run event of a shard below ``offset`` is in history. ``at``: when it says so."""
+
+    shard: int
+    generation: int
+    offset: int
+    at: Instant
+
+
 class BackfillReading(Protocol):
     """Who shows backfills. Kept for 30 days after they were told of last. Raises BackendDown."""
 

@@ -16,8 +16,9 @@ from waterclock.model.events import RunStatus
 from waterclock.model.ids import US_PER_S, Instant
 
 from . import rows
+from .backfill_port import Recorded
 from .cells import Cells, Put, Select, Values
-from .port import Recorded, Store
+from .port import Store
 from .tables import RUNS, UPKEEP
 from .upkeep import UpkeepKeeping
 

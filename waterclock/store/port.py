@@ -20,7 +20,7 @@ from waterclock.model.ids import Instant, RunId
 from waterclock.model.job import JobSpec, JobStatus, JobVersion, Pause, Tier
 from waterclock.model.run_log import LogStream
 
-from .backfill_port import BackfillReading, BackfillRow
+from .backfill_port import BackfillReading, BackfillRow, Recorded
 from .calendar_port import CalendarKeeping
 from .listing import JobListing
 from .versions import Versions
@@ -244,15 +244,6 @@ class Operation(NamedTuple):
     operation_id: str
     job_id: str
     action: str
-    at: Instant
-
-
-class Recorded(NamedTuple):
-    """A recorder's word that every run event of a shard below ``offset`` is in history. ``at``: when it says so."""
-
-    shard: int
-    generation: int
-    offset: int
     at: Instant
 
 

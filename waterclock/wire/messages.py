@@ -21,7 +21,6 @@ from waterclock.model.events import (
     Reject,
     Revised,
     RunEvent,
-    ShardState,
     SourceRecord,
     WorkRecord,
 )
@@ -29,6 +28,7 @@ from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.ids import event_id, format_instant
 from waterclock.model.job import Command
 from waterclock.model.job_state import JobState
+from waterclock.model.role_state import ShardState
 from waterclock.model.run_log import RunLog
 
 from . import codec, headers

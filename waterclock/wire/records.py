@@ -32,7 +32,6 @@ from waterclock.model.events import (
     Retrying,
     Revised,
     RunEvent,
-    ShardState,
     Skipped,
     SourceRecord,
     Started,
@@ -44,6 +43,7 @@ from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
 from waterclock.model.job_event import JobEvent
 from waterclock.model.job_state import Edge, JobState
+from waterclock.model.role_state import ShardState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
 from waterclock.model.timing import timing_from_json, timing_to_json, uses_from_stored, uses_to_stored
 

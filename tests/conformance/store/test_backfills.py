@@ -7,9 +7,9 @@ from waterclock.model.events import Outcome, RunStatus
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Tier
 from waterclock.store import made_runs
-from waterclock.store.backfill_port import BackfillRow
+from waterclock.store.backfill_port import BackfillRow, Recorded
 from waterclock.store.made_runs import DAY_US, MadeRun, RunsPlace, recorded_to
-from waterclock.store.port import History, Recorded, RunRow
+from waterclock.store.port import History, RunRow
 from waterclock.store.tabular import TabularStore
 
 from .world import StoreWorld
