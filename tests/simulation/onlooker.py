@@ -75,11 +75,14 @@ class Onlooker:
                 self._backfills[f"{event['job_id']}~{told['number']}"] = told["status"]
 
     def backfills_go_on(self, paused: set[str]) -> bool:
-        """Whether one of them still makes runs, or will by itself. ``paused``: jobs."""
-        self.look()
+        """Whether one of them still makes runs, or will by itself. ``paused``: jobs.
+
+        Such a job keeps what its schedule made and holds until it is resumed; a backfill waits with such a fire.
+        """
+        stuck = {run_id.partition("@")[0] for run_id in self.held()} & paused
+        rests = {"RUNNING": stuck, "WAITING": paused}
         return any(
-            status == "RUNNING" or (status == "WAITING" and name.rpartition("~")[0] not in paused)
-            for name, status in self._backfills.items()
+            status in rests and name.rpartition("~")[0] not in rests[status] for name, status in self._backfills.items()
         )
 
     def backfill_at(self, pick: int) -> str:
