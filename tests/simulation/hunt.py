@@ -123,6 +123,7 @@ MUST_HAPPEN = (
     "backfilled",
     "backfilled over a skip",
     "backfilled: left out",
+    "backfilled: blocked",
     "rejected at the door",
     "taken at the door",
     "commands of acme",

@@ -149,7 +149,7 @@ def draw(seed: int) -> Plan:
     gone = outages(dice(seed, "outages"), away, DISPATCHERS[0], horizon)
     around = orders_around(dice(seed, "around outages"), gone, jobs, start_at, horizon)
     orders += with_timing(dice(seed, "outage timing"), around, start_at)
-    orders += backfill_orders(dice(seed, "backfills"), jobs, horizon)
+    orders += backfill_orders(dice(seed, "backfills"), jobs, start_at, horizon)
     orders += calendar_orders(dice(seed, "calendars"), start_at, horizon)
     return Plan(
         seed=seed,
