@@ -88,7 +88,7 @@ def step(run, event, offset):
 
 def is_of_backfill(event):
     """Whether it makes a run of a past fire, because somebody asked."""
-    return event["kind"] == "PENDING" and event["pending"]["origin"] == "BACKFILL"
+    return event["kind"] == "PENDING" and (event["pending"] or {}).get("origin") == "BACKFILL"
 
 
 def gives_way(run, event):
