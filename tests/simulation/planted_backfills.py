@@ -82,13 +82,6 @@ def open_runs_forgotten() -> Iterator[None]:
 
 
 @contextmanager
-def present_taken() -> Iterator[None]:
-    """Fires are taken that the schedule has still to decide."""
-    with mock.patch.object(backfill_lanes, "_has_passed", return_value=True):
-        yield
-
-
-@contextmanager
 def limits_ignored() -> Iterator[None]:
     """The job's own policy and limits do not count for a backfill."""
     with mock.patch.object(backfill_lanes, "_has_room", return_value=True):
@@ -121,7 +114,6 @@ PLANTED_BACKFILLS: dict[str, Planted] = {
     "backfill leaves out what was skipped": skips_have_run,
     "backfill without its bound": no_bound,
     "open runs of a backfill forgotten": open_runs_forgotten,
-    "backfill takes fires of the present": present_taken,
     "backfill ignores limits": limits_ignored,
     "backfill's record apart from its runs": position_apart,
     "backfill's work not verified": unverified,
