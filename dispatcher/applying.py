@@ -17,11 +17,10 @@ from itertools import islice
 from typing import NamedTuple
 
 from waterclock.log.port import Record
-from waterclock.model.dag_work import topics_of
-from waterclock.model.document import is_pool_name
-from waterclock.model.errors import NotFound, RequestError
+from waterclock.model.backfill import make_backfill_id
+from waterclock.model.errors import RequestError
 from waterclock.model.ids import Instant, ordinal
-from waterclock.model.job import Command, CommandKind, JobSpec, JobStatus, JobVersion
+from waterclock.model.job import Command, CommandKind, JobStatus, JobVersion
 from waterclock.model.role_state import KeyState
 from waterclock.model.timetable import next_of
 from waterclock.store.port import DueRow, JobChange, TimeIndex
@@ -29,16 +28,18 @@ from waterclock.wire.messages import key_of_state
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
-from . import answers, commands
+from . import answers, backfill_asking, backfills, commands
 from .admission import Admission
+from .backfill_orders import speaks_of_a_backfill
 from .catch_up import decide_apart
-from .decisions import Decision, Passed, Plan, Refusal, Repeat
+from .decisions import Asked, Decision, Passed, Plan, Refusal, Repeat
 from .edges import still_needed
 from .emit import Emitter
 from .inbox import one_at_a_time, read_all
 from .keys import Intention, intention_of
 from .known import Known
 from .pauses import stamp_of
+from .pool_check import check_pool
 from .putting_out import put_out, run_at_once
 from .releasing import follow_version
 from .reruns import admit_rerun, rerun_of
@@ -121,6 +122,8 @@ def _decide_all(batch: _Batch, known: Known, pools: Pools, names: Names, terms: 
             with one_at_a_time(record):
                 if speaks_of_a_run(command):
                     decision = _pass_on(batch.shard, known, pools, names, record, command)
+                elif speaks_of_a_backfill(command):
+                    decision = _ask(batch.shard, known, pools, record, command)
                 else:
                     decision = _decide(batch.shard, known, pools, record, command, terms)
         except RequestError as error:
@@ -151,7 +154,7 @@ def _decide(shard: Shard, known: Known, pools: Pools, record: Record, command: C
     target = known.version(command.job_id, command.to_revision) if command.kind is CommandKind.ROLLBACK else None
     spec = target.spec if target else command.spec
     if spec is not None:
-        _check_pool(pools, spec)
+        check_pool(pools, spec)
     plan = _plan(shard, known, record, command, place, terms, target)
     if intention is not None:
         plan.served = _served(command, record, intention, plan.applied.row.revision, plan.applied.triggered)
@@ -185,14 +188,20 @@ def _with_intention(passed: Passed, known: Known, intention: Intention | None) -
     return passed
 
 
-def _check_pool(pools: Pools, spec: JobSpec) -> None:
-    """Refuse a pool without topics: an unknown topic would block every round of the shard (kafka.md 3.3)."""
-    try:
-        for tier, pool in topics_of(spec):
-            if pool != "default" and is_pool_name(pool):  # what is no name at all is refused with the rest of the spec
-                pools.check(tier, pool)
-    except NotFound as error:  # it is the request that is wrong: the job itself may well exist
-        raise RequestError(error.message, pointer=error.pointer, hint=error.hint) from error
+def _ask(shard: Shard, known: Known, pools: Pools, record: Record, command: Command) -> Asked | Repeat:
+    """What becomes of one command about a backfill. Raises RequestError (refused), BackendDown."""
+    place = commands.Place(shard.generation, record.partition, record.offset, record.timestamp_us)
+    intention = intention_of(command)
+    first = None if intention is None else known.first_of(intention, place)
+    if first is not None:
+        return Repeat(record, command, first)
+    asked = Asked(record, command, backfill_asking.ask(shard, known, pools, command, place))
+    job_id, told = command.job_id, asked.turned.told
+    if intention is not None:
+        asked.served = _served(command, record, intention, 0, make_backfill_id(job_id, told.number))
+        known.serve(intention, asked.served)
+    known.backfills[job_id, told.number] = told
+    return asked
 
 
 def _served(command: Command, record: Record, intention: Intention, revision: int, run_id: str) -> KeyState:
@@ -314,6 +323,11 @@ def _carry_out(shard: Shard, out: Emitter, decision: Decision, now: Instant) -> 
             _keep_served(shard, out, decision.served)
             if command.answer:
                 out.answered(command.job_id, answers.of_order(command, record, order.run_id, admission), now)
+        case Asked(record, command, turned):
+            backfill_asking.carry_out(shard, out, command.job_id, turned, now)
+            _keep_served(shard, out, decision.served)
+            if command.answer:
+                out.answered(command.job_id, answers.of_backfill(command, record, turned), now)
         case Repeat(record, command, first):
             out.answered(command.job_id, answers.of_repeat(command, record, first), now)
         case Refusal(record, error, command, revision):
@@ -347,6 +361,8 @@ def _change_course(shard: Shard, out: Emitter, plan: Plan, now: Instant) -> Admi
         for chain in plan.ahead.chains:
             shard.timeline.add(chain)
         follow_version(shard, out, version, now)
+        if version.status is JobStatus.DELETED:
+            backfills.cancel_of_job(shard, out, version.job_id, backfills.DELETED, now)
     if applied.run_at is None:
         return None
     return run_at_once(shard, out, version or _standing(applied), applied, plan.command.payload, now)

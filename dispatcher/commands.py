@@ -104,7 +104,7 @@ def apply(
     before = versions[0] if versions else None
     stamp_at = stamp_of(command, place.appended_at, before)
     standing = before if before and before.status is not JobStatus.DELETED else None
-    _expect(command, before, standing)
+    expect_revision(command, before, standing)
     if standing is None and command.kind is not CommandKind.CREATE:
         raise NotFound(f"there is no job {command.job_id}", pointer="/job_id", hint="`waterclock job list` shows them")
     if command.kind is CommandKind.TRIGGER:
@@ -133,7 +133,7 @@ def apply(
     return closed._replace(floor_at=floor_at, edges=edges, run_at=behind_at)
 
 
-def _expect(command: Command, before: JobVersion | None, standing: JobVersion | None) -> None:
+def expect_revision(command: Command, before: JobVersion | None, standing: JobVersion | None) -> None:
     """Refuse what was asked for on the condition of another revision."""
     expected = command.expected_revision
     if expected == MUST_BE_NEW:

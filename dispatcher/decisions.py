@@ -13,6 +13,7 @@ from waterclock.model.role_state import KeyState
 from waterclock.store.port import DueDelete
 
 from . import commands
+from .backfill_orders import Turned
 from .gap_owed import OwedInGap
 from .reruns import Rerun
 from .rows import Ahead
@@ -68,4 +69,14 @@ class Repeat:
     first: KeyState
 
 
-Decision: TypeAlias = Plan | Passed | Refusal | Repeat
+@dataclass(slots=True)
+class Asked:
+    """A command about a backfill, and what it makes of it."""
+
+    record: Record
+    command: Command
+    turned: Turned
+    served: KeyState | None = None
+
+
+Decision: TypeAlias = Plan | Passed | Refusal | Repeat | Asked

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from waterclock.log.port import Outgoing, Record
+from waterclock.model.backfill import make_backfill_id
 from waterclock.model.dag_events import DagStart
 from waterclock.model.errors import RequestError
 from waterclock.model.events import (
@@ -15,6 +16,7 @@ from waterclock.model.events import (
     Reject,
     Revised,
     RunEvent,
+    RunStatus,
     Skipped,
     SourceRecord,
     WorkRecord,
@@ -23,8 +25,10 @@ from waterclock.model.executor import executor_to_json
 from waterclock.model.failure_policy import policy_to_json
 from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.ids import Instant, job_of_run, make_run_id
-from waterclock.model.job import Command, Cron, JobVersion
+from waterclock.model.job import Command, Cron, JobVersion, Tier
 from waterclock.model.job_state import JobState
+from waterclock.model.known_state import state_to_text
+from waterclock.model.reduce import RunState
 from waterclock.model.role_state import KeyState, ShardState
 from waterclock.model.zones import TZDATA_VERSION
 from waterclock.wire import messages
@@ -38,6 +42,8 @@ from .shard import Decided
 from .timeline import Ready
 
 _ROLE = "dispatcher"
+_GIVES_WAY = state_to_text(RunState(RunStatus.SKIPPED))
+"""The state of a fire that has not run: skipped, or never decided, which comes to the same for a backfill."""
 
 
 _TEMPLATES_MAX = 50_000
@@ -215,6 +221,45 @@ class Emitter:
         self.messages.append(pending.pending(run.run_id, at, run.fire_at, None))
         if work is not None:
             self.messages.append(work.work(run.run_id, run.fire_at, at))
+
+    def run_of_backfill(
+        self, version: JobVersion, fire_at: Instant, *, tier: Tier, number: int, now: Instant, known_to: int
+    ) -> None:
+        """Make a run of a past fire: PENDING, which SKIPPED gives way to, and its work, which says whose it is.
+
+        ``known_to``: the run-events offset up to which nobody has run it: its claimer reads on from there.
+        """
+        run_id, spec = make_run_id(version.job_id, fire_at), version.spec
+        pending = pending_of_version(version, Origin.BACKFILL)
+        pending = pending._replace(fire_at=fire_at, tier=tier, backfill=number)
+        work = WorkRecord(
+            run_id=run_id,
+            fire_at=fire_at,
+            due_at=now,
+            attempt=1,
+            job_id=version.job_id,
+            revision=version.revision,
+            tier=tier,
+            pool=spec.pool,
+            handler=spec.handler,
+            payload=spec.payload,
+            executor=executor_to_json(spec.executor) if spec.executor else "",
+            at_most_once=spec.at_most_once,
+            policy=policy_to_json(spec.policy),
+            verify_from=known_to,
+            verify_state=_GIVES_WAY,
+            backfill=make_backfill_id(version.job_id, number),
+        )
+        event = RunEvent(EventKind.PENDING, version.job_id, run_id, now, detail=pending)
+        self.messages += (messages.event_message(self._names, event), messages.work_message(self._names, work))
+
+    def backfill(self, event: RunEvent) -> None:
+        """Say how a backfill stands."""
+        self.messages.append(messages.event_message(self._names, event))
+
+    def backfill_kept(self, partition: int, event: RunEvent) -> None:
+        """Keep a backfill as it stands."""
+        self.messages.append(messages.backfill_state_message(self._names, _ROLE, partition, event))
 
     def release_redrive(self, work: WorkRecord, linked_run: str, now: Instant) -> None:
         """Hand out the work of a redrive that was HELD."""

@@ -184,6 +184,8 @@ class Flow:
         """Jobs whose counts have changed in this round, and whose record is still to be written in it."""
         self.closing = LookTimes()
         """Jobs that may have failed too often, or made all their runs, and when to ask (again) for what follows."""
+        self.backfill_ends: list[tuple[str, int, RunStatus]] = []
+        """Of these, those of backfills: job, number, status. Counted in the round that forgets them."""
         self.run_count = 0
         self.held_bytes = 0
         self.quiet_from_s = -1.0
@@ -330,6 +332,8 @@ class Flow:
         if not job.open:
             del self.followed[job.job_id.encode()]
         self.ended.append(run.kept.run_id)
+        if run.kept.backfill:
+            self.backfill_ends.append((job.job_id, run.kept.backfill, run.state.status))
         self.changed[job.job_id] = None
         if job.streak.note(run.kept, run.state.status):
             self.note_count(job)

@@ -79,6 +79,10 @@ def _body_hash(command: Command) -> bytes:
         of_run = f"|{command.run_id}|{command.due_at}|".encode() + (command.work or b"")
     if command.resume_at or command.to_revision:
         of_run += f"|{command.resume_at}|{command.to_revision}".encode()
+    if command.from_at or command.backfill_id:
+        tier = "" if command.tier is None else command.tier.name
+        asked = (command.from_at, command.to_at, command.concurrency, tier, command.backfill_id)
+        of_run += b"".join(f"|{part}".encode() for part in asked)
     for use in command.calendars:
         of_run += f"|{use.name}|{use.version}|".encode() + use.compiled.encode()
     if command.rerun_from:

@@ -39,6 +39,8 @@ class Known:
         self.decided = dict(shard.decided)
         self.served: dict[str, KeyState] = {}
         """Intentions that this batch serves."""
+        self.backfills = {(each.job_id, each.told.number): each.told for each in shard.backfills}
+        """As they stand, and as this batch turns them."""
         self._new_keys: Counter[str] = Counter()
 
     def versions(self, job_id: str, edge_at: Instant) -> list[JobVersion]:

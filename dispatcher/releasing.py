@@ -18,6 +18,7 @@ from waterclock.store.port import TimeIndex
 from waterclock.wire import codec
 from waterclock.wire.messages import FLOW_PREFIX
 
+from .backfills import count_ends
 from .emit import Emitter
 from .flow import FlowJob, Held
 from .holding import drop_held, forget_drained, hand_out, know_job, note_job
@@ -98,14 +99,16 @@ def settle(shard: Shard, index: TimeIndex | None, out: Emitter, now: Instant) ->
     return bool(flow.changed)
 
 
-def forget_ended(shard: Shard, out: Emitter) -> None:
+def forget_ended(shard: Shard, out: Emitter, now: Instant) -> None:
     """Forget the runs that have ended: whatever else a round may do, or may not yet.
 
-    Their jobs' records hold their ends from now on, and anything may write one in this round.
+    The records of their jobs and of their backfills hold their ends from now on, and anything may write one in this
+    round.
     """
     for run_id in shard.flow.ended:
         out.state_forgotten(shard.partition, FLOW_PREFIX + run_id)
     shard.flow.ended.clear()
+    count_ends(shard, out, now)
 
 
 def keep_counts(shard: Shard, out: Emitter) -> None:

@@ -125,7 +125,17 @@ class Server:
             "dag_run_id": [dag_run_id],
             "operation_id": [later.json()["operation_id"]],
             "revision": [str(revision)],
+            "backfill_id": [self._backfill()],
         }
+
+    def _backfill(self) -> str:
+        """Of a job that has past fires; it makes one run at a time."""
+        job = {"name": "past", "handler": "demo.ping", "cron": "*/20 * * * *"}
+        assert self.send("POST", "/api/v1/jobs", json=job).status_code in (200, 201)
+        asked = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "concurrency": 1}
+        answer = self.send("POST", "/api/v1/jobs/past/backfills", json=asked)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["backfill_id"])
 
     def send(self, method: str, path: str, **more: Any) -> requests.Response:
         headers = {**self.headers, **more.pop("headers", {})}

@@ -9,7 +9,7 @@ import collections
 import typing
 
 from .records import decode
-from .reducer import FINAL, OUTCOMES, changes, is_open
+from .reducer import FINAL, OF_NO_RUN, OUTCOMES, changes, gives_way, is_open
 
 
 class Claim(typing.NamedTuple):
@@ -66,7 +66,7 @@ class Chronicle:
         """Go on with these records."""
         for record in events:
             _, event = decode(record["value"])
-            if event["kind"] not in ("REVISED", "ANSWERED"):
+            if event["kind"] not in OF_NO_RUN:
                 self._take(record, event)
 
     def _take(self, record, event):
@@ -81,7 +81,12 @@ class Chronicle:
             self.ignored[kind].append((run_id, event["attempt"], before["status"] if before else None))
             return
         self.accepted_count += 1
-        if before and before["status"] in FINAL and after["status"] != before["status"]:
+        if (
+            before
+            and before["status"] in FINAL
+            and after["status"] != before["status"]
+            and not gives_way(before, event)
+        ):
             self.complaints.append(f"{run_id}: {before['status']} became {after['status']}")
         for each, run in changed.items():
             self.runs[each] = run | {"job_id": event["job_id"]}

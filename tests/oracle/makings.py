@@ -57,6 +57,12 @@ def meant(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
             made = _of_version("TRIGGER", trigger.stands)
             made = made if trigger.payload is None else made._replace(payload=trigger.payload)
             found |= dict.fromkeys(job.triggered(trigger), made)
+        by_number = {asked.offset: asked for asked in job.judged.backfills}
+        for fact in job.backfilled:
+            asked = by_number.get(fact.event["pending"]["backfill"] & MASK)
+            if asked is not None:
+                made = _of_version("BACKFILL", asked.version)
+                found[fact.event["run_id"]] = made._replace(tier=asked.tier)
         given = {command["offset"]: command["record"] for command in job.commands}
         works = {offset: record["work"] for offset, record in given.items()}
         for offset in job.judged.redrives:
@@ -131,6 +137,7 @@ def check(commands, events, work, rules=owed.Rules()):  # noqa: B008  # a value
         if body["run_id"] in wanted:
             counts["work records looked at"] += 1
             wrong = [*_wrong_work(body, wanted[body["run_id"]], owed.instant_of(body["run_id"]))]
+            wrong += _wrong_mark(body, wanted[body["run_id"]])
             ahead_us = body["due_at"] - made_at.get(body["run_id"], body["due_at"]) - rules.skew
             is_read_from_there = wanted[body["run_id"]].origin != "RELEASE"  # a node from where its DagRun begins
             if is_read_from_there and ahead_us > _MILLISECOND_US:
@@ -178,6 +185,17 @@ def _wrong_work(body, making, fire):
         del wanted["due_at"]
     said = {"revision": body["revision"] & MASK, "executor": _said(body["executor"]), "policy": _policy(body["policy"])}
     return _other(wanted, body | said)
+
+
+def _wrong_mark(body, making):
+    """Work of a backfill says so, and its first attempt has its run read back before user code; no other work does."""
+    if making.origin == "BACKFILL" and not body["backfill"].startswith(f"{body['job_id']}~"):
+        return [f"does not say which backfill made it, but {body['backfill']!r}"]
+    if making.origin == "BACKFILL" and body["attempt"] == 1 and body["verify_from"] < 0:
+        return ["is not to be verified"]
+    if making.origin in ("SCHEDULE", "TRIGGER") and body["backfill"]:
+        return [f"says that {body['backfill']} made it"]
+    return []
 
 
 def _other(wanted, found):

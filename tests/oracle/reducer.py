@@ -12,6 +12,7 @@ OUTCOMES = {
     "ATTEMPT_CANCELLED": "CANCELLED",
     "ATTEMPT_LOST": "LOST",
 }
+OF_NO_RUN = ("REVISED", "ANSWERED", "BACKFILL")
 BIRTHS = ("PENDING", "HELD", "SKIPPED", "NODE_SKIPPED")
 PAUSES = {"DAG_PAUSED": True, "DAG_RESUMED": False}
 DAG_ENDS = {"DAG_SUCCEEDED": "SUCCEEDED", "DAG_FAILED": "FAILED"}
@@ -40,6 +41,16 @@ def changes(runs, event, offset):
             if _ending(dag) and not any(is_open(found.get(each) or runs[each]) for each in dag["nodes"]):
                 found[dag_id] = {**dag, "status": _fate(dag)}
     return found
+
+
+def is_of_backfill(event):
+    """Whether it makes a run of a past fire, because somebody asked."""
+    return event["kind"] == "PENDING" and (event["pending"] or {}).get("origin") == "BACKFILL"
+
+
+def gives_way(run, event):
+    """The one final status that changes: a backfill runs a fire that was skipped."""
+    return run["status"] == "SKIPPED" and is_of_backfill(event)
 
 
 def is_open(run):
@@ -80,6 +91,8 @@ def _fate(run):
 
 def _step(run, event, offset):
     kind = event["kind"]
+    if run is not None and gives_way(run, event):
+        return _born(event)
     if run is not None and run["status"] in FINAL:
         return None
     if kind in ("PENDING", "HELD", "SKIPPED"):

@@ -7,9 +7,31 @@ import collections
 import typing
 
 from .records import decode
-from .reducer import DAG_ENDS, FINAL, MASK, OUTCOMES, changes, is_open
+from .reducer import (
+    DAG_ENDS,
+    FINAL,
+    MASK,
+    OF_NO_RUN,
+    OUTCOMES,
+    changes,
+    gives_way,
+    is_of_backfill,
+    is_open,
+)
 
-__all__ = ["FINAL", "MASK", "OUTCOMES", "Told", "follow", "is_open", "tell", "tell_all"]
+__all__ = [
+    "FINAL",
+    "MASK",
+    "OF_NO_RUN",
+    "OUTCOMES",
+    "Told",
+    "follow",
+    "gives_way",
+    "is_of_backfill",
+    "is_open",
+    "tell",
+    "tell_all",
+]
 
 ONCE = ("STARTED", *OUTCOMES, "RETRYING", "RUN_FAILED", "RUN_EXPIRED", *DAG_ENDS, "NODE_SKIPPED")
 
@@ -33,7 +55,7 @@ def tell_all(events):
     runs, told = {}, []
     for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
         _, event = decode(record["value"])
-        if event["kind"] in ("REVISED", "ANSWERED"):
+        if event["kind"] in OF_NO_RUN:
             continue
         before = runs.get(event["run_id"])
         found = {
@@ -56,7 +78,12 @@ def follow(events):
             said[run_id, event["attempt"], kind, event["token"]] += 1
         if not after:
             continue
-        if before and before["status"] in FINAL and after["status"] != before["status"]:
+        if (
+            before
+            and before["status"] in FINAL
+            and after["status"] != before["status"]
+            and not gives_way(before, event)
+        ):
             complaints.append(f"{run_id}: {before['status']} became {after['status']}")
         if kind in OUTCOMES:
             ended[run_id, event["attempt"]] += 1

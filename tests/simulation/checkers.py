@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from tests import two_reducers
 from tests.oracle import (
+    backfills,
     beside,
     books,
     counted,
@@ -91,6 +92,13 @@ def no_more_are_open_than_may_be(dumps: Dumps, counts: Counts) -> list[str]:
     complaints, found = beside.check(dumps.commands, dumps.events, dumps.rules, dumps.healed_at)
     counts.update(found)
     return [f"I7 {complaint}" for complaint in complaints]
+
+
+def backfills_run_what_they_were_asked_for(dumps: Dumps, counts: Counter[str]) -> list[str]:
+    """I1, I7: each fire of a past range runs once, unless it ran before, and no more at once than was said."""
+    complaints, found = backfills.check(dumps.commands, dumps.events, dumps.rules)
+    counts.update(found)
+    return [f"I1 {complaint}" for complaint in complaints]
 
 
 def what_is_due_is_decided_soon(dumps: Dumps, counts: Counts) -> list[str]:
@@ -313,6 +321,7 @@ CHECKERS: tuple[Checker, ...] = (
     the_ledger_agrees_with_the_books,
     missed_fires_end_as_their_policy_says,
     no_more_are_open_than_may_be,
+    backfills_run_what_they_were_asked_for,
     what_is_due_is_decided_soon,
     pauses_end_by_themselves,
     too_many_failures_pause,

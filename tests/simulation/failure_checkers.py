@@ -164,6 +164,8 @@ def the_reconciler_finds_nothing(dumps: Dumps, counts: Counts) -> list[str]:
     deferred = _deferred(dumps)
     works = [decode(record["value"])[1] for record in dumps.work]
     marked = Counter((work["run_id"], work["attempt"]) for work in works if work["verify_from"] >= 0)
+    # A backfill's work is marked from the beginning, once.
+    marked -= Counter({(work["run_id"], 1): 1 for work in works if work["backfill"] and "~" not in work["run_id"]})
     repaired = Counter({key: times for key, times in marked.items() if key not in deferred})
     counts["repaired"] += repaired.total()
     counts["deferred"] += len(deferred)

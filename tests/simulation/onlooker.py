@@ -35,6 +35,7 @@ class Onlooker:
         """How many run events were seen."""
         self._revisions: dict[str, list[int]] = {}
         self._revision_of: dict[str, int] = {}
+        self._backfills: dict[str, str] = {}
 
     def look(self) -> Chronicle:
         """Read on to the end as of now."""
@@ -72,6 +73,26 @@ class Onlooker:
                 self._revision_of[event["run_id"]] = event["pending"]["revision"]
             if event["kind"] == "REVISED":
                 self._revisions.setdefault(event["job_id"], []).append(event["revised"]["revision"])
+            elif event["kind"] == "BACKFILL":
+                told = event["backfilled"]
+                self._backfills[f"{event['job_id']}~{told['number']}"] = told["status"]
+
+    def backfills_go_on(self, paused: set[str]) -> bool:
+        """Whether one of them still makes runs, or will by itself. ``paused``: jobs.
+
+        Such a job keeps what its schedule made and holds until it is resumed; a backfill waits with such a fire.
+        """
+        stuck = {run_id.partition("@")[0] for run_id in self.held()} & paused
+        rests = {"RUNNING": stuck, "WAITING": paused}
+        return any(
+            status in rests and name.rpartition("~")[0] not in rests[status] for name, status in self._backfills.items()
+        )
+
+    def backfill_at(self, pick: int) -> str:
+        """A backfill that somebody might pause, resume or cancel; "" without any."""
+        self.look()
+        known = list(self._backfills)
+        return known[pick % len(known)] if known else ""
 
     def paused(self) -> list[str]:
         """DagRuns that are open and paused."""

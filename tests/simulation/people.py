@@ -44,7 +44,8 @@ class Order(NamedTuple):
     sender's own transaction (``commits``, ``aborts``, ``hangs``). ``caller``: the tenant that asks, where it is not the
     job's own. ``resume_at``: of a pause, when it ends by itself. Of a rollback ``pick`` chooses the version.
     ``payload``: of a trigger, in place of the job's own.
-    ``calendars``: what a new version of a calendar brings.
+    ``calendars``: what a new version of a calendar brings. ``back_us``, ``span_us``, ``concurrency``, ``tier``: of a
+    backfill, how long ago its range began, how long that is, and the rest.
     """
 
     at: int
@@ -62,6 +63,10 @@ class Order(NamedTuple):
     resume_at: Instant = 0
     payload: str = ""
     calendars: tuple[CalendarUse, ...] = ()
+    back_us: int = 0
+    span_us: int = 0
+    concurrency: int = 0
+    tier: str = ""
 
 
 def rare_orders(start_at: Instant) -> list[Order]:

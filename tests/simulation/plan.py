@@ -15,6 +15,7 @@ from waterclock.dispatcher.pace import Pace
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.store.tabular import DUE_KEPT_US
 
+from .backfill_people import backfill_orders
 from .beside_people import beside_orders
 from .buggify import SITES, SMALL, draw_some
 from .calendar_people import calendar_orders
@@ -154,6 +155,7 @@ def draw(seed: int) -> Plan:
     gone = outages(dice(seed, "outages"), away, DISPATCHERS[0], horizon)
     around = orders_around(dice(seed, "around outages"), gone, jobs, start_at, horizon)
     orders += with_timing(dice(seed, "outage timing"), around, start_at)
+    orders += backfill_orders(dice(seed, "backfills"), jobs, start_at, horizon)
     orders += calendar_orders(dice(seed, "calendars"), start_at, horizon)
     orders += counted_orders(dice(seed, "counted"), start_at, horizon)
     orders = [*with_counts(dice(seed, "counts"), orders)]

@@ -26,6 +26,7 @@ from waterclock.model.events import WorkRecord
 from waterclock.model.job import JobVersion, Once
 from waterclock.transact import Round, Rounds
 
+from .planted_backfills import PLANTED_BACKFILLS
 from .planted_beside import PLANTED_BESIDE
 from .planted_calendars import PLANTED_CALENDARS
 from .planted_control import PLANTED_CONTROL
@@ -234,4 +235,5 @@ PLANTED: dict[str, Planted] = {
     **PLANTED_GAPS,
     **PLANTED_CALENDARS,
     **PLANTED_DAGS,
+    **PLANTED_BACKFILLS,
 }

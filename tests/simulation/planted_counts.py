@@ -19,6 +19,7 @@ from waterclock.dispatcher.streak import Streak
 
 from waterclock.model.events import RunStatus
 from waterclock.model.flow_state import JobFlow, RunFlow
+from waterclock.model.ids import Instant
 from waterclock.model.job import CommandKind, JobVersion
 
 from .planted_failures import Planted
@@ -70,9 +71,9 @@ def _only_ends(job: FlowJob) -> CommandKind | None:
 def counted_apart() -> Iterator[None]:
     """A count is written while the run whose end it counts is kept, because the shard may not decide yet."""
 
-    def forget_ended(shard: Shard, out: Emitter) -> None:
+    def forget_ended(shard: Shard, out: Emitter, now: Instant) -> None:
         if shard.may_decide:
-            right(shard, out)
+            right(shard, out, now)
 
     right = releasing.forget_ended
     with mock.patch.object(releasing, "forget_ended", forget_ended):

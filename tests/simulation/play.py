@@ -384,4 +384,9 @@ class _Play:
             return False
         if self._onlooker.look().open.difference(self._onlooker.held()):
             return self._until_next_retry_us() > _SLEEP_FROM_US
-        return not lagging(world.cluster)
+        return not (lagging(world.cluster) or self._onlooker.backfills_go_on(self._paused_jobs()))
+
+    def _paused_jobs(self) -> set[str]:
+        """Jobs that are paused: what reaches into a pause waits for its end."""
+        rows = MemoryStore(self._world.clock, self._world.tables, "onlooker").job_rows(self._job_ids())
+        return {row.job_id for row in rows if row and row.pause}

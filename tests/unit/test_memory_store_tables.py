@@ -29,6 +29,7 @@ OPTIONS = {
     "calendar_jobs": ("UnifiedCompactionStrategy", 864_000),
     "run_logs": ("TimeWindowCompactionStrategy", 86_400),
     "upkeep": ("UnifiedCompactionStrategy", 864_000),
+    "backfills": ("UnifiedCompactionStrategy", 864_000),
 }
 
 

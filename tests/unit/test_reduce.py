@@ -17,7 +17,7 @@ from waterclock.model.events import (
 )
 from waterclock.model.ids import parse_run_id
 from waterclock.model.job import Tier
-from waterclock.model.reduce import Ignored, RunState, covers, reduce
+from waterclock.model.reduce import Ignored, RunState, Verdict, covers, reduce
 
 JOB = "acme:nightly"
 RUN = "acme:nightly@20261121T090000Z"
@@ -248,3 +248,14 @@ def test_a_skipped_range_covers_the_timeline_of_its_job_and_revision_alone() -> 
     assert not covers(JOB, skipped, run._replace(series=9))
     assert not covers(JOB, skipped, run._replace(node="load"))
     assert not covers(JOB, skipped, run, 5)
+
+
+def test_the_one_status_that_gives_way_gives_way_to_a_backfill_alone_and_once() -> None:
+    skipped = RunState(RunStatus.SKIPPED)
+    asked = Pending(1, 5, None, Tier.LOW, Origin.BACKFILL, backfill=7)
+    plain = RunEvent(EventKind.PENDING, JOB, RUN, 5, detail=asked._replace(origin=Origin.SCHEDULE))
+    event = plain._replace(detail=asked)
+    assert reduce(skipped, plain, 1).reason is Ignored.FINAL
+    assert reduce(skipped, event, 1) == Verdict(RunState(RunStatus.PENDING), True)
+    for status in (RunStatus.PENDING, RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED):
+        assert not reduce(RunState(status), event, 1).accepted

@@ -14,6 +14,7 @@ from fastavro import schemaless_writer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from waterclock.model.backfill import Backfilled, BackfillStatus
 from waterclock.model.concurrency import FREE, Concurrency, Overlap
 from waterclock.model.dag import DagSpec, MapOver, Node, TriggerRule
 from waterclock.model.dag_events import DagStart, NodeEnd, NodeSkipped
@@ -79,6 +80,7 @@ details = st.one_of(
         longs,
         st.booleans(),
         st.none() | st.builds(DagStart, st.none() | blobs, st.lists(texts, max_size=3).map(tuple)),
+        longs,
     ),
     st.builds(Skipped, longs, longs, longs, longs, tiers, longs, texts, texts, longs),
     st.builds(NodeSkipped, st.sampled_from(NodeEnd), st.none() | blobs),
@@ -87,6 +89,9 @@ details = st.one_of(
     st.builds(Revised, longs, longs, longs, texts, st.lists(pairs, max_size=5).map(tuple)),
     st.builds(Answered, texts, longs, texts, longs, texts, texts, texts, texts, texts, texts, texts, texts),
     st.builds(Retrying, longs, longs),
+    st.builds(
+        Backfilled, longs, longs, st.sampled_from(BackfillStatus), *[longs] * 4, tiers, *[longs] * 11, *[texts] * 3
+    ),
 )
 events = st.builds(
     RunEvent, st.sampled_from(EventKind), texts, texts, longs, ints, texts, longs, longs, texts, detail=details
@@ -110,6 +115,7 @@ works = st.builds(
     texts,
     ints,
     longs,
+    texts,
 )
 crons = st.builds(Cron, texts, texts, st.booleans(), st.sampled_from(Gap), st.sampled_from(Fold))
 schedules = crons | st.builds(Every, longs, st.none() | longs) | st.builds(Once, longs)
@@ -194,6 +200,11 @@ commands = st.builds(
     resume_at=longs,
     to_revision=longs,
     calendars=uses,
+    from_at=longs,
+    to_at=longs,
+    concurrency=ints,
+    tier=st.none() | tiers,
+    backfill_id=texts,
 )
 sources = st.builds(
     SourceRecord,
@@ -316,6 +327,7 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
             st.booleans(),
             st.lists(st.tuples(texts, texts), max_size=3).map(tuple),
             st.lists(texts, max_size=3).map(tuple),
+            longs,
         ),
         codec.encode_flow_run,
         codec.decode_flow_run,

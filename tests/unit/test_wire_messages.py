@@ -137,6 +137,7 @@ def test_the_words_of_events_are_kept() -> None:
         EventKind.ANSWERED: "answered",
         EventKind.DAG_PAUSED: "dag-paused",
         EventKind.DAG_RESUMED: "dag-resumed",
+        EventKind.BACKFILL: "backfill",
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import IntEnum, StrEnum
 from typing import NamedTuple, TypeAlias
 
+from .backfill import Backfilled
 from .dag_events import DagStart, NodeSkipped
 from .ids import Instant
 from .job import Tier
@@ -38,6 +39,7 @@ class EventKind(StrEnum):
     ANSWERED = "ANSWERED"
     DAG_PAUSED = "DAG_PAUSED"
     DAG_RESUMED = "DAG_RESUMED"
+    BACKFILL = "BACKFILL"
 
 
 class RunStatus(IntEnum):
@@ -70,13 +72,14 @@ DRAINED = "drained"  # the error class of an attempt that was handed back: it co
 
 
 class Origin(StrEnum):
-    """What made a run: its schedule, somebody's trigger, a redrive, or a Dag's release. UNKNOWN is Avro's default."""
+    """What made a run: its schedule, a trigger, a redrive, a Dag's release, a backfill. UNKNOWN is Avro's default."""
 
     UNKNOWN = "UNKNOWN"
     SCHEDULE = "SCHEDULE"
     TRIGGER = "TRIGGER"
     REDRIVE = "REDRIVE"
     RELEASE = "RELEASE"
+    BACKFILL = "BACKFILL"
 
 
 class Pending(NamedTuple):
@@ -84,8 +87,8 @@ class Pending(NamedTuple):
     else None: a PENDING that releases a HELD one names none. ``linked_run``: of a redrive, the run that was given up.
     ``queue_timeout_us``, ``run_timeout_us``: the limits of its job's failure policy, 0 where there is none; the retry
     router ends what exceeds them. ``gap_to_at``: the end of the gap whose catch-up made the run, else 0. ``is_last``:
-    the last of its schedule by the ``max_runs`` that stood when it was decided. ``dag``: it is a
-    DagRun.
+    the last of its schedule by the ``max_runs`` that stood when it was decided. ``dag``: it is a DagRun.
+    ``backfill``: the number of the backfill that made it, else 0.
     """
 
     revision: int
@@ -104,6 +107,7 @@ class Pending(NamedTuple):
     gap_to_at: Instant = 0
     is_last: bool = False
     dag: DagStart | None = None
+    backfill: int = 0
 
 
 class Skipped(NamedTuple):
@@ -183,7 +187,8 @@ class CommandVerdict(StrEnum):
 class Answered(NamedTuple):
     """Detail of ANSWERED: what became of the command at ``offset`` of its commands partition.
 
-    ``verdict``: a :class:`CommandVerdict`. ``revision``: the job's that stands after it, or 0. ``run_id``: a trigger's.
+    ``verdict``: a :class:`CommandVerdict`. ``revision``: the job's that stands after it, or 0. ``run_id``: a trigger's;
+    of a command about a backfill, that one's id.
     Refused: ``problem`` is a slug (``conflict``, ``not-found``, ``invalid``, ``key-reused``, ``busy``), the rest is
     what a RequestError says. ``first_command_id``: for a repeat, the command that was obeyed; ``revision`` and
     ``run_id`` are what that one made. ``held``, ``skipped``: why its run waits, or was dropped, or "".
@@ -203,14 +208,15 @@ class Answered(NamedTuple):
     skipped: str = ""
 
 
-Detail: TypeAlias = Pending | Skipped | Started | Ended | Revised | Answered | Retrying | NodeSkipped
+Detail: TypeAlias = Pending | Skipped | Started | Ended | Revised | Answered | Retrying | NodeSkipped | Backfilled
 
 
 class RunEvent(NamedTuple):
     """One fact. ``at`` is the writer's clock (display only: no reducer reads it).
 
     ``attempt`` counts from 1, 0 where there is none. ``worker``, ``incarnation`` and ``token`` name whose attempt an
-    outcome speaks of (a STARTED cannot know its own token: it is its offset). REVISED and ANSWERED name no run: "".
+    outcome speaks of (a STARTED cannot know its own token: it is its offset). REVISED, ANSWERED and BACKFILL name no
+    run: "".
     """
 
     kind: EventKind
@@ -232,7 +238,8 @@ class WorkRecord(NamedTuple):
     ``policy``: the stored form of the job's failure policy. ``verify_from``: -1, or the run-events offset up to which
     its maker knew the run's state, ``verify_state``: its claimer folds from there to its own STARTED before it runs it
     (design §7). ``redrives``: how often it was redriven. ``dag_from``: of a node the run-events offset at which its
-    DagRun begins (a node's state can be told only from there on), -1 of any other run.
+    DagRun begins (a node's state can be told only from there on), -1 of any other run. ``backfill``: the id of the
+    backfill that made the run, else "".
     """
 
     run_id: str
@@ -252,6 +259,7 @@ class WorkRecord(NamedTuple):
     verify_state: str = ""
     redrives: int = 0
     dag_from: int = -1
+    backfill: str = ""
 
 
 class LeaseKind(StrEnum):

@@ -47,7 +47,7 @@ class RunFlow(NamedTuple):
     run, a ``known_state`` text; its events below the run-events offset ``folded_to`` are in it. ``nodes``: of a DagRun
     the nodes that are open there, by run id, each with its state as text. ``rerun_from``: of a rerun that waits, the
     nodes that it begins with; ``linked_run`` is what it runs again. ``is_last``: of a run that is HELD, as its PENDING
-    will say.
+    will say. ``backfill``: number of the one that made it, else 0.
     """
 
     run_id: str
@@ -65,3 +65,4 @@ class RunFlow(NamedTuple):
     is_last: bool = False
     nodes: tuple[tuple[str, str], ...] = ()
     rerun_from: tuple[str, ...] = ()
+    backfill: int = 0

@@ -26,7 +26,7 @@ from .dag_reduce import after_node, inherit
 from .errors import WaterclockError
 from .events import FINAL, EventKind, Pending, RunEvent, RunStatus, Skipped
 from .ids import RunId, ordinal, parse_run_id
-from .reduce import DagView, Ignored, RunState, Verdict, covers, reduce
+from .reduce import DagView, Ignored, RunState, Verdict, covers, is_of_backfill, reduce
 
 WINDOW = 20_000
 """Offsets for which finished runs are remembered at least."""
@@ -223,7 +223,7 @@ class Fold(Generic[Note]):
         if verdict.state.status in FINAL:
             self._recent.runs[event.run_id] = verdict.state
             return verdict
-        if (self._recent.ranges or self._older.ranges) and self._in_skipped_range(event):
+        if (self._recent.ranges or self._older.ranges) and not is_of_backfill(event) and self._in_skipped_range(event):
             return Verdict(RunState(RunStatus.SKIPPED), False, Ignored.FINAL)
         self._check_room()
         if verdict.state.held:

@@ -141,7 +141,8 @@ class CommandKind(StrEnum):
     DISCARD: put the dead letter of ``run_id`` away. ROLLBACK: bring the spec of ``to_revision`` back. CALENDAR: put
     newer versions of calendars that the job uses in the place of older ones. END: its ``max_runs`` are made, which only
     the shard's owner can know. RERUN: run the DagRun ``run_id`` again, as a new series. PAUSE_RUN, RESUME_RUN: no node
-    of that DagRun begins in between.
+    of that DagRun begins in between. BACKFILL: run fires of a past range; the three that end so: pause, resume or
+    cancel ``backfill_id``.
     """
 
     UNKNOWN = "UNKNOWN"
@@ -161,6 +162,10 @@ class CommandKind(StrEnum):
     RERUN = "RERUN"
     PAUSE_RUN = "PAUSE_RUN"
     RESUME_RUN = "RESUME_RUN"
+    BACKFILL = "BACKFILL"
+    PAUSE_BACKFILL = "PAUSE_BACKFILL"
+    RESUME_BACKFILL = "RESUME_BACKFILL"
+    CANCEL_BACKFILL = "CANCEL_BACKFILL"
 
 
 JOB_VERBS = (
@@ -187,9 +192,10 @@ class Command(NamedTuple):
     ``answer``: say on run-events what became of it (an ANSWERED); a repeat is always answered. ``run_id``: of a CANCEL
     the run, of a REDRIVE or DISCARD the one that was given up. ``work``: a framed work record; ``due_at``: when a DEFER
     wants it. ``resume_at``: of a PAUSE when it ends by itself (0: it does not), of a RESUME the end that it carries
-    out. ``to_revision``: of a ROLLBACK the version whose spec comes back, of a RERUN that of the DagRun ``run_id``.
-    ``calendars``: of a CALENDAR what it offers. ``rerun_from``: the nodes that a RERUN begins with, none: all of it
-    anew.
+    out. ``to_revision``: of a ROLLBACK the version whose spec comes back, of a RERUN that of the DagRun ``run_id``, of
+    a BACKFILL the one whose fires are meant (0: the one that stands). ``calendars``: of a CALENDAR what it offers.
+    ``rerun_from``: the nodes that a RERUN begins with, none: all of it anew. Of a BACKFILL: the range [``from_at``,
+    ``to_at``), ``concurrency`` and ``tier`` (0, None: the defaults). ``backfill_id``: the one to turn.
     """
 
     kind: CommandKind
@@ -210,6 +216,11 @@ class Command(NamedTuple):
     to_revision: int = 0
     calendars: tuple[CalendarUse, ...] = ()
     rerun_from: tuple[str, ...] = ()
+    from_at: Instant = 0
+    to_at: Instant = 0
+    concurrency: int = 0
+    tier: Tier | None = None
+    backfill_id: str = ""
 
 
 class Pause(NamedTuple):

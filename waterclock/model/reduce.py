@@ -5,9 +5,8 @@ hold: the function is pure and reads no clock; a duplicate, a replay or a stale 
 final status never changes, so that cancel and complete have one winner. What is not valid is refused with a reason
 from :class:`Ignored`, to be counted and never raised: a log may hold anything.
 
-DagRuns and their nodes are runs as well; what is theirs alone stands in ``dag_reduce.py``. Not built yet, and refused
-so that nothing half-works: the one status that gives way. A backfill's PENDING over SKIPPED needs a mark that the event
-does not carry yet, so that every PENDING over SKIPPED is refused as ``final``.
+DagRuns and their nodes are runs as well; what is theirs alone stands in ``dag_reduce.py``. The one status that gives
+way is SKIPPED, to the PENDING of a backfill.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .dag_reduce import reduce_dag_run, reduce_node
-from .events import EventKind, Outcome, Pending, RunEvent, RunStatus, Skipped
+from .events import EventKind, Origin, Outcome, Pending, RunEvent, RunStatus, Skipped
 from .ids import RunId
 from .run_state import DagView, Ignored, RunState, Verdict
 from .run_state import refuse as _refuse
@@ -29,8 +28,8 @@ def reduce(state: RunState | None, event: RunEvent, token: int, dag: DagView | N
     ``token`` is ``ordinal(generation, offset)`` of the event's own record: a STARTED gets it as its fencing token.
     ``dag``: what is known of the DagRun, for its own events and for those of its nodes. Whoever folds by itself also
     does what an event of the one means for the other (``Fold`` does): ``dag_reduce.inherit`` and ``after_node``.
-    A SKIPPED is applied to one run id; whether it speaks of that run says :func:`covers`. REVISED and ANSWERED touch
-    no run and are accepted.
+    A SKIPPED is applied to one run id; whether it speaks of that run says :func:`covers`. REVISED, ANSWERED
+    and BACKFILL touch no run and are accepted.
     """
     rule = _RULES.get(event.kind)
     if rule is None:
@@ -59,10 +58,16 @@ def covers(job_id: str, skipped: Skipped, run: RunId, revision: int | None = Non
     )
 
 
+def is_of_backfill(event: RunEvent) -> bool:
+    """Whether a backfill made the run: its PENDING is the one event that SKIPPED gives way to."""
+    return isinstance(event.detail, Pending) and event.detail.origin is Origin.BACKFILL
+
+
 # Looking a member up in its Enum costs as much as the comparison after it, and every event pays for several.
 _RUN_PENDING = RunStatus.PENDING
 _RUN_RUNNING = RunStatus.RUNNING
 _RUN_RETRYING = RunStatus.RETRYING
+_RUN_SKIPPED = RunStatus.SKIPPED
 _NO_OUTCOME = Outcome.NONE
 _OK = Outcome.SUCCEEDED
 _PENDING = RunState(RunStatus.PENDING)
@@ -84,7 +89,7 @@ _OUTCOMES = {
 def _pending(state: RunState | None, event: RunEvent, _token: int) -> Verdict:
     if "/" in event.run_id:
         return Verdict(state, False, Ignored.NO_DAG_RUN)
-    if state is None or state.held:
+    if state is None or state.held or (state.status is _RUN_SKIPPED and is_of_backfill(event)):
         detail = event.detail
         return _NOW_DAG_RUN if isinstance(detail, Pending) and detail.dag is not None else _NOW_PENDING
     return _refuse(state, Ignored.KNOWN_RUN)
@@ -198,4 +203,5 @@ _RULES: dict[EventKind, Callable[[RunState | None, RunEvent, int], Verdict]] = {
     EventKind.NODE_SKIPPED: _of_dags_alone,
     EventKind.REVISED: _of_no_run,
     EventKind.ANSWERED: _of_no_run,
+    EventKind.BACKFILL: _of_no_run,
 }

@@ -23,12 +23,13 @@ from waterclock.log.port import Committed, Log, Polled, Record, TopicPartition
 from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError, UndecodableRecord
 from waterclock.model.events import EventKind, Pending, RunEvent
 from waterclock.model.fold import Fold
-from waterclock.store.port import Histories
+from waterclock.store.port import Histories, History
 from waterclock.wire.codec import decode_command, decode_event
 from waterclock.wire.names import Names
 
 from .batch import Batch
 from .projection import Known
+from .recorded import RecordedPositions
 from .writes import Writes
 
 ROLE = "recorder"
@@ -75,9 +76,10 @@ class Recorder:
         self._to_take: set[TopicPartition] = set()
         self._is_troubled = False
         self._has_joined = False
-        self._batch = Batch(0.0)
+        self._batch = Batch(0.0, generation)
         self._writes = Writes(store, writes_in_flight)
         self._commit_due_s = 0.0
+        self._recorded = RecordedPositions(generation)
         self._ignored: Counter[str] = Counter()
         self._dag_runs: dict[str, int] = {}
 
@@ -155,7 +157,8 @@ class Recorder:
         if self._writes.is_stuck:
             self._consumer.resume()
         self._writes.clear()
-        self._batch = Batch(self._clock.monotonic_s())
+        self._recorded = RecordedPositions(self._generation)  # what was said last may never have been written
+        self._batch = Batch(self._clock.monotonic_s(), self._generation)
         self._to_take = set(self._consumer.owned())
 
     def _start_over(self, trouble: Exception) -> None:
@@ -173,6 +176,9 @@ class Recorder:
         for place, start in starts.items():
             if place.topic == self._names.run_events:
                 self._shards[place.partition] = Followed(place, start, Fold(generation=self._generation))
+                position = committed[place]
+                if position is not None:
+                    self._recorded.reached(place.partition, position.offset)
             else:
                 self._orders[place.partition] = Position(place, start.start_at)
             _log.info("partition taken over", topic=place.topic, partition=place.partition, **start._asdict())
@@ -259,15 +265,18 @@ class Recorder:
                 return
         if not self._batch.empty:
             self._begin_write()
+        elif word := self._recorded.word(self._clock.now(), self._clock.monotonic_s()):
+            self._writes.begin(History(recorded=word), self._positions())
         else:
             self._writes.acknowledged.update(self._positions())
         if self._clock.monotonic_s() >= self._commit_due_s:
             self._commit()
 
     def _begin_write(self) -> None:
-        batch, self._batch = self._batch, Batch(self._clock.monotonic_s())
+        batch, self._batch = self._batch, Batch(self._clock.monotonic_s(), self._generation)
         self._ignored.update(batch.ignored)
-        self._writes.begin(batch.history(), self._positions())
+        word = self._recorded.word(self._clock.now(), self._clock.monotonic_s())
+        self._writes.begin(batch.history()._replace(recorded=word), self._positions())
 
     def _positions(self) -> dict[Position, Committed]:
         """Where every partition stands: all that was delivered is in this batch, or in an earlier one."""
@@ -312,4 +321,6 @@ class Recorder:
         self._consumer.commit({place.partition: due for place, due in self._writes.acknowledged.items()})
         for place, due in self._writes.acknowledged.items():
             place.committed = due
+            if place.partition.topic == self._names.run_events:
+                self._recorded.reached(place.partition.partition, due.offset)
         self._writes.acknowledged.clear()

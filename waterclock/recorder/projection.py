@@ -7,6 +7,8 @@ attempt (``dispatched_at`` is that of the run's first event, be it HELD or PENDI
 was done last about a dead letter is a row of its own, by the record time of the redrive's PENDING or of the command
 that discarded it.
 
+A run of a backfill takes the place of a SKIPPED row, so it is stamped half an hour later: no clocks are that far apart.
+
 A run that is HELD has the row of a PENDING one whose ``reason`` says why it waits; its release is rank 4. A DagRun has
 no attempts: how often it was paused and resumed stands in their place.
 """
@@ -29,9 +31,10 @@ from waterclock.model.events import (
     Skipped,
 )
 from waterclock.model.fingerprint import fingerprint
-from waterclock.model.ids import Instant, parse_run_id
+from waterclock.model.ids import US_PER_S, Instant, parse_run_id
 from waterclock.model.job import Command, CommandKind
 from waterclock.model.reduce import RunState
+from waterclock.model.time_text import format_rfc3339
 from waterclock.store.port import AttemptRow, AuditRow, FailureRow, LetterAction, LetterRow, RunRow
 
 _RANK = {
@@ -49,6 +52,8 @@ _RANK_RELEASED = 4
 _RANK_ASKED_TO_STOP = 10
 _RANK_UNDECIDED = 12
 _ATTEMPT_STEP = 64
+_GAVE_WAY_US = 1_800 * US_PER_S
+"""Runs of backfills are stamped so much later: a row SKIPPED that gave way must not win because of somebody's clock."""
 _ERROR_MAX = 300
 """Characters of an error in the list of failures."""
 
@@ -168,7 +173,8 @@ def stamp_of(known: Known, state: RunState) -> int:
         rank = _RANK_UNDECIDED
     elif state.status is RunStatus.RUNNING and state.ending:
         rank = _RANK_ASKED_TO_STOP
-    return known.dispatched_at + (state.attempt + known.turns) * _ATTEMPT_STEP + rank
+    gave_way_us = _GAVE_WAY_US if known.pending.backfill else 0
+    return known.dispatched_at + (state.attempt + known.turns) * _ATTEMPT_STEP + rank + gave_way_us
 
 
 def error_text(ended: Ended | None) -> str:
@@ -278,6 +284,9 @@ def audit_row(command: Command, recorded_at: Instant, partition: int, offset: in
         "idempotency_key": command.idempotency_key,
         "note": command.note,
         "run_id": command.run_id,
+        "backfill": command.backfill_id,
+        "from": format_rfc3339(command.from_at) if command.from_at else "",
+        "to": format_rfc3339(command.to_at) if command.to_at else "",
     }
     detail = orjson.dumps({name: value for name, value in told.items() if value}).decode()
     return AuditRow(command.job_id, recorded_at, partition, offset, command.actor, command.kind.value.lower(), detail)

@@ -20,6 +20,7 @@ from waterclock.model.ids import Instant, RunId
 from waterclock.model.job import JobSpec, JobStatus, JobVersion, Pause, Tier
 from waterclock.model.run_log import LogStream
 
+from .backfill_port import BackfillReading, BackfillRow, Recorded
 from .calendar_port import CalendarKeeping
 from .dag_port import DagReading, NodeRow
 from .listing import JobListing
@@ -260,6 +261,8 @@ class History(NamedTuple):
     audit: Sequence[AuditRow] = ()
     letters: Sequence[LetterRow] = ()
     nodes: Sequence[NodeRow] = ()
+    backfills: Sequence[BackfillRow] = ()
+    recorded: Sequence[Recorded] = ()
 
 
 class Writing(Protocol):
@@ -315,7 +318,7 @@ class LineKeeping(Protocol):
         ...
 
 
-class Reading(Versions, DagReading, Protocol):
+class Reading(Versions, DagReading, BackfillReading, Protocol):
     """What people read: CLI, API."""
 
     def job(self, job_id: str) -> JobRow | None: ...

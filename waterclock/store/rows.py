@@ -38,7 +38,7 @@ KINDS = ("cron", "every", "once", "dates")
 KEY_SHELF = "keys"
 """The one partition of ``api_keys``."""
 
-ORIGINS = ("", "SCHEDULE", "TRIGGER", "UNKNOWN", "REDRIVE")
+ORIGINS = ("", "SCHEDULE", "TRIGGER", "UNKNOWN", "REDRIVE", "BACKFILL")
 
 _KIND_NUMBER = {Cron: 0, Every: 1, Once: 2, Dates: 3}
 _ORIGIN_NUMBER = {word: number for number, word in enumerate(ORIGINS)}

@@ -189,6 +189,9 @@ RUN_LOGS = _table(
     ttl_s=LOG_TTL_S,
 )
 UPKEEP = _table("upkeep", "what text", "place text", "told text, at bigint")
+BACKFILLS = _table(
+    "backfills", "tenant text", "job_id text desc, number bigint desc", "told text, at bigint", ttl_s=HISTORY_TTL_S
+)
 
 TABLES = (
     JOBS,
@@ -209,5 +212,6 @@ TABLES = (
     CALENDAR_NAMES,
     CALENDAR_JOBS,
     DAG_NODES,
+    BACKFILLS,
 )
 """Every table of the domain (``schema_migrations`` belongs to the migrator alone)."""

@@ -14,10 +14,12 @@ from waterclock.model.ids import SLOT_COUNT, US_PER_MINUTE, US_PER_S, Instant, R
 from waterclock.model.job import JobStatus, JobVersion
 
 from . import rows
+from .backfills import TabularBackfills, backfill_values
 from .calendars import TabularCalendars
 from .cells import Cells, Mutation, Put, Remove, Select
 from .dag_nodes import TabularDagNodes, node_puts
 from .listing import JobListing
+from .made_runs import TabularMadeRuns, recorded_put
 from .port import (
     ApiKey,
     AttemptRow,
@@ -40,6 +42,7 @@ from .tables import (
     API_OPERATIONS,
     ATTEMPTS,
     AUDIT,
+    BACKFILLS,
     DUE,
     FAILURES,
     JOB_VERSIONS,
@@ -100,7 +103,7 @@ _ANSWER = Select(API_ANSWERS)
 _OPERATION = Select(API_OPERATIONS)
 
 
-class TabularStore(TabularCalendars, TabularDagNodes, TabularShelves, TabularUpkeep):
+class TabularStore(TabularCalendars, TabularDagNodes, TabularShelves, TabularUpkeep, TabularMadeRuns, TabularBackfills):
     """Every method of the Store port. It keeps nothing between calls: as many threads may call as the cells allow."""
 
     def __init__(self, clock: Clock, cells: Cells) -> None:
@@ -160,6 +163,8 @@ class TabularStore(TabularCalendars, TabularDagNodes, TabularShelves, TabularUpk
         mutations += [Put(AUDIT, rows.audit_values(row), row.at) for row in history.audit]
         mutations += [Put(LETTERS, rows.letter_values(row), row.at) for row in history.letters]
         mutations += node_puts(history.nodes)
+        mutations += [Put(BACKFILLS, backfill_values(row), row.wts) for row in history.backfills]
+        mutations += [recorded_put(row) for row in history.recorded]
         return self._write("record", mutations)
 
     def keep_lines(self, lines: Sequence[LogRow]) -> Writing:

@@ -16,7 +16,6 @@ from waterclock.model.errors import UndecodableRecord
 from waterclock.model.ids import Instant
 
 from .cells import Cells, Put, Select
-from .port import Store
 from .tables import UPKEEP
 
 _ONE = Select(UPKEEP, equal=1)
@@ -74,10 +73,6 @@ class UpkeepKeeping(Protocol):
     def told_of_all(self, what: str) -> list[Told]:
         """The same of every place, in their order. Raises UndecodableRecord."""
         ...
-
-
-class UpkeptStore(Store, UpkeepKeeping, Protocol):
-    """All of a store, and what works tell in it."""
 
 
 class TabularUpkeep:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from waterclock.log.port import Headers, Outgoing
+from waterclock.model.backfill import Backfilled, make_backfill_id
 from waterclock.model.dag_state import KeptDagRun, KeptNode
 from waterclock.model.events import (
     Answered,
@@ -55,12 +56,14 @@ def id_of_event(event: RunEvent) -> str:
     """The event's ``ce_id``: ``<run id>/<attempt>/<word>``.
 
     Of a pause and its end ``<run id>/<instant>/<word>``, of REVISED ``<job id>/<revision>/revised``, of ANSWERED
-    ``<job id>/<offset of the command>/answered``.
+    ``<job id>/<offset of the command>/answered``, of BACKFILL ``<its id>/<seq>/backfill``.
     """
     if isinstance(event.detail, Revised):
         return event_id(event.job_id, event.detail.revision, "revised")
     if isinstance(event.detail, Answered):
         return event_id(event.job_id, event.detail.offset, "answered")
+    if isinstance(event.detail, Backfilled):
+        return event_id(make_backfill_id(event.job_id, event.detail.number), event.detail.seq, "backfill")
     number = event.at if event.kind in _OFTEN else event.attempt
     return event_id(event.run_id, number, headers.WORDS[event.kind])
 
@@ -279,6 +282,17 @@ def dag_node_message(names: Names, role: str, partition: int, node: KeptNode) ->
     """A node run of an open DagRun, in the DagRun's partition."""
     value = codec.encode_dag_node(node)
     return Outgoing(names.state(role), node.run_id.encode(), value, headers.TAIL, partition=partition)
+
+
+BACKFILL_PREFIX = "backfill/"
+"""How the keys of backfills begin in a state topic; the rest is the backfill's id."""
+
+
+def backfill_state_message(names: Names, role: str, partition: int, event: RunEvent) -> Outgoing:
+    """A backfill as it stands, in its job's partition: what a BACKFILL would say of it now."""
+    assert isinstance(event.detail, Backfilled)
+    key = BACKFILL_PREFIX + make_backfill_id(event.job_id, event.detail.number)
+    return Outgoing(names.state(role), key.encode(), codec.encode_event(event), headers.TAIL, partition=partition)
 
 
 def state_tombstone(names: Names, role: str, partition: int, key: str) -> Outgoing:

@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import orjson
 
+from waterclock.model.backfill import Backfilled, BackfillStatus
 from waterclock.model.concurrency import concurrency_from_json, concurrency_to_json
 from waterclock.model.dag import dag_from_json, dag_to_json
 from waterclock.model.dag_events import DagStart, NodeEnd, NodeSkipped
@@ -67,6 +68,7 @@ _DETAILS = {
     "answered": Answered,
     "retrying": Retrying,
     "node_skipped": NodeSkipped,
+    "backfilled": Backfilled,
 }
 _FIELDS = {made: name for name, made in _DETAILS.items()}
 
@@ -105,6 +107,8 @@ def _detail_from_record(name: str, record: Dict) -> Detail:
         record["tier"] = Tier[record["tier"]]
     if "origin" in record:
         record["origin"] = Origin(record["origin"])
+    if name == "backfilled":
+        record["status"] = BackfillStatus(record["status"])
     if "gaps" in record:
         record["gaps"] = tuple((gap["from_at"], gap["to_at"]) for gap in record["gaps"])
     if record.get("dag") is not None:
@@ -126,7 +130,8 @@ def _work_from_record(record: Dict) -> WorkRecord:
 def _command_to_record(command: Command) -> Dict:
     spec = None if command.spec is None else _spec_to_record(command.spec)
     calendars = orjson.dumps(uses_to_stored(command.calendars)).decode() if command.calendars else ""
-    return command._asdict() | {"spec": spec, "calendars": calendars, "rerun_from": list(command.rerun_from)}
+    changed = {"tier": command.tier.name if command.tier is not None else "", "rerun_from": list(command.rerun_from)}
+    return command._asdict() | {"spec": spec, "calendars": calendars} | changed
 
 
 def _command_from_record(record: Dict) -> Command:
@@ -136,6 +141,7 @@ def _command_from_record(record: Dict) -> Command:
         "spec": spec,
         "calendars": uses_from_stored(orjson.loads(record["calendars"])) if record["calendars"] else (),
         "rerun_from": tuple(record["rerun_from"]),
+        "tier": Tier[record["tier"]] if record["tier"] else None,
     }
     return Command(**record | said)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from waterclock.model.backfill import Backfilled, BackfillStatus
 from waterclock.model.dag_events import DagStart, NodeEnd, NodeSkipped
 from waterclock.model.events import (
     Answered,
@@ -150,6 +151,7 @@ def _put_pending_constants(pending: Pending) -> bytes:
             put_long(pending.gap_to_at),
             b"\x01" if pending.is_last else b"\0",
             b"\0" if pending.dag is None else _put_dag_start(pending.dag),
+            put_long(pending.backfill),
         )
     )
 
@@ -192,9 +194,11 @@ def _get_pending(data: bytes, place: int) -> tuple[Pending, int]:
     gap_to_at, place = get_long(data, place)
     is_last, place = data[place] != 0, place + 1
     dag, place = _get_optional(data, place, _get_dag_start)
+    backfill, place = get_long(data, place)
     names = (pool, handler, zone, tzdata, linked_run)
-    rest = (queue_timeout_us, run_timeout_us, gap_to_at, is_last, dag)
-    return Pending(revision, fire_at, due_at, tier, origin, entry, *names, *rest), place
+    limits = (queue_timeout_us, run_timeout_us)
+    head = Pending(revision, fire_at, due_at, tier, origin, entry, *names, *limits, gap_to_at)
+    return head._replace(is_last=is_last, dag=dag, backfill=backfill), place
 
 
 def _put_skipped(skipped: Skipped) -> bytes:
@@ -318,6 +322,33 @@ def _get_node_skipped(data: bytes, place: int) -> tuple[NodeSkipped, int]:
     return NodeSkipped(NodeEnd(counts_as), result), place
 
 
+def _put_backfilled(told: Backfilled) -> bytes:
+    number, seq, status, *ends, revision, tier = told[:8]
+    head = put_long(number) + put_long(seq) + put_text(status) + b"".join(map(put_instant, ends))
+    head += put_long(revision) + TIER_BYTE[tier]
+    return head + b"".join(map(put_long, told[8:19])) + b"".join(map(put_text, told[19:]))
+
+
+def _get_backfilled(data: bytes, place: int) -> tuple[Backfilled, int]:
+    number, place = get_long(data, place)
+    seq, place = get_long(data, place)
+    status, place = get_text(data, place)
+    from_at, place = get_long(data, place)
+    to_at, place = get_long(data, place)
+    position_at, place = get_long(data, place)
+    revision, place = get_long(data, place)
+    head = (number, seq, BackfillStatus(status), from_at, to_at, position_at, revision, TIER_AT[data[place]])
+    longs: list[int] = []
+    place += 1
+    for _ in range(11):
+        each, place = get_long(data, place)
+        longs.append(each)
+    actor, place = get_text(data, place)
+    note, place = get_text(data, place)
+    reason, place = get_text(data, place)
+    return Backfilled._make((*head, *longs, actor, note, reason)), place
+
+
 def _get_optional(
     data: bytes, place: int, read: Callable[[bytes, int], tuple[_Value, int]]
 ) -> tuple[_Value | None, int]:
@@ -338,6 +369,7 @@ _DETAILS: tuple[Callable[[bytes, int], tuple[Detail, int]], ...] = (
     _get_answered,
     _get_retrying,
     _get_node_skipped,
+    _get_backfilled,
 )
 _NO_DETAIL = bytes(len(_DETAILS))
 _READERS = [(_NO_DETAIL[place:], read) for place, read in enumerate(_DETAILS, 1)]
@@ -351,6 +383,7 @@ _PUTTERS: dict[type[Detail], Callable[[Any], bytes]] = {
     Answered: _put_answered,
     Retrying: _put_retrying,
     NodeSkipped: _put_node_skipped,
+    Backfilled: _put_backfilled,
 }
 _PUT = {
     detail: (_NO_DETAIL[:place] + b"\x02", put, _NO_DETAIL[place + 1 :])
