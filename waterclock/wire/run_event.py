@@ -196,9 +196,9 @@ def _get_pending(data: bytes, place: int) -> tuple[Pending, int]:
     dag, place = _get_optional(data, place, _get_dag_start)
     backfill, place = get_long(data, place)
     names = (pool, handler, zone, tzdata, linked_run)
-    limits = (queue_timeout_us, run_timeout_us)
-    head = Pending(revision, fire_at, due_at, tier, origin, entry, *names, *limits, gap_to_at)
-    return head._replace(is_last=is_last, dag=dag, backfill=backfill), place
+    times = (queue_timeout_us, run_timeout_us, gap_to_at)
+    made = Pending(revision, fire_at, due_at, tier, origin, entry, *names, *times, is_last, dag, backfill)
+    return made, place
 
 
 def _put_skipped(skipped: Skipped) -> bytes:
