@@ -208,6 +208,17 @@ def test_a_node_that_is_named_is_shown_and_cancelled_and_not_its_dag_run(
     assert [each.run_id for each in sent] == [f"{history.run_id}/list"]
 
 
+@pytest.mark.parametrize("verb", ["cancel", "pause", "resume", "rerun"])
+def test_an_act_at_the_id_of_a_node_does_not_touch_its_dag_run(
+    waterclock: Run, history: DagHistory, sent: list[Command], verb: str
+) -> None:
+    history.node("list", RunStatus.FAILED, 0.1)
+    history.run(RunStatus.FAILED if verb == "rerun" else RunStatus.RUNNING)
+    code, _, err = waterclock("dag", verb, f"{history.run_id}/list")
+    assert (code, sent) == (2, [])
+    assert f"waterclock run cancel {history.run_id}/list" in " ".join(err.split())
+
+
 def test_a_cancelled_dag_run_has_nothing_stuck(history: DagHistory) -> None:
     history.node("list", RunStatus.SUCCEEDED, 0.1, 4, result=b"[1]")
     history.run(cancel_requested=True)

@@ -223,3 +223,12 @@ def test_a_plain_job_has_no_reruns() -> None:
     world.command(CommandKind.RERUN, JOB, run_id=run_id, to_revision=ordinal(1, offset), answer=True)
     world.run(1)
     assert [answer.verdict for answer in answers(world)] == ["refused"]
+
+
+def test_an_event_that_names_no_node_stops_no_dispatcher() -> None:
+    world, run_id, _ = with_a_dag_run(concurrency=Concurrency(Overlap.BUFFER_ALL))
+    tell(world, EventKind.PENDING, f"{run_id}/BAD NAME!", detail=Pending(1, START, None, dag().tier, Origin.RELEASE))
+    world.run(2)
+    world.command(CommandKind.TRIGGER, JOB)
+    world.run(2)
+    assert len(world.events(EventKind.HELD)) == 1, "it goes on, and knows of the DagRun that is open"

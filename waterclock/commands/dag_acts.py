@@ -17,7 +17,7 @@ from waterclock.model.job import Command, CommandKind
 from waterclock.settings import Settings
 
 from .connect import here, open_log, open_store
-from .dag_runs import RunArgument, known_dag_run
+from .dag_runs import RunArgument, whole_dag_run
 from .output import OutputOption, show_one
 from .passing import asked_here, pass_on, refusals, tell_failures
 
@@ -56,7 +56,7 @@ def rerun(
     """Run a DagRun again, as a new one of the same version: whole, or from some of its nodes on. It must have ended."""
     settings = here()
     with open_store(settings) as store:
-        seen = known_dag_run(store, run)
+        seen = whole_dag_run(store, run)
     plan = plan_rerun(seen, tuple(dict.fromkeys(begin or ())), failed=failed)
     if dry_run:
         show_one(plan_view(seen.run_id, plan), output)
@@ -75,7 +75,7 @@ def _act(
 ) -> None:
     settings = here()
     with open_store(settings) as store:
-        seen = known_dag_run(store, run)
+        seen = whole_dag_run(store, run)
     plan = planned(seen)
     if dry_run:
         show_one(plan_view(seen.run_id, plan), output)

@@ -12,7 +12,7 @@ from waterclock.dag_runs.looking import stuck_in
 from waterclock.dag_runs.picture import nodes_seen
 from waterclock.dag_runs.reading import DagRunSeen, Read, read_dag_run
 from waterclock.dag_runs.views import dag_run_in_full, dag_run_view, stuck_view
-from waterclock.model.errors import BackendDown, NotFound
+from waterclock.model.errors import BackendDown, NotFound, RequestError
 from waterclock.model.ids import Instant, RunId, parse_run_id
 from waterclock.serving import who_serves
 from waterclock.settings import Settings
@@ -99,6 +99,20 @@ def known_dag_run(store: Read, run: str) -> DagRunSeen:
             hint=f"`waterclock dag runs {place.job_id}` shows those it knows; history may lag: `waterclock lag`",
         )
     return seen
+
+
+def whole_dag_run(store: Read, run: str) -> DagRunSeen:
+    """The same for acts, which are never meant for a single node. Raises NotFound, RequestError."""
+    place = parse_run_id(run)
+    if place.node:
+        whole = place._replace(node="")
+        raise RequestError(
+            f"{place} is a node of a DagRun",
+            pointer="/run_id",
+            hint=f"The DagRun is {whole}. To cancel this node: `waterclock run cancel {place}`; to run it again: "
+            f"`waterclock dag rerun {whole} --from {place.node.partition('.')[0]}`",
+        )
+    return known_dag_run(store, run)
 
 
 def _line(document: dict[str, Any]) -> dict[str, Any]:
