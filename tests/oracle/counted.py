@@ -11,7 +11,7 @@ import collections
 from . import jobs, owed, policies
 from .books import is_limited
 from .records import decode
-from .reducer import changes
+from .reducer import OF_NO_RUN, changes
 
 MASK = owed.MASK
 OWNER = "dispatcher"
@@ -49,7 +49,7 @@ def check(commands, events, rules=owed.Rules(), healed_at=0, within=None, until=
         if event["kind"] == "REVISED":
             wrong = _revised(count, event["revised"]["revision"] & MASK, counts)
             complaints += [f"{event['job_id']}: {each}" for each in wrong]
-        elif event["kind"] != "ANSWERED":
+        elif event["kind"] not in OF_NO_RUN:
             before = states.get(run_id)
             found = changes(states, event, record["offset"])
             states |= found

@@ -28,7 +28,7 @@ NODES = (f"{DAG_RUN}/load", f"{DAG_RUN}/map.3", f"{DAG_RUN}/join")
 IDS = (DAG_RUN, OTHER, *NODES, f"{OTHER}/load", f"{JOB}@20261123T090000Z/stray")
 BIRTHS = {EventKind.PENDING, EventKind.HELD, EventKind.SKIPPED, EventKind.NODE_SKIPPED}
 ENDS = {EventKind.DAG_SUCCEEDED, EventKind.DAG_FAILED}
-NOT_WRITTEN = {EventKind.UNKNOWN, EventKind.REVISED, EventKind.ANSWERED}
+NOT_WRITTEN = {EventKind.UNKNOWN, EventKind.REVISED, EventKind.ANSWERED, EventKind.BACKFILL}
 
 KINDS = sorted(set(EventKind) - NOT_WRITTEN)
 
@@ -79,7 +79,9 @@ def written(draft: Draft, state: RunState | None, offset: int) -> RunEvent:
     event = RunEvent(kind, JOB, draft.run_id, offset, attempt, worker, 3, token)
     if kind is EventKind.PENDING:
         dag = DagStart() if draft.run_id == DAG_RUN else None
-        return event._replace(detail=Pending(1, 5, None, Tier.HIGH, Origin.RELEASE, dag=dag))
+        # A skipped fire gives way to a backfill's, whatever that is; a node gives way to nothing.
+        origin = Origin.BACKFILL if draft.honest else Origin.RELEASE
+        return event._replace(detail=Pending(1, 5, None, Tier.HIGH, origin, dag=dag))
     if kind is EventKind.SKIPPED:
         return event._replace(detail=Skipped(1, 5, 5, 1, Tier.HIGH, 5))
     if kind is EventKind.NODE_SKIPPED:

@@ -64,6 +64,16 @@ def _found(answer: Any) -> Any:
     return answer.json() if answer.status_code == 200 else None
 
 
+def test_the_past_of_a_dag_is_refused_even_to_be_counted(world: FailingWorld) -> None:
+    body = {"name": "nodes", "cron": "* * * * *", "dag": {"nodes": [{"name": "a", "handler": "demo.ping"}]}}
+    assert world.client.post(f"{API}/jobs", json=body).status_code == 201
+    before = world.records(NAMES.commands)
+    answer = world.client.post(f"{API}/jobs/nodes/backfills", json=past(world, 5) | {"dry_run": True})
+    assert answer.status_code == 422, answer.text
+    assert "is a Dag" in answer.text
+    assert world.records(NAMES.commands) == before
+
+
 def test_a_dry_run_counts_and_changes_nothing(world: FailingWorld) -> None:
     define(world, "dry")
     before = world.records(NAMES.commands)

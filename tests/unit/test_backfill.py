@@ -9,9 +9,11 @@ from waterclock.dispatcher import backfill_lanes, backfill_orders, window
 from waterclock.dispatcher.commands import Place
 from waterclock.dispatcher.pace import Pace
 
-from tests.unit.backfill_world import JOB, MINUTE_US, BackfillWorld, fire_of
-from tests.unit.dispatcher_world import NAMES, START
+from tests.oracle import backfills, counted, failing
+from tests.unit.backfill_world import JOB, MINUTE_US, BackfillWorld, fire_of, minute
+from tests.unit.dispatcher_world import NAMES, START, raw
 from waterclock.model.concurrency import Concurrency, Overlap
+from waterclock.model.dag import DagSpec, Node
 from waterclock.model.errors import RequestError
 from waterclock.model.events import Ended, EventKind, Origin, Pending, RunStatus, Started
 from waterclock.model.ids import US_PER_S, make_run_id
@@ -324,6 +326,77 @@ def test_fires_of_which_history_no_longer_tells_are_refused_but_not_those_before
     assert decided(now - 28 * day_us, now).told.fire_count == 28
 
 
+@pytest.mark.parametrize("is_named", [False, True])
+def test_the_past_of_a_dag_is_refused_and_it_is_said_what_to_do(world: BackfillWorld, is_named: bool) -> None:
+    """Also where the job is none any more, and the version that is named is one."""
+    world.define(JobSpec("", Cron("* * * * *"), dag=DagSpec((Node("a", "h"),))))
+    dag = world.store.job(JOB)
+    assert dag is not None
+    if is_named:
+        world.command(CommandKind.UPDATE, JOB, JobSpec("demo.noop", Cron("* * * * *")))
+    world.ask(-3, 0, to_revision=dag.revision if is_named else 0)
+    world.wait(10)
+    answer = world.answers()[-1]
+    assert (answer.verdict, answer.pointer) == ("refused", "/job_id")
+    assert "waterclock job trigger" in answer.hint
+    assert world.made() == []
+    assert backfills.check(*_dumped(world))[0] == []
+
+
+def test_the_judge_of_backfills_wants_none_of_a_dag_and_would_see_one(world: BackfillWorld) -> None:
+    with mock.patch.object(backfill_orders, "check_may_be_backfilled"):
+        world.define(JobSpec("", Cron("* * * * *"), dag=DagSpec((Node("a", "h"),))))
+        world.ask(-1, 0)
+        world.wait(10)
+    assert any("nobody asked for it" in each for each in backfills.check(*_dumped(world))[0])
+
+
+def test_its_failures_pause_no_job_and_its_successes_excuse_none(world: BackfillWorld) -> None:
+    world.define(JobSpec("demo.noop", Cron("* * * * *"), timing=Timing(pause_after_failures=2)))
+    world.ask(-3, 0, concurrency=3)
+    world.wait(10)
+    for run_id in world.made():
+        _fail(world, run_id)
+    world.rest()
+    row = world.store.job(JOB)
+    assert row is not None
+    assert (len(world.made()), row.status) == (3, JobStatus.ACTIVE)
+    world.wait(50)
+    _fail(world, world.pendings()[-1].run_id)
+    world.ask(-4, -3)
+    world.wait(10)
+    world.end_all()
+    world.wait(50)
+    _fail(world, world.pendings()[-1].run_id)
+    world.rest()
+    row = world.store.job(JOB)
+    assert row is not None
+    assert row.status is JobStatus.PAUSED
+    assert failing.check(*_dumped(world))[0] == []
+
+
+def test_it_takes_nothing_of_max_runs_and_runs_the_past_of_a_job_that_has_ended(world: BackfillWorld) -> None:
+    world.define(JobSpec("demo.noop", Cron("* * * * *"), timing=Timing(max_runs=2)))
+    before = world.ask(-2, 0)
+    world.wait(10)
+    world.end_all()
+    world.wait(180)
+    row = world.store.job(JOB)
+    assert row is not None
+    assert (world.minutes(), row.status) == ([-2, -1], JobStatus.ENDED)
+    by_schedule = [event.run_id for event in world.pendings() if not _is_backfill(event.detail)]
+    assert [minute(run_id) for run_id in by_schedule] == [1, 2]
+    after = world.ask(-3, 3)
+    world.wait(10)
+    world.end_all()
+    world.end_all()
+    row = world.store.job(JOB)
+    assert row is not None
+    assert (world.minutes(), row.status) == ([-2, -1, -3, 0], JobStatus.ENDED)
+    assert [world.told(each)[-1].status for each in (before, after)] == ["DONE", "DONE"]
+    assert counted.check(*_dumped(world))[0] == []
+
+
 def test_a_repeat_makes_no_second_one_and_is_answered_with_the_first(world: BackfillWorld) -> None:
     world.define()
     first = world.ask(-2, 0, idempotency_key="k")
@@ -366,6 +439,17 @@ def test_what_is_on_time_goes_first_while_it_fills_the_rounds(world: BackfillWor
     before = sum(_is_backfill(event.detail) for event in made[:last_on_time])
     assert len([event for event in made if event.job_id.startswith("t:herd")]) == 30
     assert before <= 30 * 0.25 + 4
+
+
+def _fail(world: BackfillWorld, run_id: str) -> None:
+    token = world.say(run_id, EventKind.STARTED, detail=Started("x", 0, 0))
+    world.say(run_id, EventKind.ATTEMPT_FAILED, token=token, detail=Ended(0))
+    world.say(run_id, EventKind.RUN_FAILED)
+
+
+def _dumped(world: BackfillWorld) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    given = [raw(each) for each in world.records(NAMES.commands)]
+    return given, [raw(each) for each in world.records(NAMES.run_events)]
 
 
 def _is_backfill(detail: object) -> bool:
