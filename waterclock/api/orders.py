@@ -17,7 +17,7 @@ from waterclock.model.events import Answered, CommandVerdict
 from waterclock.model.ids import Instant
 from waterclock.model.job import Command, CommandKind, JobSpec, Tier
 from waterclock.model.timing import CalendarUse
-from waterclock.store.port import Operation
+from waterclock.store.request_port import Operation
 from waterclock.wire.messages import command_message
 
 from .keyring import Caller

@@ -15,7 +15,8 @@ from waterclock.model.time_text import format_rfc3339
 from waterclock.model.upcoming import due_times, next_fire_of
 from waterclock.store.dag_port import NodeRow
 from waterclock.store.expecting import Expectation
-from waterclock.store.port import AttemptRow, JobRow, Operation, RunRow
+from waterclock.store.port import AttemptRow, JobRow, RunRow
+from waterclock.store.request_port import Operation
 from waterclock.store.run_rows import node_as_run
 from waterclock.store.standing import Standing
 from waterclock.wire.headers import WORDS

@@ -24,6 +24,7 @@ from .backfill_port import BackfillReading, BackfillRow, Recorded
 from .calendar_port import CalendarKeeping
 from .dag_port import DagReading, NodeRow
 from .listing import JobListing
+from .request_port import Requests
 from .versions import Versions
 
 
@@ -230,28 +231,6 @@ class ApiKey(NamedTuple):
     revoked_at: Instant = 0
 
 
-class KeptAnswer(NamedTuple):
-    """The answer to a request with an Idempotency-Key, kept for two days. ``headers``: as JSON."""
-
-    tenant: str
-    request_key: str
-    fingerprint: bytes
-    status: int
-    headers: str
-    body: bytes
-    at: Instant
-
-
-class Operation(NamedTuple):
-    """A command that outlasted its request, kept for two days; its id is the command's. ``at``: when it was sent."""
-
-    tenant: str
-    operation_id: str
-    job_id: str
-    action: str
-    at: Instant
-
-
 class History(NamedTuple):
     """What one batch of the recorder writes."""
 
@@ -379,18 +358,6 @@ class Access(Protocol):
     def keys(self, limit: int) -> list[ApiKey]:
         """In the order of their prefixes."""
         ...
-
-
-class Requests(Protocol):
-    """What the API remembers of requests, for two days."""
-
-    def keep_answer(self, answer: KeptAnswer) -> None: ...
-
-    def kept_answer(self, tenant: str, request_key: str) -> KeptAnswer | None: ...
-
-    def keep_operation(self, operation: Operation) -> None: ...
-
-    def operation(self, tenant: str, operation_id: str) -> Operation | None: ...
 
 
 class Store(TimeIndex, Histories, LineKeeping, Reading, Access, Requests, CalendarKeeping, Protocol):

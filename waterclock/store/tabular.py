@@ -28,13 +28,12 @@ from .port import (
     History,
     JobChange,
     JobRow,
-    KeptAnswer,
     LetterRow,
     LogRow,
-    Operation,
     RunRow,
     Writing,
 )
+from .request_port import KeptAnswer, Operation
 from .shelves import TabularShelves
 from .tables import (
     API_ANSWERS,
