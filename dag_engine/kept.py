@@ -2,11 +2,13 @@
 
 A record of a DagRun or a node is written in the round that read what has changed it, and once more where an open
 attempt would make a successor re-read more than ``KEPT_BEHIND`` offsets. What must hold: records and tombstones ride in
-the round that commits the offsets they speak of, so the topic tells what was so at the committed position; a DagRun's
-own tombstone goes before those of its nodes, whose records mean nothing without it.
+the round that commits the offsets they speak of, so the topic tells what was so at the committed position. So does the
+tombstone of a DagRun: a successor that found the record would read on behind its end. Those of its nodes, whose records
+mean nothing without it, may come rounds later.
 
-How it fails: a record that cannot be read (of a later release) is left out, and its DagRun rests until that release
-takes over again; the log line says so.
+How it fails: a DagRun of which a record cannot be read, its own or that of a node, is left out whole, for half of it
+would release nodes again; the log line names the record. It rests: this release releases nothing of it, and what
+happens to it meanwhile is read by nobody who could go on with it. An operator cancels it and runs it again.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ _log = structlog.get_logger()
 class KeptDags:
     """The records of one partition. ``role`` names the topic."""
 
-    __slots__ = ("_behind", "_changed", "_forgotten", "_names", "_partition", "_role")
+    __slots__ = ("_behind", "_changed", "_ended", "_forgotten", "_names", "_partition", "_role")
 
     def __init__(self, names: Names, role: str, partition: int, *, behind: int = KEPT_BEHIND) -> None:
         self._names = names
@@ -52,12 +54,13 @@ class KeptDags:
         self._behind = behind
         # By run id what changed since the last round; of a node what it counts as, None where only its attempt moved.
         self._changed: dict[str, NodeState | None] = {}
-        self._forgotten: deque[str] = deque()
+        self._ended: list[str] = []  # DagRuns of which the tombstone is due in the next round
+        self._forgotten: deque[str] = deque()  # nodes, whose tombstones may wait
 
     @property
     def owes(self) -> bool:
         """Whether there is something to be forgotten yet."""
-        return bool(self._forgotten)
+        return bool(self._ended or self._forgotten)
 
     def change(self, run_id: str, node: NodeState | None = None) -> None:
         """This DagRun or node is to be written in the next round."""
@@ -65,8 +68,9 @@ class KeptDags:
 
     def end(self, run_id: str, run: OpenRun[None]) -> None:
         """A DagRun has ended: it and its nodes are to be forgotten."""
-        nodes = [] if run.dag is None else [*run.dag.open, *run.dag.ended]
-        for each in (run_id, *nodes):
+        self._changed.pop(run_id, None)
+        self._ended.append(run_id)
+        for each in [] if run.dag is None else [*run.dag.open, *run.dag.ended]:
             self._changed.pop(each, None)
             self._forgotten.append(each)
 
@@ -82,6 +86,9 @@ class KeptDags:
                 fold.keep(run_id)
             yield self._record(run_id, node, fold, dags)
         self._changed.clear()
+        for run_id in self._ended:
+            yield state_tombstone(self._names, self._role, self._partition, run_id)
+        self._ended.clear()
         for _ in range(min(FORGOTTEN_PER_ROUND, len(self._forgotten))):
             yield state_tombstone(self._names, self._role, self._partition, self._forgotten.popleft())
 
