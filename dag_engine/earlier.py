@@ -34,7 +34,10 @@ EARLIER_MAX = 8
 
 
 class Earlier:
-    """The reading of one older DagRun. ``done``: it was read to its end, or to that of the log. Raises BackendDown."""
+    """The reading of one older DagRun. ``done``: it was read to its end, or to that of the log.
+
+    Raises BackendDown, RequestError where ``run_id`` is none.
+    """
 
     def __init__(self, log: Log, names: Names, place: TopicPartition, run_id: str, generation: int) -> None:
         self.run_id = run_id

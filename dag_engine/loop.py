@@ -282,7 +282,12 @@ class DagEngine:
         reading = shard.earlier.get(dag.run_id)
         if reading is None and len(shard.earlier) < EARLIER_MAX:
             what = (self._log, self._names, shard.partition, dag.linked_run, self._generation)
-            reading = shard.earlier[dag.run_id] = Earlier(*what)
+            try:
+                reading = shard.earlier[dag.run_id] = Earlier(*what)
+            except RequestError as error:  # no role of ours writes such a link
+                _log.error("a rerun of what is no run", run_id=dag.run_id, reason=str(error))
+                give_up(draft, self._names, dag, RERUN_GONE, self._clock.now())
+                return False
         if reading is None or not reading.done:
             shard.to_decide[dag.run_id] = None
             return False
