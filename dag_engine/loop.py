@@ -242,7 +242,10 @@ class DagEngine:
                 continue
             if dag.state is None and not self._begin(draft, shard, dag):
                 continue
-            room -= self._tell(draft, shard, dag, room)
+            if dag.is_strange:
+                give_up(draft, self._names, dag, REVISION_GONE, self._clock.now())
+            else:
+                room -= self._tell(draft, shard, dag, room)
         return room
 
     def _tell(self, draft: Round, shard: Shard, dag: OpenDag, room: int) -> int:

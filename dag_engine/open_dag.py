@@ -24,6 +24,7 @@ class OpenDag:
 
     ``heard_at``: when the last event of it was recorded. ``known``: its node runs by key, until its version is there;
     from then on ``state`` knows them. ``is_over_time``, ``waits_for_pool``: this was said in this life of the engine.
+    ``is_strange``: a node of it is on the log that its Dag does not have; it cannot be gone on with.
     """
 
     __slots__ = (
@@ -32,6 +33,7 @@ class OpenDag:
         "first_offset",
         "heard_at",
         "is_over_time",
+        "is_strange",
         "job_id",
         "known",
         "linked_run",
@@ -59,6 +61,7 @@ class OpenDag:
         self.state: DagRunState | None = None
         self.heard_at: Instant = 0
         self.is_over_time = False
+        self.is_strange = False
         self.waits_for_pool = False
 
     @property
@@ -93,6 +96,7 @@ class OpenDag:
             self.state.know(key, node)
         except (KeyError, ValueError) as error:  # no role of ours writes such an event
             _log.error("a node that the Dag does not have", run_id=self.run_id, node=key, reason=str(error))
+            self.is_strange = True
 
     def wants_result(self, key: str) -> bool:
         """Whether some node asks for the result of this one; while its version is not known, perhaps."""

@@ -150,7 +150,7 @@ class Shard(Followed[None]):
     def _note(self, dag: OpenDag, node_id: str, key: str, node: NodeState) -> None:
         dag.know(key, node)
         self.kept.change(node_id, node)
-        if node.end is not None:
+        if node.end is not None or dag.is_strange:
             self.to_decide[dag.run_id] = None
 
     def _note_held(self, dag: OpenDag) -> None:
