@@ -238,9 +238,9 @@ class DagEngine:
                 break
             del shard.to_decide[run_id]
             dag = shard.dags[run_id]
-            if not dag.can_release:
+            if not dag.is_going or (dag.state is None and not self._begin(draft, shard, dag)):
                 continue
-            if dag.state is None and not self._begin(draft, shard, dag):
+            if not dag.can_release:
                 continue
             if dag.is_strange:
                 give_up(draft, self._names, dag, REVISION_GONE, self._clock.now())
@@ -261,11 +261,15 @@ class DagEngine:
         return len(steps.releases) + len(steps.skips)
 
     def _begin(self, draft: Round, shard: Shard, dag: OpenDag) -> bool:
-        """Go on with a DagRun whose version is known now. False: it waits for that, or for a pool, or ends."""
+        """Go on with a DagRun whose version is known now. False: it waits for that, or for a pool, is paused, or ends."""
         if not self._specs.knows(dag.job_id, dag.revision):
             shard.to_decide[dag.run_id] = None
             return False
         made = self._specs.of(dag.job_id, dag.revision)
+        if made is not None:
+            shard.note_deadline(dag, made.timeout_us)  # whatever it waits for from here on, its time runs
+        if not dag.can_release:
+            return False  # its resume comes back here
         if made is not None and not self._has_pools(dag, made):
             shard.to_decide[dag.run_id] = None  # a pool was taken away: an unknown topic would block every round
             return False
@@ -274,7 +278,6 @@ class DagEngine:
         if made is None or not dag.begin(made):
             give_up(draft, self._names, dag, REVISION_GONE, self._clock.now())
             return False
-        shard.note_deadline(dag)
         return True
 
     def _keep_of_earlier(self, draft: Round, shard: Shard, dag: OpenDag, made: Made) -> bool:

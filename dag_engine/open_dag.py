@@ -24,13 +24,14 @@ class OpenDag:
 
     ``heard_at``: when the last event of it was recorded. ``known``: its node runs by key, until its version is there;
     from then on ``state`` knows them. ``is_over_time``, ``waits_for_pool``: this was said in this life of the engine.
-    ``is_strange``: a node of it is on the log that its Dag does not have; it cannot be gone on with.
+    ``has_deadline``: its time-out is watched. ``is_strange``: a node of it is on the log that its Dag does not have; it cannot be gone on with.
     """
 
     __slots__ = (
         "began_at",
         "fire_at",
         "first_offset",
+        "has_deadline",
         "heard_at",
         "is_over_time",
         "is_strange",
@@ -60,6 +61,7 @@ class OpenDag:
         self.made: Made | None = None
         self.state: DagRunState | None = None
         self.heard_at: Instant = 0
+        self.has_deadline = False
         self.is_over_time = False
         self.is_strange = False
         self.waits_for_pool = False

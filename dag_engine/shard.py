@@ -80,10 +80,11 @@ class Shard(Followed[None]):
         self._note_held(dag)
         self.to_decide[dag.run_id] = None
 
-    def note_deadline(self, dag: OpenDag) -> None:
-        """Its version is here, and says how old it may get."""
-        if dag.made is not None and dag.made.timeout_us:
-            heappush(self._deadlines, (dag.began_at + dag.made.timeout_us, dag.run_id))
+    def note_deadline(self, dag: OpenDag, timeout_us: Instant) -> None:
+        """Its version says how old it may get (0: any age). A repeat changes nothing."""
+        if timeout_us and not dag.has_deadline:
+            dag.has_deadline = True
+            heappush(self._deadlines, (dag.began_at + timeout_us, dag.run_id))
 
     def take_over_time(self, now: Instant) -> list[OpenDag]:
         """The DagRuns whose time is over and that were not told so in this life."""
