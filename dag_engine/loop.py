@@ -88,6 +88,7 @@ class DagEngine:
         self._has_joined = False
         self._offsets_due_s = 0.0
         self._store_due_s = 0.0
+        self._turn = 0
 
     @property
     def ready(self) -> bool:
@@ -217,7 +218,7 @@ class DagEngine:
         """Releases, skips and ends, and the positions, in one round. False when nothing was due."""
         draft = self._rounds.draft()
         room = self._releases_max
-        for shard in self._shards.values():
+        for shard in self._in_turn():
             if shard.live:
                 room = self._decide(draft, shard, room)
                 if not is_behind:  # else what looks open may have ended long ago, further on in the log
@@ -227,6 +228,13 @@ class DagEngine:
         if draft.empty and not owes and self._clock.monotonic_s() < self._offsets_due_s:
             return False
         return self._commit(draft)
+
+    def _in_turn(self) -> list[Shard]:
+        """The shards, each round another one first: a wide DagRun of one takes all the room of a round."""
+        shards = list(self._shards.values())
+        self._turn += 1
+        first = self._turn % len(shards) if shards else 0
+        return [*shards[first:], *shards[:first]]
 
     def _decide(self, draft: Round, shard: Shard, room: int) -> int:
         """Tell what follows in the DagRuns of which something may; what there is no room for stays for the next round.
