@@ -79,10 +79,10 @@ class Earlier:
         """What its nodes were given in place of the job's; None also where it is gone."""
         return None if self._found is None else self._found.start.payload
 
-    def kept(self, graph: Graph, rerun_from: tuple[str, ...]) -> dict[str, NodeState] | None:
-        """By name the nodes that are kept as they were; None where it is gone, or was of another Dag."""
+    def kept(self, graph: Graph, revision: int, rerun_from: tuple[str, ...]) -> dict[str, NodeState] | None:
+        """By name the nodes that are kept as they were; None where it is gone, or was of another version."""
         found = self._found
-        if found is None or not found.run.state.final:
+        if found is None or not found.run.state.final or found.revision != revision:
             return None
         try:
             before = rebuild(graph, found.known).whole_nodes()

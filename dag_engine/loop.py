@@ -306,7 +306,7 @@ class DagEngine:
             shard.to_decide[dag.run_id] = None
             return False
         del shard.earlier[dag.run_id]
-        kept = reading.kept(made.graph, dag.start.rerun_from)
+        kept = reading.kept(made.graph, dag.revision, dag.start.rerun_from)
         if kept is None:
             give_up(draft, self._names, dag, RERUN_GONE, self._clock.now())
             return False
