@@ -79,9 +79,13 @@ class OpenDag:
 
     @property
     def wants_earlier(self) -> bool:
-        """It runs another one again, and it was not said yet what of that is kept: that is the first said of nodes."""
+        """It runs another one again, and it was not said yet what of that is kept: that is the first said of nodes.
+
+        A whole rerun with a payload of its own needs nothing of it.
+        """
         nodes = self.run.dag
-        return bool(self.linked_run) and (nodes is None or not (nodes.open or nodes.ended))
+        asks = bool(self.linked_run) and bool(self.start.rerun_from or self.start.payload is None)
+        return asks and (nodes is None or not (nodes.open or nodes.ended))
 
     def told(self, event: RunEvent, pending: Pending, offset: int) -> None:
         """Its HELD or its PENDING, which says the rest."""
