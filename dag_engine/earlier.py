@@ -27,7 +27,8 @@ from .shard import Shard
 _MARGIN_US = 60 * US_PER_S
 """By so much the clocks of those who write run-events may differ."""
 
-_SLICE = 2_000
+SLICE = 2_000
+"""Records that one turn of the engine reads, of all older DagRuns together."""
 
 EARLIER_MAX = 8
 """Of one partition at a time; other reruns wait."""
@@ -51,9 +52,9 @@ class Earlier:
         self._reader: Reader = log.reader(Isolation.COMMITTED)
         self._reader.assign({place: start})
 
-    def look(self) -> bool:
-        """Read on, a slice; True where there is more. Raises BackendDown, LostResource."""
-        for record in self._reader.poll(_SLICE, 0.0):
+    def look(self, most: int) -> bool:
+        """Read on, so many records at most; True where there is more. Raises BackendDown, LostResource."""
+        for record in self._reader.poll(most, 0.0):
             try:
                 event = decode_event(record.value or b"")
                 if event.run_id.partition("/")[0] != self.run_id:

@@ -31,7 +31,7 @@ from waterclock.wire.codec import decode_event
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
-from .earlier import EARLIER_MAX, Earlier
+from .earlier import EARLIER_MAX, SLICE, Earlier
 from .kept import KEPT_BEHIND, KeptDags
 from .open_dag import OpenDag
 from .shard import Shard
@@ -208,9 +208,11 @@ class DagEngine:
             _log.warning("versions of Dags cannot be read", cause=str(down))
 
     def _read_earlier(self) -> bool:
-        """Read on in the DagRuns that others run again, a slice of each; True where there is more."""
-        readings = [reading for shard in self._shards.values() for reading in shard.earlier.values()]
-        return any(reading.look() for reading in readings if not reading.done)
+        """Read on in the DagRuns that others run again, one slice shared by all; True where there is more."""
+        found = (reading for shard in self._shards.values() for reading in shard.earlier.values())
+        readings = [reading for reading in found if not reading.done]
+        has_more = [reading.look(max(1, SLICE // len(readings))) for reading in readings]
+        return any(has_more)
 
     # Deciding -----------------------------------------------------------------------------------------------------
 
