@@ -271,7 +271,7 @@ class DagEngine:
         return len(steps.releases) + len(steps.skips)
 
     def _begin(self, draft: Round, shard: Shard, dag: OpenDag) -> bool:
-        """Go on with a DagRun whose version is known now. False: it waits for that, or for a pool, is paused, or ends."""
+        """Go on with a DagRun whose version is known now. False: it waits for that or a pool, is paused, or ends."""
         if not self._specs.knows(dag.job_id, dag.revision):
             shard.to_decide[dag.run_id] = None
             return False

@@ -24,7 +24,8 @@ class OpenDag:
 
     ``heard_at``: when the last event of it was recorded. ``known``: its node runs by key, until its version is there;
     from then on ``state`` knows them. ``is_over_time``, ``waits_for_pool``: this was said in this life of the engine.
-    ``has_deadline``: its time-out is watched. ``is_strange``: a node of it is on the log that its Dag does not have; it cannot be gone on with.
+    ``has_deadline``: its time-out is watched. ``is_strange``: a node of it is on the log that its Dag does not have; it
+    cannot be gone on with.
     """
 
     __slots__ = (
