@@ -34,6 +34,7 @@ from waterclock.wire.pools import Pools
 from .earlier import EARLIER_MAX, SLICE, Earlier
 from .kept import KEPT_BEHIND, KeptDags
 from .open_dag import OpenDag
+from .room import Room
 from .shard import Shard
 from .specs import Made, Specs, Versions
 from .telling import RERUN_GONE, REVISION_GONE, give_up, keep, over_time, tell
@@ -219,10 +220,10 @@ class DagEngine:
     def _answer(self, *, is_behind: bool) -> bool:
         """Releases, skips and ends, and the positions, in one round. False when nothing was due."""
         draft = self._rounds.draft()
-        room = self._releases_max
+        room = Room(self._releases_max)
         for shard in self._in_turn():
             if shard.live:
-                room = self._decide(draft, shard, room)
+                self._decide(draft, shard, room)
                 if not is_behind:  # else what looks open may have ended long ago, further on in the log
                     for dag in shard.take_over_time(self._clock.now()):
                         over_time(draft, self._names, dag, self._clock.now())
@@ -238,13 +239,10 @@ class DagEngine:
         first = self._turn % len(shards) if shards else 0
         return [*shards[first:], *shards[:first]]
 
-    def _decide(self, draft: Round, shard: Shard, room: int) -> int:
-        """Tell what follows in the DagRuns of which something may; what there is no room for stays for the next round.
-
-        Returns what is left of the room.
-        """
+    def _decide(self, draft: Round, shard: Shard, room: Room) -> None:
+        """Tell what follows in DagRuns of which something may; what there is no room for stays for the next round."""
         for run_id in list(shard.to_decide):
-            if room <= 0:
+            if room.is_full:
                 break
             del shard.to_decide[run_id]
             dag = shard.dags[run_id]
@@ -255,20 +253,22 @@ class DagEngine:
             if dag.is_strange:
                 give_up(draft, self._names, dag, REVISION_GONE, self._clock.now())
             else:
-                room -= self._tell(draft, shard, dag, room)
-        return room
+                self._tell(draft, shard, dag, room)
 
-    def _tell(self, draft: Round, shard: Shard, dag: OpenDag, room: int) -> int:
-        """What follows in one DagRun, into the round; how much room that took."""
+    def _tell(self, draft: Round, shard: Shard, dag: OpenDag, room: Room) -> None:
+        """What follows in one DagRun, into the round, as far as there is room."""
         assert dag.state is not None
-        steps = dag.state.decide(room)
-        tell(draft, self._names, dag, steps, self._clock.now())
-        if dag.heard_at:  # else it was read from the state topic, and nobody knows since when it waits
-            shard.figures.release(len(steps.releases), dag.heard_at)
-        shard.figures.skipped += len(steps.skips)
-        if dag.state.has_more:
+        has_more = True
+        while has_more and not room.is_full:  # ends: a turn takes room, or leaves nothing that may begin
+            steps = dag.state.decide(room.portion)
+            tell(draft, self._names, dag, steps, self._clock.now())
+            room.take(steps)
+            if dag.heard_at:  # else it was read from the state topic, and nobody knows since when it waits
+                shard.figures.release(len(steps.releases), dag.heard_at)
+            shard.figures.skipped += len(steps.skips)
+            has_more = dag.state.has_more
+        if has_more:
             shard.to_decide[dag.run_id] = None  # behind all others
-        return len(steps.releases) + len(steps.skips)
 
     def _begin(self, draft: Round, shard: Shard, dag: OpenDag) -> bool:
         """Go on with a DagRun whose version is known now. False: it waits for that or a pool, is paused, or ends."""

@@ -18,6 +18,7 @@ from waterclock.model.document import spec_from_json, spec_to_json
 from waterclock.model.events import ControlKind, Ended, EventKind, Origin, Pending, RunEvent, Skipped
 from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import JobVersion, Tier
+from waterclock.transact import Round, Rounds
 from waterclock.wire.codec import decode_control
 from waterclock.wire.messages import event_message
 from waterclock.wire.names import topic_specs
@@ -168,6 +169,23 @@ def test_a_wide_dag_run_of_one_partition_holds_up_no_other(monkeypatch: pytest.M
     world.turn(engine, 40)
     released = [shard.figures.released for shard in engine._shards.values()]
     assert min(released) > 100
+
+
+def test_a_round_ends_at_some_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few nodes it has released; and each of them is released once."""
+    sizes: list[int] = []
+    right = Rounds.commit
+
+    def commit(self: Rounds, draft: Round) -> None:
+        sizes.append(sum(len(message.value or b"") for message in draft.messages))
+        right(self, draft)
+
+    monkeypatch.setattr(Rounds, "commit", commit)
+    world = World(Node("a", "h", map_over=MapOver(count=400)), payload=b'"%b"' % (b"x" * 60_000))
+    world.fire()
+    world.turn(world.engine(), 20)
+    assert (len(world.works()), len(set(world.released()))) == (400, 400)
+    assert 6_000_000 < max(sizes) < 12_000_000
 
 
 def test_a_skipped_fire_looks_at_the_dag_runs_of_its_job_alone(monkeypatch: pytest.MonkeyPatch) -> None:
