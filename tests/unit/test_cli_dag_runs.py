@@ -204,7 +204,7 @@ def test_skipped_fires_hide_no_dag_runs(
     assert row is not None
     later = [row._replace(fire_at=row.fire_at + number * US_PER_S, is_dag=False) for number in range(1, 26)]
     history.store.record(History(later)).wait(1)
-    code, out, err = waterclock("dag", "runs", "nightly", "--limit", str(limit), "-o", "json")
+    code, out, err = waterclock("dag", "runs", "nightly", "--limit", str(limit))
     assert (code, [each["run_id"] for each in documents_of(out)]) == (0, [history.run_id]), err
 
 
