@@ -67,7 +67,7 @@ class Size(NamedTuple):
 
 
 WHOLE = Size(jobs=700, every_s=120, beats=20, away_s=240.0, per_s=(20.0, 150.0))
-SHORT = Size(jobs=60, every_s=240, beats=4, away_s=80.0, per_s=(0.7, 15.0))
+SHORT = Size(jobs=60, every_s=240, beats=4, away_s=80.0, per_s=(0.4, 15.0))
 
 
 class Absence(NamedTuple):
