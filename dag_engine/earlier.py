@@ -27,14 +27,18 @@ from .shard import Shard
 _MARGIN_US = 60 * US_PER_S
 """By so much the clocks of those who write run-events may differ."""
 
-_SLICE = 2_000
+SLICE = 2_000
+"""Records that one turn of the engine reads, of all older DagRuns together."""
 
 EARLIER_MAX = 8
 """Of one partition at a time; other reruns wait."""
 
 
 class Earlier:
-    """The reading of one older DagRun. ``done``: it was read to its end, or to that of the log. Raises BackendDown."""
+    """The reading of one older DagRun. ``done``: it was read to its end, or to that of the log.
+
+    Raises BackendDown, RequestError where ``run_id`` is none.
+    """
 
     def __init__(self, log: Log, names: Names, place: TopicPartition, run_id: str, generation: int) -> None:
         self.run_id = run_id
@@ -48,9 +52,9 @@ class Earlier:
         self._reader: Reader = log.reader(Isolation.COMMITTED)
         self._reader.assign({place: start})
 
-    def look(self) -> bool:
-        """Read on, a slice; True where there is more. Raises BackendDown, LostResource."""
-        for record in self._reader.poll(_SLICE, 0.0):
+    def look(self, most: int) -> bool:
+        """Read on, so many records at most; True where there is more. Raises BackendDown, LostResource."""
+        for record in self._reader.poll(most, 0.0):
             try:
                 event = decode_event(record.value or b"")
                 if event.run_id.partition("/")[0] != self.run_id:
@@ -76,10 +80,10 @@ class Earlier:
         """What its nodes were given in place of the job's; None also where it is gone."""
         return None if self._found is None else self._found.start.payload
 
-    def kept(self, graph: Graph, rerun_from: tuple[str, ...]) -> dict[str, NodeState] | None:
-        """By name the nodes that are kept as they were; None where it is gone, or was of another Dag."""
+    def kept(self, graph: Graph, revision: int, rerun_from: tuple[str, ...]) -> dict[str, NodeState] | None:
+        """By name the nodes that are kept as they were; None where it is gone, or was of another version."""
         found = self._found
-        if found is None or not found.run.state.final:
+        if found is None or not found.run.state.final or found.revision != revision:
             return None
         try:
             before = rebuild(graph, found.known).whole_nodes()

@@ -2,17 +2,20 @@
 
 A record of a DagRun or a node is written in the round that read what has changed it, and once more where an open
 attempt would make a successor re-read more than ``KEPT_BEHIND`` offsets. What must hold: records and tombstones ride in
-the round that commits the offsets they speak of, so the topic tells what was so at the committed position; a DagRun's
-own tombstone goes before those of its nodes, whose records mean nothing without it.
+the round that commits the offsets they speak of, so the topic tells what was so at the committed position. So does the
+tombstone of a DagRun: a successor that found the record would read on behind its end. Those of its nodes, whose records
+mean nothing without it, may come rounds later.
 
-How it fails: a record that cannot be read (of a later release) is left out, and its DagRun rests until that release
-takes over again; the log line says so.
+How it fails: a DagRun of which a record cannot be read, its own or that of a node, is left out whole, for half of it
+would release nodes again; the log line names the record. It rests: this release releases nothing of it, and what
+happens to it meanwhile is read by nobody who could go on with it. An operator cancels it and runs it again.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import structlog
 
@@ -25,6 +28,7 @@ from waterclock.model.dag_work import split_node_run_id
 from waterclock.model.errors import UndecodableRecord
 from waterclock.model.fold import Fold, OpenRun
 from waterclock.model.known_state import state_from_text, state_to_text
+from waterclock.model.run_state import RunState
 from waterclock.wire.codec import decode_dag_node, decode_dag_run
 from waterclock.wire.messages import dag_node_message, dag_run_message, state_tombstone
 from waterclock.wire.names import Names
@@ -37,13 +41,16 @@ KEPT_BEHIND = 100_000
 FORGOTTEN_PER_ROUND = 1_000
 _PER_ROUND = 500
 
+_DagRun: TypeAlias = tuple[KeptDagRun, RunState]
+_Node: TypeAlias = tuple[KeptNode, RunState, NodeState]
+
 _log = structlog.get_logger()
 
 
 class KeptDags:
     """The records of one partition. ``role`` names the topic."""
 
-    __slots__ = ("_behind", "_changed", "_forgotten", "_names", "_partition", "_role")
+    __slots__ = ("_behind", "_changed", "_ended", "_forgotten", "_names", "_partition", "_role")
 
     def __init__(self, names: Names, role: str, partition: int, *, behind: int = KEPT_BEHIND) -> None:
         self._names = names
@@ -52,12 +59,13 @@ class KeptDags:
         self._behind = behind
         # By run id what changed since the last round; of a node what it counts as, None where only its attempt moved.
         self._changed: dict[str, NodeState | None] = {}
-        self._forgotten: deque[str] = deque()
+        self._ended: list[str] = []  # DagRuns of which the tombstone is due in the next round
+        self._forgotten: deque[str] = deque()  # nodes, whose tombstones may wait
 
     @property
     def owes(self) -> bool:
         """Whether there is something to be forgotten yet."""
-        return bool(self._forgotten)
+        return bool(self._ended or self._forgotten)
 
     def change(self, run_id: str, node: NodeState | None = None) -> None:
         """This DagRun or node is to be written in the next round."""
@@ -65,8 +73,9 @@ class KeptDags:
 
     def end(self, run_id: str, run: OpenRun[None]) -> None:
         """A DagRun has ended: it and its nodes are to be forgotten."""
-        nodes = [] if run.dag is None else [*run.dag.open, *run.dag.ended]
-        for each in (run_id, *nodes):
+        self._changed.pop(run_id, None)
+        self._ended.append(run_id)
+        for each in [] if run.dag is None else [*run.dag.open, *run.dag.ended]:
             self._changed.pop(each, None)
             self._forgotten.append(each)
 
@@ -82,6 +91,9 @@ class KeptDags:
                 fold.keep(run_id)
             yield self._record(run_id, node, fold, dags)
         self._changed.clear()
+        for run_id in self._ended:
+            yield state_tombstone(self._names, self._role, self._partition, run_id)
+        self._ended.clear()
         for _ in range(min(FORGOTTEN_PER_ROUND, len(self._forgotten))):
             yield state_tombstone(self._names, self._role, self._partition, self._forgotten.popleft())
 
@@ -89,44 +101,42 @@ class KeptDags:
         """Read the topic to its high watermark as of now, and put what it holds into the fold. Raises BackendDown."""
         runs, nodes, strange = self._read(log)
         dags: dict[str, OpenDag] = {}
-        for run_id, kept in runs.items():
-            state = state_from_text(kept.state)
-            if state is not None:
+        for run_id, (kept, state) in runs.items():
+            if run_id not in strange:
                 fold.restore(run_id, state, kept.first_offset, None, kept.folded_to)
                 dags[run_id] = OpenDag.restored(kept, fold.open[run_id])
-        for node_id, node in nodes.items():
+        for node_id, (node, state, known) in nodes.items():
             dag_run_id, key = split_node_run_id(node_id)
-            dag, state = dags.get(dag_run_id), state_from_text(node.state)
-            if dag is None and dag_run_id not in strange:
-                self._forgotten.append(node_id)  # its DagRun was forgotten, and then somebody died
-            elif dag is not None and state is not None:
+            dag = dags.get(dag_run_id)
+            if dag is not None:
                 fold.restore(node_id, state, node.first_offset, None, node.folded_to)
-                end = NodeEnd(node.counts_as) if node.counts_as else None
-                dag.known[key] = NodeState(end, node.result)
+                dag.known[key] = known
+            elif dag_run_id not in strange:
+                self._forgotten.append(node_id)  # its DagRun was forgotten, and then somebody died
         return list(dags.values())
 
-    def _read(self, log: Log) -> tuple[dict[str, KeptDagRun], dict[str, KeptNode], set[str]]:
-        """By run id the DagRuns and the nodes, and the DagRuns whose record cannot be read."""
+    def _read(self, log: Log) -> tuple[dict[str, _DagRun], dict[str, _Node], set[str]]:
+        """By run id the DagRuns and the nodes, and the DagRuns of which some record cannot be read."""
         place = TopicPartition(self._names.state(self._role), self._partition)
-        runs: dict[str, KeptDagRun] = {}
-        nodes: dict[str, KeptNode] = {}
-        strange: set[str] = set()
+        runs: dict[str, _DagRun] = {}
+        nodes: dict[str, _Node] = {}
+        strange: dict[str, str] = {}  # by record, why
         for record in read_range(log, Isolation.COMMITTED, place, log.low_watermark(place), log.high_watermark(place)):
             run_id = (record.key or b"").decode(errors="replace")
-            runs.pop(run_id, None)
-            nodes.pop(run_id, None)
-            strange.discard(run_id)
+            for each in (runs, nodes, strange):
+                each.pop(run_id, None)
             if record.value is None:
                 continue
             try:
                 if "/" in run_id:
-                    nodes[run_id] = decode_dag_node(record.value)
+                    nodes[run_id] = _read_node(record.value)
                 else:
-                    runs[run_id] = decode_dag_run(record.value)
-            except UndecodableRecord as odd:
-                strange.add(run_id.partition("/")[0])
-                _log.error("kept DagRun cannot be read", run_id=run_id, reason=str(odd))
-        return runs, nodes, strange
+                    runs[run_id] = _read_dag_run(record.value)
+            except (UndecodableRecord, ValueError) as odd:
+                strange[run_id] = str(odd)
+        for run_id, reason in strange.items():
+            _log.error("kept record cannot be read: its DagRun rests", run_id=run_id, reason=reason)
+        return runs, nodes, {split_node_run_id(run_id)[0] for run_id in strange}
 
     def _record(self, run_id: str, node: NodeState | None, fold: Fold[None], dags: dict[str, OpenDag]) -> Outgoing:
         state = fold.state(run_id)
@@ -142,3 +152,22 @@ class KeptDags:
         what = (dag.revision, dag.fire_at, dag.began_at, dag.start.payload, dag.start.rerun_from, dag.linked_run)
         kept = KeptDagRun(run_id, dag.first_offset, text, folded_to, *what)
         return dag_run_message(self._names, self._role, self._partition, kept)
+
+
+def _read_dag_run(value: bytes) -> _DagRun:
+    """Raises UndecodableRecord, ValueError."""
+    kept = decode_dag_run(value)
+    return kept, _state(kept.state)
+
+
+def _read_node(value: bytes) -> _Node:
+    """Raises UndecodableRecord, ValueError."""
+    node = decode_dag_node(value)
+    return node, _state(node.state), NodeState(NodeEnd(node.counts_as) if node.counts_as else None, node.result)
+
+
+def _state(text: str) -> RunState:
+    state = state_from_text(text)
+    if state is None:
+        raise ValueError("it says nothing of how the run stands")
+    return state

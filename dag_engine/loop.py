@@ -31,9 +31,10 @@ from waterclock.wire.codec import decode_event
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
-from .earlier import EARLIER_MAX, Earlier
+from .earlier import EARLIER_MAX, SLICE, Earlier
 from .kept import KEPT_BEHIND, KeptDags
 from .open_dag import OpenDag
+from .room import Room
 from .shard import Shard
 from .specs import Made, Specs, Versions
 from .telling import RERUN_GONE, REVISION_GONE, give_up, keep, over_time, tell
@@ -88,6 +89,7 @@ class DagEngine:
         self._has_joined = False
         self._offsets_due_s = 0.0
         self._store_due_s = 0.0
+        self._turn = 0
 
     @property
     def ready(self) -> bool:
@@ -207,19 +209,21 @@ class DagEngine:
             _log.warning("versions of Dags cannot be read", cause=str(down))
 
     def _read_earlier(self) -> bool:
-        """Read on in the DagRuns that others run again, a slice of each; True where there is more."""
-        readings = [reading for shard in self._shards.values() for reading in shard.earlier.values()]
-        return any(reading.look() for reading in readings if not reading.done)
+        """Read on in the DagRuns that others run again, one slice shared by all; True where there is more."""
+        found = (reading for shard in self._shards.values() for reading in shard.earlier.values())
+        readings = [reading for reading in found if not reading.done]
+        has_more = [reading.look(max(1, SLICE // len(readings))) for reading in readings]
+        return any(has_more)
 
     # Deciding -----------------------------------------------------------------------------------------------------
 
     def _answer(self, *, is_behind: bool) -> bool:
         """Releases, skips and ends, and the positions, in one round. False when nothing was due."""
         draft = self._rounds.draft()
-        room = self._releases_max
-        for shard in self._shards.values():
+        room = Room(self._releases_max)
+        for shard in self._in_turn():
             if shard.live:
-                room = self._decide(draft, shard, room)
+                self._decide(draft, shard, room)
                 if not is_behind:  # else what looks open may have ended long ago, further on in the log
                     for dag in shard.take_over_time(self._clock.now()):
                         over_time(draft, self._names, dag, self._clock.now())
@@ -228,41 +232,54 @@ class DagEngine:
             return False
         return self._commit(draft)
 
-    def _decide(self, draft: Round, shard: Shard, room: int) -> int:
-        """Tell what follows in the DagRuns of which something may; what there is no room for stays for the next round.
+    def _in_turn(self) -> list[Shard]:
+        """The shards, each round another one first: a wide DagRun of one takes all the room of a round."""
+        shards = list(self._shards.values())
+        self._turn += 1
+        first = self._turn % len(shards) if shards else 0
+        return [*shards[first:], *shards[:first]]
 
-        Returns what is left of the room.
-        """
+    def _decide(self, draft: Round, shard: Shard, room: Room) -> None:
+        """Tell what follows in DagRuns of which something may; what there is no room for stays for the next round."""
         for run_id in list(shard.to_decide):
-            if room <= 0:
+            if room.is_full:
                 break
             del shard.to_decide[run_id]
             dag = shard.dags[run_id]
+            if not dag.is_going or (dag.state is None and not self._begin(draft, shard, dag)):
+                continue
             if not dag.can_release:
                 continue
-            if dag.state is None and not self._begin(draft, shard, dag):
-                continue
-            room -= self._tell(draft, shard, dag, room)
-        return room
+            if dag.is_strange:
+                give_up(draft, self._names, dag, REVISION_GONE, self._clock.now())
+            else:
+                self._tell(draft, shard, dag, room)
 
-    def _tell(self, draft: Round, shard: Shard, dag: OpenDag, room: int) -> int:
-        """What follows in one DagRun, into the round; how much room that took."""
+    def _tell(self, draft: Round, shard: Shard, dag: OpenDag, room: Room) -> None:
+        """What follows in one DagRun, into the round, as far as there is room."""
         assert dag.state is not None
-        steps = dag.state.decide(room)
-        tell(draft, self._names, dag, steps, self._clock.now())
-        if dag.heard_at:  # else it was read from the state topic, and nobody knows since when it waits
-            shard.figures.release(len(steps.releases), dag.heard_at)
-        shard.figures.skipped += len(steps.skips)
-        if dag.state.has_more:
+        has_more = True
+        while has_more and not room.is_full:  # ends: a turn takes room, or leaves nothing that may begin
+            steps = dag.state.decide(room.portion)
+            tell(draft, self._names, dag, steps, self._clock.now())
+            room.take(steps)
+            if dag.heard_at:  # else it was read from the state topic, and nobody knows since when it waits
+                shard.figures.release(len(steps.releases), dag.heard_at)
+            shard.figures.skipped += len(steps.skips)
+            has_more = dag.state.has_more
+        if has_more:
             shard.to_decide[dag.run_id] = None  # behind all others
-        return len(steps.releases) + len(steps.skips)
 
     def _begin(self, draft: Round, shard: Shard, dag: OpenDag) -> bool:
-        """Go on with a DagRun whose version is known now. False: it waits for that, or for a pool, or ends."""
+        """Go on with a DagRun whose version is known now. False: it waits for that or a pool, is paused, or ends."""
         if not self._specs.knows(dag.job_id, dag.revision):
             shard.to_decide[dag.run_id] = None
             return False
         made = self._specs.of(dag.job_id, dag.revision)
+        if made is not None:
+            shard.note_deadline(dag, made.timeout_us)  # whatever it waits for from here on, its time runs
+        if not dag.can_release:
+            return False  # its resume comes back here
         if made is not None and not self._has_pools(dag, made):
             shard.to_decide[dag.run_id] = None  # a pool was taken away: an unknown topic would block every round
             return False
@@ -271,7 +288,6 @@ class DagEngine:
         if made is None or not dag.begin(made):
             give_up(draft, self._names, dag, REVISION_GONE, self._clock.now())
             return False
-        shard.note_deadline(dag)
         return True
 
     def _keep_of_earlier(self, draft: Round, shard: Shard, dag: OpenDag, made: Made) -> bool:
@@ -282,12 +298,17 @@ class DagEngine:
         reading = shard.earlier.get(dag.run_id)
         if reading is None and len(shard.earlier) < EARLIER_MAX:
             what = (self._log, self._names, shard.partition, dag.linked_run, self._generation)
-            reading = shard.earlier[dag.run_id] = Earlier(*what)
+            try:
+                reading = shard.earlier[dag.run_id] = Earlier(*what)
+            except RequestError as error:  # no role of ours writes such a link
+                _log.error("a rerun of what is no run", run_id=dag.run_id, reason=str(error))
+                give_up(draft, self._names, dag, RERUN_GONE, self._clock.now())
+                return False
         if reading is None or not reading.done:
             shard.to_decide[dag.run_id] = None
             return False
         del shard.earlier[dag.run_id]
-        kept = reading.kept(made.graph, dag.start.rerun_from)
+        kept = reading.kept(made.graph, dag.revision, dag.start.rerun_from)
         if kept is None:
             give_up(draft, self._names, dag, RERUN_GONE, self._clock.now())
             return False

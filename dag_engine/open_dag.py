@@ -24,14 +24,18 @@ class OpenDag:
 
     ``heard_at``: when the last event of it was recorded. ``known``: its node runs by key, until its version is there;
     from then on ``state`` knows them. ``is_over_time``, ``waits_for_pool``: this was said in this life of the engine.
+    ``has_deadline``: its time-out is watched. ``is_strange``: a node of it is on the log that its Dag does not have; it
+    cannot be gone on with.
     """
 
     __slots__ = (
         "began_at",
         "fire_at",
         "first_offset",
+        "has_deadline",
         "heard_at",
         "is_over_time",
+        "is_strange",
         "job_id",
         "known",
         "linked_run",
@@ -58,7 +62,9 @@ class OpenDag:
         self.made: Made | None = None
         self.state: DagRunState | None = None
         self.heard_at: Instant = 0
+        self.has_deadline = False
         self.is_over_time = False
+        self.is_strange = False
         self.waits_for_pool = False
 
     @property
@@ -74,9 +80,13 @@ class OpenDag:
 
     @property
     def wants_earlier(self) -> bool:
-        """It runs another one again, and it was not said yet what of that is kept: that is the first said of nodes."""
+        """It runs another one again, and it was not said yet what of that is kept: that is the first said of nodes.
+
+        A whole rerun with a payload of its own needs nothing of it.
+        """
         nodes = self.run.dag
-        return bool(self.linked_run) and (nodes is None or not (nodes.open or nodes.ended))
+        asks = bool(self.linked_run) and bool(self.start.rerun_from or self.start.payload is None)
+        return asks and (nodes is None or not (nodes.open or nodes.ended))
 
     def told(self, event: RunEvent, pending: Pending, offset: int) -> None:
         """Its HELD or its PENDING, which says the rest."""
@@ -93,6 +103,7 @@ class OpenDag:
             self.state.know(key, node)
         except (KeyError, ValueError) as error:  # no role of ours writes such an event
             _log.error("a node that the Dag does not have", run_id=self.run_id, node=key, reason=str(error))
+            self.is_strange = True
 
     def wants_result(self, key: str) -> bool:
         """Whether some node asks for the result of this one; while its version is not known, perhaps."""

@@ -49,7 +49,7 @@ class Shard(Followed[None]):
         self.ignored: Counter[str] = Counter()
         self.figures = Figures()
         self._deadlines: list[tuple[Instant, str]] = []
-        self._held: dict[str, None] = {}
+        self._held: dict[str, dict[str, None]] = {}  # by job
 
     def take(self, event: RunEvent, offset: int, recorded_at: Instant = 0) -> None:
         """Fold one event; ``recorded_at``: when, by the log. Raises RequestError where it names no run, FoldFull."""
@@ -58,7 +58,7 @@ class Shard(Followed[None]):
             return
         verdict = self.fold.apply(event, offset)
         if event.kind is _SKIPPED:  # of a range, perhaps, which may end others that were HELD
-            for run_id in list(self._held):
+            for run_id in list(self._held.get(event.job_id, ())):
                 self._forget_if_ended(run_id)
         if not verdict.accepted or verdict.state is None:
             self.ignored[verdict.reason] += self.live
@@ -80,10 +80,11 @@ class Shard(Followed[None]):
         self._note_held(dag)
         self.to_decide[dag.run_id] = None
 
-    def note_deadline(self, dag: OpenDag) -> None:
-        """Its version is here, and says how old it may get."""
-        if dag.made is not None and dag.made.timeout_us:
-            heappush(self._deadlines, (dag.began_at + dag.made.timeout_us, dag.run_id))
+    def note_deadline(self, dag: OpenDag, timeout_us: Instant) -> None:
+        """Its version says how old it may get (0: any age). A repeat changes nothing."""
+        if timeout_us and not dag.has_deadline:
+            dag.has_deadline = True
+            heappush(self._deadlines, (dag.began_at + timeout_us, dag.run_id))
 
     def take_over_time(self, now: Instant) -> list[OpenDag]:
         """The DagRuns whose time is over and that were not told so in this life."""
@@ -150,20 +151,27 @@ class Shard(Followed[None]):
     def _note(self, dag: OpenDag, node_id: str, key: str, node: NodeState) -> None:
         dag.know(key, node)
         self.kept.change(node_id, node)
-        if node.end is not None:
+        if node.end is not None or dag.is_strange:
             self.to_decide[dag.run_id] = None
 
     def _note_held(self, dag: OpenDag) -> None:
         if dag.run.state.held:
-            self._held[dag.run_id] = None
+            self._held.setdefault(dag.job_id, {})[dag.run_id] = None
         else:
-            self._held.pop(dag.run_id, None)
+            self._no_longer_held(dag)
+
+    def _no_longer_held(self, dag: OpenDag) -> None:
+        of_job = self._held.get(dag.job_id)
+        if of_job is not None:
+            of_job.pop(dag.run_id, None)
+            if not of_job:
+                del self._held[dag.job_id]
 
     def _forget_if_ended(self, run_id: str) -> None:
         dag = self.dags.get(run_id)
         if dag is not None and dag.run.state.final:
             del self.dags[run_id]
-            self._held.pop(run_id, None)
+            self._no_longer_held(dag)
             self.to_decide.pop(run_id, None)
             if run_id in self.earlier:
                 self.earlier.pop(run_id).close()

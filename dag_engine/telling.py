@@ -22,7 +22,10 @@ from .open_dag import OpenDag
 
 EXPIRED = "expired"
 REVISION_GONE = "revision-gone"
-"""The reason of a DAG_FAILED: the version that it is made of is not there."""
+"""The reason of a DAG_FAILED: the version that it is made of is not there, or does not have all its nodes.
+
+Of a CANCEL_REQUESTED where nodes of it are open.
+"""
 RERUN_GONE = "rerun-gone"
 """Of a rerun: the log does not tell any more how the nodes of the older DagRun ended."""
 
@@ -52,8 +55,11 @@ def keep(draft: Round, names: Names, dag: OpenDag, kept: Mapping[str, NodeState]
 
 
 def give_up(draft: Round, names: Names, dag: OpenDag, reason: str, now: Instant) -> None:
-    """End a DagRun that cannot be gone on with, once none of its nodes is open."""
+    """End a DagRun that cannot be gone on with. Where nodes of it are open it is cancelled: it ends with the last."""
     if dag.run.dag is not None and dag.run.dag.open:
+        draft.go_ahead([control_message(names, Control(ControlKind.CANCEL_REQUESTED, dag.job_id, dag.run_id, now))])
+        asked = RunEvent(EventKind.CANCEL_REQUESTED, dag.job_id, dag.run_id, now, reason=reason)
+        draft.append(event_message(names, asked))
         return
     end = end_event(dag.run_id, DagEnd(succeeded=False), now)
     draft.append(event_message(names, end._replace(reason=reason)))

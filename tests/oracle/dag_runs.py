@@ -14,6 +14,9 @@ from . import dags
 from .records import decode
 from .runs import tell_all
 
+LATE_US = 20_000_000
+"""So late an expiry may be: whoever says it may be away for a while."""
+
 WAYS = {"SUCCEEDED": "S", "FAILED": "F", "CANCELLED": "F"}
 PAUSES = ("DAG_PAUSED", "DAG_RESUMED")
 COUNTED = {"SUCCEEDED": "S", "FAILED": "F", "SKIPPED": "K", "UPSTREAM_FAILED": "U"}
@@ -35,8 +38,10 @@ def check(events, work, meant):
     counts, complaints = collections.Counter(), []
     stood, nodes, pendings = {}, collections.defaultdict(dict), collections.Counter()
     pauses = collections.defaultdict(list)
+    spans = {}
     for told, others in tell_all(events):
         _note(told, others, stood, nodes, pendings)
+        _clock(told, others, spans)
         if told.after is not None and told.event["kind"] in PAUSES:
             pauses[told.event["run_id"]].append(told.record["offset"])
             counts[f"DagRuns {told.event['kind']}"] += 1
@@ -52,6 +57,7 @@ def check(events, work, meant):
         found = [*_wrongly_kept(dag, run_id, again.get(run_id), nodes, stood, counts)]
         found += [*_early(dag, nodes[run_id]), *_too_many(dag, nodes[run_id])]
         found += _while_paused(dag, nodes[run_id], pauses[run_id])
+        found += _over_time(json.loads(meant[run_id].dag).get("timeout_us", 0), run, spans.get(run_id), counts)
         if run["status"] not in ("SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"):
             found.append(f"{run['status']} at rest")
         elif not (run["cancel"] or run["expired"]) and run["status"] != "SKIPPED":
@@ -95,6 +101,28 @@ def _note(told, others, stood, nodes, pendings):
         if known is not None and known.end is None and run["status"] in WAYS:
             result = event["ended"]["result"] if run["status"] == "SUCCEEDED" else None
             nodes[its_dag_run][its_key] = known._replace(end=(WAYS[run["status"]], offset), result=result)
+
+
+def _clock(told, others, spans):
+    """By DagRun when its PENDING was written and when it ended, 0 while it has not: by the log's stamps."""
+    run_id, stamp = told.event["run_id"], told.record["timestamp_us"]
+    if told.after is None:
+        return
+    if told.event["kind"] == "PENDING" and "/" not in run_id:
+        spans[run_id] = stamp, 0
+    for each, run in {run_id: told.after, **others}.items():
+        if each in spans and run["status"] in WAYS and not spans[each][1]:
+            spans[each] = spans[each][0], stamp
+
+
+def _over_time(timeout_us, run, span, counts):
+    """A DagRun that lived longer than it may, and was not ended for that. Of one that was cancelled nothing is said."""
+    counts["DagRuns expired"] += bool(run["expired"])
+    if not timeout_us or span is None or run["cancel"] or run["expired"]:
+        return
+    lived_us = span[1] - span[0]
+    if span[1] and lived_us > timeout_us + LATE_US:
+        yield f"lived {lived_us / 1e6:g} s, {timeout_us / 1e6:g} s are its timeout, and it was not expired"
 
 
 def _reruns(events):

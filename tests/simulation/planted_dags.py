@@ -129,6 +129,13 @@ def pause_holds_nothing() -> Iterator[None]:
 
 
 @contextmanager
+def time_not_watched() -> Iterator[None]:
+    """A DagRun may get as old as it likes."""
+    with mock.patch.object(Shard, "note_deadline", return_value=None):
+        yield
+
+
+@contextmanager
 def nodes_left_behind_in_history() -> Iterator[None]:
     """The recorder does not follow what an event of a DagRun makes of its nodes: cancelled ones seem to wait."""
     right = Batch._follow_touched
@@ -161,6 +168,7 @@ PLANTED_DAGS: dict[str, Planted] = {
     "nodes under way not counted after a take-over": under_way_not_counted,
     "ended nodes forgotten at a take-over": ended_forgotten,
     "pause of a DagRun holds nothing": pause_holds_nothing,
+    "time-out of a DagRun not watched": time_not_watched,
     "nodes left behind in history": nodes_left_behind_in_history,
     "results of nodes not in history": results_not_in_history,
 }

@@ -10,7 +10,10 @@ import pytest
 from tests.unit.api_world import bearer, until
 from tests.unit.dag_api_world import API, DagApiWorld
 from tests.unit.test_api_jobs import problem
-from waterclock.model.events import EventKind
+from waterclock.model.dag_events import DagStart
+from waterclock.model.events import EventKind, Origin, Pending
+from waterclock.model.ids import make_run_id
+from waterclock.model.job import Tier
 from waterclock.model.stuck_nodes import PATIENCE_US
 
 FAILED = EventKind.ATTEMPT_FAILED
@@ -109,6 +112,18 @@ def test_a_cancel_says_what_it_ends_and_ends_it(world: DagApiWorld) -> None:
     refused = problem(post(world, run_id, "pause", dry_run=True), 409, "wrong-state")
     assert refused["detail"].endswith("is to end (too late)")
     assert post(world, run_id, "pause").json() == {**acted, "paused": False}, "it is told as it is"
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+def test_what_has_not_begun_is_not_paused(world: DagApiWorld, verb: str) -> None:
+    before = world.dag_run("held", CHAIN)
+    run_id = make_run_id(before.partition("@")[0], 5_000_000)
+    detail = Pending(1, 5_000_000, None, Tier.HIGH, Origin.SCHEDULE, dag=DagStart())
+    world.event(EventKind.HELD, run_id, reason="max-concurrent", detail=detail)
+    until(lambda: world.client.get(f"{API}/dag-runs/{run_id}").status_code == 200)
+    for dry_run in (True, False):
+        refused = problem(post(world, run_id, verb, dry_run=dry_run), 409, "wrong-state")
+        assert refused["detail"].endswith("it has not begun")
 
 
 def test_a_node_is_cancelled_by_itself(world: DagApiWorld) -> None:

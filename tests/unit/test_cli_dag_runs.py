@@ -14,6 +14,7 @@ from waterclock.clock import ManualClock, SystemClock
 from waterclock.commands import cancel, dag_acts, dag_runs, run
 from waterclock.commands.dag_tree import draw_run, duration_text
 from waterclock.commands.passing import Passed
+from waterclock.dag_runs import listing
 from waterclock.dag_runs.looking import stuck_in
 from waterclock.dag_runs.picture import nodes_seen
 from waterclock.dag_runs.reading import read_dag_run
@@ -23,6 +24,7 @@ from waterclock.model.events import Answered, CommandVerdict, RunStatus
 from waterclock.model.ids import US_PER_S, parse_run_id
 from waterclock.model.job import Command, CommandKind
 from waterclock.settings import Settings
+from waterclock.store.port import History
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -190,6 +192,27 @@ def test_an_act_is_one_command_and_none_for_what_has_ended(
     code, _, err = waterclock("dag", verb, history.run_id)
     assert (code, "had ended: SUCCEEDED" in err) == (4, True)
     assert len(sent) == 1
+
+
+@pytest.mark.parametrize("limit", [1, 20])
+def test_skipped_fires_hide_no_dag_runs(
+    waterclock: Run, history: DagHistory, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr(listing, "PAGE", 3)
+    history.run()
+    row = history.store.run(*parse_run_id(history.run_id)[:3])
+    assert row is not None
+    later = [row._replace(fire_at=row.fire_at + number * US_PER_S, is_dag=False) for number in range(1, 26)]
+    history.store.record(History(later)).wait(1)
+    code, out, err = waterclock("dag", "runs", "nightly", "--limit", str(limit))
+    assert (code, [each["run_id"] for each in documents_of(out)]) == (0, [history.run_id]), err
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+def test_what_has_not_begun_is_not_paused(waterclock: Run, history: DagHistory, sent: list[Command], verb: str) -> None:
+    history.run(RunStatus.PENDING, reason="max-concurrent")
+    code, _, err = waterclock("dag", verb, history.run_id)
+    assert (code, "has not begun" in err, sent) == (4, True, [])
 
 
 def test_a_node_that_is_named_is_shown_and_cancelled_and_not_its_dag_run(

@@ -74,6 +74,7 @@ def refused(*nodes: dict[str, Any], **words: Any) -> RequestError:
         ([node("a", map={"over": []})], "/dag/nodes/0/map/over", "no list with items"),
         ([node("a", map={"count": 10_001})], "/dag/nodes/0/map/count", "10001 is no count"),
         ([node("a", map={"count": 5, "max": 7})], "/dag/nodes/0/map/max", "max goes with the result of a node"),
+        ([node("a", map={"over": ["x" * 65_536]})], "/dag/nodes/0/map/over", "would be given more than 65536 bytes"),
         (
             [node("a", map={"count": 6_000}), node("b", map={"count": 6_000})],
             "/dag/nodes/1/map",

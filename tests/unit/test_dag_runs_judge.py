@@ -170,6 +170,19 @@ def test_one_thing_that_is_wrong_is_told(damage: Callable[[Story], None], said: 
     assert any(said in complaint for complaint in story.complaints()), story.complaints()
 
 
+def test_a_dag_run_that_outlives_its_timeout_is_told() -> None:
+    world = World(Node("a", "h"), timeout_us=10_000_000)
+    run_id = world.fire()
+    world.turn(world.engine(), 5)
+    world.cluster.kill("dag-engine-1")
+    world.clock.advance(60_000_000)
+    world.end(f"{run_id}/a")
+    world.event(EventKind.DAG_SUCCEEDED, run_id)
+    made = SimpleNamespace(dag=dag_to_json(world.store.kept["acme:nightly", 7].spec.dag), payload=b'"job"')
+    complaints, _ = dag_runs.check([_raw(each) for each in world.records(NAMES.run_events)], [], {run_id: made})
+    assert any("10 s are its timeout" in complaint for complaint in complaints), complaints
+
+
 def test_a_node_that_begins_while_its_dag_run_is_paused_is_told() -> None:
     world = World(Node("a", "h"), Node("b", "h", after=("a",)))
     world.turn(engine := world.engine())

@@ -135,6 +135,8 @@ async def _act(
             return views.reply(200, plan_view(seen.run_id, await _planned(services, planned, seen)))
         if not seen.is_open or (seen.is_ending and kind is not CommandKind.CANCEL):
             return _told(seen.row)  # a repeat may come after its end: what was done is not to be called a failure
+        if seen.is_held and kind is not CommandKind.CANCEL:
+            await _planned(services, planned, seen)  # refuses: the log passes over a pause of what has not begun
         order = Order(kind, seen.row.job_id, repeat_key=repeat_key, run_id=str(seen.run_id), note=note)
         obeyed = await _given(services, caller, request, order)
         if obeyed.answer is None:

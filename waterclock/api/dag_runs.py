@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
+from waterclock.dag_runs.listing import dag_runs_of
 from waterclock.dag_runs.looking import stuck_in
 from waterclock.dag_runs.picture import nodes_seen
 from waterclock.dag_runs.reading import DagRunSeen, read_dag_run
@@ -45,14 +46,14 @@ async def list_dag_runs(
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = 50,
     cursor: Annotated[str | None, Query(max_length=400, description="`next_cursor` of the page before")] = None,
 ) -> Response:
-    """Without its skipped fires. History is kept for 30 days."""
+    """Without its skipped fires: a page may be short, and more follow. History is kept for 30 days."""
     mine = own_job_id(caller, job_id)
     before, series = _place(cursor) if cursor is not None else (None, None)
-    found = await services.call(services.store.runs, mine, limit, before, series)
-    if not found and await services.call(services.store.job, mine) is None:
+    found = await services.call(dag_runs_of, services.store, mine, limit, before, series)
+    if not found.rows and await services.call(services.store.job, mine) is None:
         raise no_such_job(job_id)
-    more = write_cursor(found[-1].fire_at, str(found[-1].series)) if len(found) == limit else None
-    return views.reply(200, {"dag_runs": [dag_run_view(row) for row in found if row.is_dag], "next_cursor": more})
+    more = write_cursor(found.last[0], str(found.last[1])) if found.last is not None else None
+    return views.reply(200, {"dag_runs": [dag_run_view(row) for row in found.rows], "next_cursor": more})
 
 
 @routes.get(

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from waterclock.clock import SystemClock
+from waterclock.dag_runs.listing import LOOKED_AT_MAX, dag_runs_of
 from waterclock.dag_runs.looking import stuck_in
 from waterclock.dag_runs.picture import nodes_seen
 from waterclock.dag_runs.reading import DagRunSeen, Read, read_dag_run
@@ -24,7 +25,7 @@ from .output import Format, OutputOption, default_format, say, show_one, show_ro
 from .visible import visible_lines
 
 _PAGE_MAX = 500
-_LOOKED_AT_MAX = 10_000
+_OPEN_LOOKED_AT_MAX = 10_000
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A DagRun's id")]
 
@@ -52,10 +53,12 @@ def runs(
     """List a job's DagRuns, newest first."""
     settings = here()
     with open_store(settings) as store:
-        found = [row for row in store.runs(job_id_of(settings, job), limit) if row.is_dag]
-    rows = [_line(dag_run_view(row)) for row in found]
+        found = dag_runs_of(store, job_id_of(settings, job), limit)
+    rows = [_line(dag_run_view(row)) for row in found.rows]
     show_rows(rows, ("run_id", "status", "dispatched_at", "took_s", "linked_run", "reason"), output)
-    if not rows:
+    if len(rows) < limit and found.last is not None:
+        say(f"there are older runs than the {LOOKED_AT_MAX} that were looked at: the API goes on with its cursor")
+    elif not rows:
         say("no DagRuns yet: `waterclock job show JOB` tells when it fires next")
 
 
@@ -75,7 +78,9 @@ def stuck(
             known_dag_run(store, what)
         else:
             job_id = job_id_of(settings, what) if what else ""
-            found = open_runs(store, settings.tenant, job_id, frozenset(OPEN), None, _LOOKED_AT_MAX, None, PATIENT_MAX)
+            found = open_runs(
+                store, settings.tenant, job_id, frozenset(OPEN), None, _OPEN_LOOKED_AT_MAX, None, PATIENT_MAX
+            )
             places = [RunId(row.job_id, row.fire_at, row.series) for row in found.rows if row.is_dag]
             is_whole = found.is_whole
         for place in places:
@@ -86,7 +91,7 @@ def stuck(
     if not findings:
         say(f"nothing is stuck in {len(places)} open DagRuns")
     if not is_whole:
-        say(f"there are more than {_LOOKED_AT_MAX} open runs: name a JOB")
+        say(f"there are more than {_OPEN_LOOKED_AT_MAX} open runs: name a JOB")
 
 
 def known_dag_run(store: Read, run: str) -> DagRunSeen:

@@ -55,7 +55,7 @@ def plan_cancel(seen: DagRunSeen) -> Plan:
 def plan_pause(seen: DagRunSeen) -> Plan:
     """What a pause keeps from beginning, for as long as it lasts."""
     _check_open(seen, "pause")
-    _check_not_ending(seen)
+    _check_can_pause(seen)
     nodes = nodes_seen(seen)
     waiting = (each.node.name for each in nodes if each.status is None or (each.items and each.counts_as is None))
     under_way = (each.node.name for each in nodes if each.status is not None and each.counts_as is None)
@@ -65,9 +65,9 @@ def plan_pause(seen: DagRunSeen) -> Plan:
 def plan_resume(seen: DagRunSeen) -> Plan:
     """What begins with a resume. At once, as far as its limits allow; its children follow as ever."""
     _check_open(seen, "resume")
-    _check_not_ending(seen)
+    _check_can_pause(seen)
     state = seen.fresh_state()
-    releases = [] if state is None or seen.is_held else state.decide(_READY_MAX).releases
+    releases = [] if state is None else state.decide(_READY_MAX).releases
     under_way = (each.node.name for each in nodes_seen(seen) if each.status is not None and each.counts_as is None)
     return Plan(runs=tuple(dict.fromkeys(each.node for each in releases)), goes_on=tuple(under_way))
 
@@ -140,7 +140,13 @@ def _check_open(seen: DagRunSeen, word: str) -> None:
         )
 
 
-def _check_not_ending(seen: DagRunSeen) -> None:
+def _check_can_pause(seen: DagRunSeen) -> None:
+    if seen.is_held:
+        raise Conflict(
+            f"{seen.run_id} waits for other runs of its job: it has not begun",
+            pointer="/run_id",
+            hint="Cancel it, or pause it once it has begun; a pause of its job makes no new fires",
+        )
     if seen.is_ending:
         raise Conflict(
             f"{seen.run_id} is to end ({seen.row.reason or 'cancelled'})",

@@ -14,6 +14,8 @@ from typing import NoReturn
 import orjson
 
 from .dag import DagSpec, Node, TriggerRule, dag_to_json
+from .dag_items import static_items
+from .dag_payload import GIVEN_MAX, fits, open_given
 from .errors import RequestError
 
 NODES_MAX = 1_000
@@ -141,6 +143,11 @@ def _check_items(dag: DagSpec) -> None:
         if total > ITEMS_MAX:
             _refuse(where, f"The mapped nodes may have {total} items together",
                     f"At most {ITEMS_MAX}: lower the max of one")  # fmt: skip
+        longest = 0 if over.of else max(map(len, static_items(over)), default=0)
+        if not fits(open_given(node.payload or b"", ()), longest):
+            _refuse(f"{where}/over" if longest else f"/dag/nodes/{place}/payload",
+                    f"{node.name} would be given more than {GIVEN_MAX} bytes, with its payload and its longest item",
+                    "Pass references instead of data")  # fmt: skip
 
 
 def _check_startable(dag: DagSpec, by_name: dict[str, Node]) -> None:
