@@ -8,9 +8,9 @@ expired. The same where a gap is still open after so long: each job has the row 
 waits for that; what is on time goes on.
 
 The order matters. First the commands that stood at the take-over are applied, so that nothing is written of a version
-that is over; then the rows, and no minute is loaded and no fire decided until all are written. Rows that stood there
-are written again, with the same content. What is made anew ages too, its first page first: so a rebuild counts from
-when it began, and one that began too long ago (the machine slept in the middle of it) is made again. How it fails:
+that is over; then the rows, and of what waits nothing is loaded or decided until all are written. Rows that stood
+there are written again, with the same content. What is made anew ages too, its first page first: so a rebuild counts
+from when it began, and one that began too long ago (the machine slept in the middle of it) is made again. How it fails:
 BackendDown or WriteUnknown, and the page is taken again; a take-over by another begins anew, one by the same process at
 the same cursor goes on. Its limit: what a process has done of it dies with it.
 """
@@ -55,7 +55,8 @@ class Held(IntEnum):
 
 @dataclass(slots=True)
 class _Work:
-    """What is done of one shard. ``begins_at``: where what is undecided began when this began, at ``began_at``."""
+    """What is done of one shard. ``scope``: of what rows are made. ``begins_at``: where what is undecided began when
+    this began, at ``began_at``."""
 
     scope: Held
     begins_at: Instant

@@ -45,6 +45,8 @@ _TAKEN_OVER_WITHIN_US = 15 * US_PER_S
 """After a kill: a session, and the take-over. Nobody can be on time on shards that nobody owns."""
 _SETTLED_US = 5 * US_PER_S
 """After the edge has jumped its own margin of a few seconds is caught up in order."""
+_ASKS_EVERY_S = 1.0
+"""People ask for something about so often while nobody is there."""
 _LIBRARIES = (
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
@@ -67,7 +69,7 @@ class Size(NamedTuple):
 
 
 WHOLE = Size(jobs=700, every_s=120, beats=20, away_s=240.0, per_s=(20.0, 150.0))
-SHORT = Size(jobs=60, every_s=240, beats=4, away_s=80.0, per_s=(0.7, 15.0))
+SHORT = Size(jobs=60, every_s=240, beats=4, away_s=80.0, per_s=(0.4, 15.0))
 
 
 class Absence(NamedTuple):
@@ -95,7 +97,9 @@ def main(short: bool = False, seed: int | None = None) -> None:
         orders = Orders(stack)
         names = define(orders, size, Random(seed))
         wait_for(lambda: all_applied(stack), "the jobs were made", 120.0, every_s=0.5)
-        time.sleep(10.0)
+        applied_at = time.time_ns() // 1_000
+        # So that an absence begins behind fires that were on time, and not behind the making of the jobs.
+        wait_for(lambda: have_passed(stack, applied_at + 10 * US_PER_S), "all shards are on time", 120.0, every_s=0.5)
         found = [be_absent(stack, size, meanwhile=Meanwhile(orders, names, Random(seed + 1)))]
         ahead = faked(library, f"+{HOURS_US // US_PER_S}s") if library else {}
         can_wait = bool(library) and client_can_wait(ahead)
@@ -198,7 +202,7 @@ def be_absent(
     while time.monotonic() < gone_until_s:
         if meanwhile is not None:
             meanwhile.ask()
-        time.sleep(1.0)
+        time.sleep(_ASKS_EVERY_S)
     start(stack, size.per_s[1 if env else 0], env)
     back_at = time.time_ns() // 1_000 + offset_us
     seen = wait_for(lambda: [told for told in all_told(stack) if told.gaps], "gaps opened", 120.0, every_s=0.1)
@@ -230,8 +234,13 @@ def open_rows(stack: RealStack) -> int:
 
 def is_caught_up(stack: RealStack, back_at: int) -> bool:
     """Whether no gap is open, and every cursor has passed the return by far."""
+    return have_passed(stack, back_at + 20 * US_PER_S)
+
+
+def have_passed(stack: RealStack, at: int) -> bool:
+    """Whether all that was due by then is decided, on every shard."""
     told = all_told(stack)
-    return len(told) == stack.partitions and all(each.undecided_from > back_at + 20 * US_PER_S for each in told)
+    return len(told) == stack.partitions and all(each.undecided_from > at for each in told)
 
 
 def all_applied(stack: RealStack) -> bool:
