@@ -14,14 +14,24 @@ from . import dags
 from .records import decode
 from .runs import tell_all
 
-LATE_US = 20_000_000
-"""So late an expiry may be: whoever says it may be away for a while."""
+LATE_US = 10_000_000
+"""So late an expiry may be where the engine is there."""
 
 WAYS = {"SUCCEEDED": "S", "FAILED": "F", "CANCELLED": "F"}
 PAUSES = ("DAG_PAUSED", "DAG_RESUMED")
+BY_THE_ENGINE = ("NODE_SKIPPED", "DAG_SUCCEEDED", "DAG_FAILED")
+"""And PENDING of nodes."""
 COUNTED = {"SUCCEEDED": "S", "FAILED": "F", "SKIPPED": "K", "UPSTREAM_FAILED": "U"}
 ANY = {"one_success": "S", "one_failed": "FU", "one_done": "SF"}
 """Rules for which one parent that ended in such a way is enough."""
+
+
+class Span(typing.NamedTuple):
+    """When a DagRun's PENDING was written, on which partition, and when it ended; 0 while it has not. By the log."""
+
+    begun_at: int
+    partition: int
+    ended_at: int = 0
 
 
 class Seen(typing.NamedTuple):
@@ -38,10 +48,11 @@ def check(events, work, meant):
     counts, complaints = collections.Counter(), []
     stood, nodes, pendings = {}, collections.defaultdict(dict), collections.Counter()
     pauses = collections.defaultdict(list)
-    spans = {}
+    spans, acts, expiries = {}, collections.defaultdict(list), set()
     for told, others in tell_all(events):
         _note(told, others, stood, nodes, pendings)
         _clock(told, others, spans)
+        _act(told, acts, expiries)
         if told.after is not None and told.event["kind"] in PAUSES:
             pauses[told.event["run_id"]].append(told.record["offset"])
             counts[f"DagRuns {told.event['kind']}"] += 1
@@ -57,7 +68,10 @@ def check(events, work, meant):
         found = [*_wrongly_kept(dag, run_id, again.get(run_id), nodes, stood, counts)]
         found += [*_early(dag, nodes[run_id]), *_too_many(dag, nodes[run_id])]
         found += _while_paused(dag, nodes[run_id], pauses[run_id])
-        found += _over_time(json.loads(meant[run_id].dag).get("timeout_us", 0), run, spans.get(run_id), counts)
+        counts["DagRuns expired"] += bool(run["expired"])
+        if run_id in spans and run_id not in expiries and not run["cancel"]:
+            timeout_us = json.loads(meant[run_id].dag).get("timeout_us", 0)
+            found += _over_time(timeout_us, spans[run_id], acts[spans[run_id].partition])
         if run["status"] not in ("SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"):
             found.append(f"{run['status']} at rest")
         elif not (run["cancel"] or run["expired"]) and run["status"] != "SKIPPED":
@@ -104,25 +118,36 @@ def _note(told, others, stood, nodes, pendings):
 
 
 def _clock(told, others, spans):
-    """By DagRun when its PENDING was written and when it ended, 0 while it has not: by the log's stamps."""
     run_id, stamp = told.event["run_id"], told.record["timestamp_us"]
     if told.after is None:
         return
     if told.event["kind"] == "PENDING" and "/" not in run_id:
-        spans[run_id] = stamp, 0
+        spans[run_id] = Span(stamp, told.record["partition"])
     for each, run in {run_id: told.after, **others}.items():
-        if each in spans and run["status"] in WAYS and not spans[each][1]:
-            spans[each] = spans[each][0], stamp
+        if each in spans and run["status"] in WAYS and not spans[each].ended_at:
+            spans[each] = spans[each]._replace(ended_at=stamp)
 
 
-def _over_time(timeout_us, run, span, counts):
-    """A DagRun that lived longer than it may, and was not ended for that. Of one that was cancelled nothing is said."""
-    counts["DagRuns expired"] += bool(run["expired"])
-    if not timeout_us or span is None or run["cancel"] or run["expired"]:
+def _act(told, acts, expiries):
+    """When something was written that only the engine of that partition writes, and what it gave up for its time.
+
+    An expiry that came too late for its DagRun counts: the engine watched the time.
+    """
+    kind, run_id = told.event["kind"], told.event["run_id"]
+    if kind in BY_THE_ENGINE or (kind == "PENDING" and "/" in run_id):
+        acts[told.record["partition"]].append(told.record["timestamp_us"])
+    if kind == "RUN_EXPIRED":
+        expiries.add(run_id)
+
+
+def _over_time(timeout_us, span, acts):
+    """A DagRun that went on after its time although its engine was there, and was not ended for that."""
+    if not timeout_us or not span.ended_at:
         return
-    lived_us = span[1] - span[0]
-    if span[1] and lived_us > timeout_us + LATE_US:
-        yield f"lived {lived_us / 1e6:g} s, {timeout_us / 1e6:g} s are its timeout, and it was not expired"
+    late_at = span.begun_at + timeout_us + LATE_US
+    if any(late_at <= at <= span.ended_at - LATE_US for at in acts):
+        lived_s = (span.ended_at - span.begun_at) / 1e6
+        yield f"lived {lived_s:g} s, {timeout_us / 1e6:g} s are its timeout, and it was not expired"
 
 
 def _reruns(events):

@@ -43,7 +43,12 @@ class Making(typing.NamedTuple):
 
 def meant(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
     """{run id: Making} of every run that was made and had to be; of others the books complain."""
-    found = {}
+    return _meant(commands, events, rules)[0]
+
+
+def _meant(commands, events, rules):
+    """(as ``meant``, the same of what was held): what was skipped then may have been run by a backfill."""
+    found, held = {}, {}
     for job in jobs.read(commands, events, rules).values():
         duties = job.duties(_last_due(job))
         for fire, facts in job.made.items():
@@ -53,6 +58,10 @@ def meant(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
                 # What waited is due when it is released.
                 due_at = None if run_id in job.released else _due(duties[fire], fire)
                 found[run_id] = made._replace(due_at=due_at)
+        for run_id in job.held:
+            if (fire := owed.instant_of(run_id)) in duties and "~" not in run_id:
+                made = _of_version("SCHEDULE", duties[fire].version)
+                held[run_id] = made._replace(due_at=None if run_id in job.released else _due(duties[fire], fire))
         for trigger in job.judged.triggers:
             made = _of_version("TRIGGER", trigger.stands)
             made = made if trigger.payload is None else made._replace(payload=trigger.payload)
@@ -72,7 +81,7 @@ def meant(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
             work = decode(works[offset])[1]
             made = _of("REDRIVE", work["revision"] & MASK, work, work["redrives"] + 1)
             found |= dict.fromkeys(job.redriven(offset), made)
-    return found | _nodes(events, found)
+    return found | _nodes(events, found), held
 
 
 def _of_rerun(job, record, found):
@@ -121,12 +130,14 @@ def check(commands, events, work, rules=owed.Rules()):  # noqa: B008  # a value
     And no work says that it was due after its run was made, by the log: whoever reads the run back begins there.
     """
     complaints, counts, made_at = [], collections.Counter(), {}
-    wanted = meant(commands, events, rules)
+    wanted, held = _meant(commands, events, rules)
     for record in events:
         _, event = decode(record["value"])
         if event["kind"] in ("PENDING", "HELD") and event["run_id"] in wanted:
             counts[f"made by {event['pending']['origin']}"] += 1
             making, fire = wanted[event["run_id"]], owed.instant_of(event["run_id"])
+            if event["kind"] == "HELD":  # a backfill holds nothing: it was the schedule, before
+                making = held.get(event["run_id"], making)
             if event["kind"] == "PENDING":  # what was held is made when it is released
                 made_at.setdefault(event["run_id"], record["timestamp_us"])
             counts["made later than its fire time, by jitter"] += (making.due_at or 0) > fire

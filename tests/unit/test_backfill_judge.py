@@ -8,13 +8,14 @@ from unittest import mock
 import pytest
 from waterclock.dispatcher import window
 
-from tests.oracle import backfills
+from tests.oracle import backfills, makings
 from tests.oracle.records import decode
 from tests.unit.backfill_world import JOB, BackfillWorld
 from tests.unit.dispatcher_world import NAMES, raw
 from waterclock.model.backfill import Backfilled, BackfillStatus
-from waterclock.model.events import EventKind, Origin, Pending, RunEvent
-from waterclock.model.job import CommandKind, Tier
+from waterclock.model.concurrency import Concurrency, Overlap
+from waterclock.model.events import Ended, EventKind, Origin, Pending, RunEvent, Started
+from waterclock.model.job import CommandKind, Cron, JobSpec, Tier
 from waterclock.wire.codec import decode_event, encode_event
 
 Records = list[dict[str, object]]
@@ -124,6 +125,32 @@ def test_a_run_that_says_something_else_is_seen(
     assert isinstance(event.detail, Pending)
     changed = {**first, "value": encode_event(event._replace(detail=change(event.detail)))}
     assert judged(history, [changed if each is first else each for each in history[1]])
+
+
+def test_a_fire_that_the_schedule_held_and_gave_up_may_be_run_by_a_backfill() -> None:
+    """HELD speaks of the schedule's run, which would have been made of something else."""
+    world = BackfillWorld()
+    limits = Concurrency(Overlap.TERMINATE_OTHER, max_concurrent=1)
+    world.define(JobSpec("demo.noop", Cron("* * * * *"), tier=Tier.HIGH, concurrency=limits))
+    world.wait(65)
+    (first,) = world.pendings()
+    token = world.say(first.run_id, EventKind.STARTED, detail=Started("x", 0, 0))
+    world.wait(180)
+    world.command(CommandKind.PAUSE, JOB)
+    world.say(first.run_id, EventKind.ATTEMPT_SUCCEEDED, token=token, detail=Ended(0))
+    world.rest()
+    backfill, ended = world.ask(0, 4), {first.run_id}
+    for _ in range(12):
+        for run in world.pendings():
+            if run.run_id not in ended:
+                world.end(run.run_id)
+                ended.add(run.run_id)
+        world.wait(5)
+    assert world.statuses(backfill)[-1] == BackfillStatus.DONE
+    held = {event.run_id for event in world.events(EventKind.HELD)}
+    assert held & set(world.made()), "no fire was held and then backfilled"
+    commands, events = ([raw(each) for each in world.records(topic)] for topic in (NAMES.commands, NAMES.run_events))
+    assert makings.check(commands, events, [])[0] == []
 
 
 def test_a_backfill_that_nobody_asked_for_is_seen(history: tuple[Records, Records]) -> None:

@@ -170,17 +170,36 @@ def test_one_thing_that_is_wrong_is_told(damage: Callable[[Story], None], said: 
     assert any(said in complaint for complaint in story.complaints()), story.complaints()
 
 
-def test_a_dag_run_that_outlives_its_timeout_is_told() -> None:
+def outliving(*, is_engine_there: bool, is_told: bool) -> list[str]:
+    """What is said of a DagRun that lived for 60 s with a time-out of 10 s, while another one ended."""
     world = World(Node("a", "h"), timeout_us=10_000_000)
-    run_id = world.fire()
+    run_id, other = world.fire(), world.fire()
     world.turn(world.engine(), 5)
     world.cluster.kill("dag-engine-1")
-    world.clock.advance(60_000_000)
+    world.end(f"{other}/a")
+    world.clock.advance(30_000_000)
+    if is_engine_there:
+        world.event(EventKind.DAG_SUCCEEDED, other)
+    world.clock.advance(30_000_000)
     world.end(f"{run_id}/a")
     world.event(EventKind.DAG_SUCCEEDED, run_id)
-    made = SimpleNamespace(dag=dag_to_json(world.store.kept["acme:nightly", 7].spec.dag), payload=b'"job"')
-    complaints, _ = dag_runs.check([_raw(each) for each in world.records(NAMES.run_events)], [], {run_id: made})
+    if is_told:
+        world.event(EventKind.RUN_EXPIRED, run_id)
+    if not is_engine_there:
+        world.event(EventKind.DAG_SUCCEEDED, other)
+    dag = SimpleNamespace(dag=dag_to_json(world.store.kept["acme:nightly", 7].spec.dag), payload=b'"job"')
+    made = dict.fromkeys((run_id, other), dag)
+    return dag_runs.check([_raw(each) for each in world.records(NAMES.run_events)], [], made)[0]
+
+
+def test_a_dag_run_that_outlives_its_timeout_is_told() -> None:
+    complaints = outliving(is_engine_there=True, is_told=False)
     assert any("10 s are its timeout" in complaint for complaint in complaints), complaints
+
+
+def test_a_timeout_that_nobody_was_there_to_see_or_that_came_too_late_is_none() -> None:
+    for complaints in outliving(is_engine_there=False, is_told=False), outliving(is_engine_there=True, is_told=True):
+        assert not any("are its timeout" in complaint for complaint in complaints), complaints
 
 
 def test_a_node_that_begins_while_its_dag_run_is_paused_is_told() -> None:
