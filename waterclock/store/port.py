@@ -264,7 +264,10 @@ class TimeIndex(Protocol):
         ...
 
     def apply(self, changes: Sequence[JobChange]) -> None:
-        """Write what commands decided, in the order of JobChange, each stage acknowledged before the next."""
+        """Write what commands decided, in the order of JobChange, each stage acknowledged before the next.
+
+        Its rows live for three days from now, or from their due time where that is later.
+        """
         ...
 
     def load_due(self, slots: Sequence[int], minute: int, minutes: int = 1) -> list[DueRow]:

@@ -307,7 +307,8 @@ class TabularStore(TabularCalendars, TabularDagNodes, TabularShelves, TabularUpk
         due: list[Mutation] = [
             Remove(DUE, rows.due_key(delete), delete.wts) for change in changes for delete in change.due_deletes
         ]
-        due += self._due_puts([row for change in changes for row in change.due_writes])
+        # A command may be applied so late that its job's first row is older than rows live.
+        due += self._due_puts([row for change in changes for row in change.due_writes], kept_from=self._clock.now())
         yield "apply:due", due
         jobs = [(change.job, self._deleted_ttl_s(change.job)) for change in changes]
         yield "apply:listing", [Put(JOBS_BY_TENANT, rows.listing_values(job), job.wts, ttl) for job, ttl in jobs]
