@@ -37,11 +37,12 @@ def settle(dag, ran, payload=b"", kept=None):
     """(ends by node, what must have started: by key what it was given, whether the DagRun succeeded).
 
     ``ran``: by key of the node runs that started ``(ended well, its result)``. ``kept``: by name how a node ended that
-    a rerun keeps, and its result. Raises Unsettled.
+    a rerun keeps, and its result: None where it has made none, empty where it was too large to be kept. Raises
+    Unsettled.
     """
     nodes = {node["name"]: node for node in dag["nodes"]}
     ends = {name: end for name, (end, _) in (kept or {}).items()}
-    results = {name: result and result.decode() for name, (_, result) in (kept or {}).items()}
+    results = {name: None if result == b"" else _text(result) for name, (_, result) in (kept or {}).items()}
     started = {}
     while True:
         found = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.oracle import dag_runs
+from tests.oracle import dag_runs, dags
 from tests.unit.dag_world import FAILED, NAMES, World
 from waterclock.log.port import Record
 from waterclock.model.dag import MapOver, Node, TriggerRule, dag_to_json
@@ -200,6 +200,14 @@ def test_a_dag_run_that_outlives_its_timeout_is_told() -> None:
 def test_a_timeout_that_nobody_was_there_to_see_or_that_came_too_late_is_none() -> None:
     for complaints in outliving(is_engine_there=False, is_told=False), outliving(is_engine_there=True, is_told=True):
         assert not any("are its timeout" in complaint for complaint in complaints), complaints
+
+
+def test_a_kept_node_that_made_no_result_is_told_from_one_whose_result_was_too_large() -> None:
+    dag = {"nodes": [{"name": "a"}, {"name": "b", "after": ["a"], "inputs": ["a"]}]}
+    ends, started, _ = dags.settle(dag, {"b": (True, None)}, kept={"a": ("S", None)})
+    assert (ends["b"], started["b"]["upstream"]) == ("S", {"a": None})
+    ends, started, _ = dags.settle(dag, {}, kept={"a": ("S", b"")})
+    assert (ends["b"], started) == ("F", {})
 
 
 def test_a_node_that_begins_while_its_dag_run_is_paused_is_told() -> None:
