@@ -4,9 +4,14 @@ A rerun names the older DagRun; nothing but the log knows its results. It is fou
 before its fire time) and folded to its end, a slice at each turn, so that nobody else waits for it. What must hold:
 whatever is found follows from the log alone, so that whoever takes over in between finds the same. How it fails: what
 retention has removed, or what has not ended yet, cannot be kept, and the rerun ends and says so.
+
+A rerun without a payload of its own has that of the one that it runs again, which may be a rerun, too. All of them have
+the same fire time, and each stands behind the one that it names: one reading sees them all.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from waterclock.log.following import Beginning
 from waterclock.log.port import Isolation, Log, Reader, TopicPartition
@@ -15,6 +20,7 @@ from waterclock.model.dag_release import rebuild
 from waterclock.model.dag_steps import NodeState
 from waterclock.model.dag_work import kept_nodes
 from waterclock.model.errors import RequestError
+from waterclock.model.events import Pending, RunEvent
 from waterclock.model.fold import Fold
 from waterclock.model.ids import US_PER_S, parse_run_id
 from waterclock.wire.codec import decode_event
@@ -33,6 +39,17 @@ SLICE = 2_000
 EARLIER_MAX = 8
 """Of one partition at a time; other reruns wait."""
 
+FAMILY_MAX = 100
+"""Reruns of one fire whose payloads are known at once: the newest. Whoever names an older one has a payload of its own,
+or ends."""
+
+
+class Given(NamedTuple):
+    """What a DagRun's nodes are given in place of the job's payload; None: nothing. ``is_gone``: nobody knows."""
+
+    payload: bytes | None = None
+    is_gone: bool = False
+
 
 class Earlier:
     """The reading of one older DagRun. ``done``: it was read to its end, or to that of the log.
@@ -49,6 +66,7 @@ class Earlier:
         fold: Fold[None] = Fold(generation=generation, window=1)
         self._shard = Shard(place, Beginning(start, start, is_first=False), fold, KeptDags(names, "", 0))
         self._found: OpenDag | None = None
+        self._family: dict[str, Given] = {}
         self._reader: Reader = log.reader(Isolation.COMMITTED)
         self._reader.assign({place: start})
 
@@ -57,6 +75,7 @@ class Earlier:
         for record in self._reader.poll(most, 0.0):
             try:
                 event = decode_event(record.value or b"")
+                self._note_given(event)
                 if event.run_id.partition("/")[0] != self.run_id:
                     continue
                 self._shard.take(event, record.offset)
@@ -76,9 +95,22 @@ class Earlier:
         self._reader.close()
 
     @property
-    def payload(self) -> bytes | None:
-        """What its nodes were given in place of the job's; None also where it is gone."""
-        return None if self._found is None else self._found.start.payload
+    def given(self) -> Given:
+        """What its nodes were given."""
+        return self._family.get(self.run_id, Given(is_gone=True))
+
+    def _note_given(self, event: RunEvent) -> None:
+        """Of a DagRun of the same fire: its own payload, or that of the one that it runs again."""
+        detail = event.detail
+        if not isinstance(detail, Pending) or detail.dag is None or _fire_of(event.run_id) != _fire_of(self.run_id):
+            return
+        given = Given(detail.dag.payload)
+        if given.payload is None and detail.linked_run:
+            given = self._family.get(detail.linked_run, Given(is_gone=True))
+        self._family.pop(event.run_id, None)
+        self._family[event.run_id] = given
+        if len(self._family) > FAMILY_MAX:
+            del self._family[next(iter(self._family))]
 
     def kept(self, graph: Graph, revision: int, rerun_from: tuple[str, ...]) -> dict[str, NodeState] | None:
         """By name the nodes that are kept as they were; None where it is gone, or was of another version."""
@@ -90,3 +122,8 @@ class Earlier:
             return kept_nodes(graph, before, rerun_from)
         except (KeyError, ValueError):
             return None
+
+
+def _fire_of(run_id: str) -> str:
+    """What a DagRun's id and those of its reruns have in common."""
+    return run_id.partition("~")[0]

@@ -309,13 +309,13 @@ class DagEngine:
             return False
         del shard.earlier[dag.run_id]
         kept = reading.kept(made.graph, dag.revision, dag.start.rerun_from)
-        if kept is None:
+        if kept is None or (dag.start.payload is None and reading.given.is_gone):
             give_up(draft, self._names, dag, RERUN_GONE, self._clock.now())
             return False
         keep(draft, self._names, dag, kept, self._clock.now())
         dag.known |= kept
         if dag.start.payload is None:
-            dag.start = dag.start._replace(payload=reading.payload)
+            dag.start = dag.start._replace(payload=reading.given.payload)
             shard.kept.change(dag.run_id)
         return True
 

@@ -10,10 +10,10 @@ waits for that; what is on time goes on.
 The order matters. First the commands that stood at the take-over are applied, so that nothing is written of a version
 that is over; then the rows, and of what waits nothing is loaded or decided until all are written. Rows that stood
 there are written again, with the same content. What is made anew ages too, its first page first: so a rebuild counts
-from when it began, and one that began too long ago (the machine slept in the middle of it) is made again; so is a jump of the
-edge that was being prepared. How it fails:
-BackendDown or WriteUnknown, and the page is taken again; a take-over by another begins anew, one by the same process at
-the same cursor goes on. Its limit: what a process has done of it dies with it.
+from when it began, and one that began too long ago (the machine slept in the middle of it) is made again; so is a jump
+of the edge that was being prepared. How it fails: BackendDown or WriteUnknown, and the page is taken again; a take-over
+by another begins anew, one by the same process at the same cursor goes on. Its limit: what a process has done of it
+dies with it.
 """
 
 from __future__ import annotations

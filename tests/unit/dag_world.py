@@ -54,7 +54,7 @@ class World:
         self.log = MemoryLog(self.cluster, "hand")
         self.appender = self.log.appender()
         self.store = Versions(JobSpec("", Once(1), payload=payload, dag=DagSpec(nodes, **limits)))
-        self.made = 0
+        self.made = self.reruns = 0
 
     def engine(self, instance: str = "dag-engine-1", **parts: int) -> DagEngine:
         log = MemoryLog(self.cluster, instance)
@@ -85,7 +85,8 @@ class World:
     def rerun(self, earlier: str, *begin: str) -> str:
         """A DagRun that runs an older one again; returns its id."""
         fire_at = parse_run_id(earlier).fire_at
-        run_id = make_run_id(JOB, fire_at, series=99)
+        self.reruns += 1
+        run_id = make_run_id(JOB, fire_at, series=98 + self.reruns)
         start = DagStart(None, begin)
         detail = Pending(REVISION, fire_at, None, Tier.HIGH, Origin.REDRIVE, linked_run=earlier, dag=start)
         self.event(EventKind.PENDING, run_id, detail=detail)
