@@ -6,7 +6,7 @@ import multiprocessing
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
@@ -181,7 +181,7 @@ def hunt(seeds: range, *, processes: int = 1) -> Catch:
     return caught
 
 
-def catch_planted(name: str, seeds: range) -> Verdict | None:
+def catch_planted(name: str, seeds: Iterable[int]) -> Verdict | None:
     """The first of ``seeds`` in which the planted bug is caught; None where none does.
 
     Caught means that promises are named and nothing else is. Raises RuntimeError where the patch itself breaks:
