@@ -1,1 +1,1 @@
-"""The DAG engine: outcomes in, released nodes out. It comes with its own issue; nothing here runs yet."""
+"""The DAG engine: ends of nodes in, released nodes and ends of DagRuns out."""

@@ -1,8 +1,8 @@
-"""Fires, triggers and redrives of jobs that have an overlap policy or a limit: handed out, HELD or dropped.
+"""Fires, triggers and redrives of jobs whose runs are followed or counted: handed out, HELD or dropped.
 
-Jobs without one never come here. A fire is judged by the version that it belongs to, a trigger by the one that stands,
-a redrive by its job's newest limits, whatever its work was made of. What must hold: misfires come in the order in which
-their catch-up hands them out, so each finds what the one before has left.
+Jobs without an overlap policy, a limit or a count never come here. A fire is judged by the version that it
+belongs to, a trigger by the one that stands, a redrive by its job's newest limits, whatever its work was made of. What
+must hold: misfires come in the order in which their catch-up hands them out: each finds what the one before has left.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from waterclock.wire import codec
 
 from .admission import OVERLAP, Admission, Fate, admit
 from .emit import Emitter, pending_of_version
-from .flow import HELD_BYTES_MAX, RUNS_MAX
-from .holding import ask_to_end, drop, drop_held, hand_out, hold, note_limits
+from .flow import HELD_BYTES_MAX, RUNS_MAX, FlowJob
+from .holding import ask_to_end, drop, drop_held, hand_out, hold, know_job
+from .run_count import MAX_RUNS
 from .run_orders import pending_of_redrive
 from .shard import Shard
 
@@ -40,17 +41,27 @@ def admit_fire(
     """
     run_id = make_run_id(version.job_id, fire_at)
     run = _entrant(run_id, version, fire_at, Origin.SCHEDULE, None)
-    admission = _admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
-    if admission.fate is Fate.RUN:
-        out.run(version, fire_at=fire_at, due_at=due_at, now=now, in_order=in_order, gap_to_at=gap_to_at)
-        hand_out(shard, out, run)
-    elif admission.fate is Fate.HOLD:
+    job = _find_job(shard, out, version)
+    if not job.count.has_room(version):
+        drop(out, run, MAX_RUNS, now, due_at=due_at if in_order else 0, gap_to_at=gap_to_at)
+        return
+    admission = admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
+    # Only now: a run that waited, and was dropped in favour of this one, is taken back.
+    is_last = job.count.is_last(version)
+    if admission.fate is Fate.DROP:
+        drop(out, run, admission.reason, now, cap=admission.cap, due_at=due_at if in_order else 0, gap_to_at=gap_to_at)
+        return
+    if job.count.note_made(version.revision):
+        shard.flow.note_count(job)
+    if admission.fate is Fate.HOLD:
         place = due_at if in_order else None
         pending = pending_of_version(version, Origin.SCHEDULE)
-        pending = pending._replace(fire_at=fire_at, due_at=place, gap_to_at=gap_to_at)
-        hold(shard, out, run, admission.reason, pending, version, now)
-    else:
-        drop(out, run, admission.reason, now, cap=admission.cap, due_at=due_at if in_order else 0, gap_to_at=gap_to_at)
+        pending = pending._replace(fire_at=fire_at, due_at=place, gap_to_at=gap_to_at, is_last=is_last)
+        hold(shard, out, run._replace(is_last=is_last), admission.reason, pending, version, now)
+        return
+    out.run(version, fire_at=fire_at, due_at=due_at, now=now, in_order=in_order, gap_to_at=gap_to_at, is_last=is_last)
+    if _is_followed(shard, job, version):
+        hand_out(shard, out, run)
 
 
 def admit_trigger(
@@ -66,12 +77,14 @@ def admit_trigger(
     """Decide the run of a trigger; the answer says what it came to."""
     run_id = make_run_id(version.job_id, fire_at, series)
     run = _entrant(run_id, version, fire_at, Origin.TRIGGER, payload)
-    admission = _admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
+    job = _find_job(shard, out, version)
+    admission = admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
     if admission.fate is Fate.RUN:
         out.trigger(version, fire_at, series, payload, now)
-        hand_out(shard, out, run)
+        if _is_followed(shard, job, version):
+            hand_out(shard, out, run)
     elif admission.fate is Fate.HOLD:
-        pending = pending_of_version(version, Origin.TRIGGER)._replace(fire_at=fire_at)
+        pending = pending_of_version(version, Origin.TRIGGER, payload)._replace(fire_at=fire_at)
         hold(shard, out, run, admission.reason, pending, version, now)
     else:
         drop(out, run, admission.reason, now, cap=admission.cap)
@@ -88,7 +101,7 @@ def admit_redrive(
     group, framed = job.limits.group(work.payload), codec.encode_work(work)
     what = (work.fire_at, work.revision, work.tier, Origin.REDRIVE, group)
     run = RunFlow(work.run_id, "", *what, work=framed, linked_run=linked_run)
-    admission = _admitted(shard, out, work.job_id, job.limits, run, now)
+    admission = admitted(shard, out, work.job_id, job.limits, run, now)
     if admission.fate is Fate.RUN:
         out.hand_out(*messages)
         hand_out(shard, out, run)
@@ -105,15 +118,34 @@ def _entrant(run_id: str, version: JobVersion, fire_at: Instant, origin: Origin,
     return RunFlow(run_id, "", fire_at, version.revision, spec.tier, origin, group, payload)
 
 
-def _admitted(shard: Shard, out: Emitter, job_id: str, limits: Concurrency, run: RunFlow, now: Instant) -> Admission:
+def _find_job(shard: Shard, out: Emitter, version: JobVersion) -> FlowJob:
+    """Its own command has made it known; only where that record was lost, or cannot be read, it begins anew here."""
+    job = shard.flow.jobs.get(version.job_id)
+    if job is None:
+        newest = shard.lately.get(version.job_id)
+        job = know_job(shard, out, newest[0] if newest else version)
+        shard.flow.changed[job.job_id] = None  # forgotten again where there is nothing to know
+    return job
+
+
+def _is_followed(shard: Shard, job: FlowJob, version: JobVersion) -> bool:
+    """Whether what becomes of a run of this version matters to its job.
+
+    Where nothing limits either, only failures are counted: such a run is followed for as long as half of the room is
+    left, so that it never takes the room of a job that has to be held or skipped without; beyond that it runs all the
+    same, and its end does not count.
+    """
+    if not job.limits.is_free or not version.spec.concurrency.is_free:
+        return shard.flow.run_count < RUNS_MAX
+    return (job.is_followed or version.spec.is_followed) and shard.flow.run_count < RUNS_MAX // 2
+
+
+def admitted(shard: Shard, out: Emitter, job_id: str, limits: Concurrency, run: RunFlow, now: Instant) -> Admission:
     """The decision, with what it asks of others carried out already."""
     flow = shard.flow
-    job = flow.jobs.get(job_id)
-    if job is None:
-        # Its own command has made it known; only a record that was lost or cannot be read leads here.
-        newest = shard.lately.get(job_id)
-        job = flow.job(job_id, newest[0].spec.concurrency if newest else limits)
-        note_limits(shard, out, job)
+    job = flow.jobs[job_id]
+    if limits.is_free:
+        return Admission(Fate.RUN)  # whatever waits of its job's other versions
     own_bytes = len(run.payload or b"") + len(run.work or b"")
     full = flow.run_count >= RUNS_MAX or flow.held_bytes + own_bytes > HELD_BYTES_MAX
     admission = admit(job, limits, run.group, paused=shard.is_paused(job_id), full=full)

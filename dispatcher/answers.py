@@ -8,12 +8,15 @@ is longer than ``KEY_MAX`` is refused, and who sent it is told so).
 from __future__ import annotations
 
 from waterclock.log.port import Record
+from waterclock.model.backfill import make_backfill_id
 from waterclock.model.document import KEY_MAX
 from waterclock.model.errors import KeyReused, RequestError
-from waterclock.model.events import Answered, CommandVerdict, KeyState
+from waterclock.model.events import Answered, CommandVerdict
 from waterclock.model.job import Command
+from waterclock.model.role_state import KeyState
 
 from .admission import Admission, Fate
+from .backfill_orders import Turned
 from .commands import Applied
 
 _TEXT_MAX = 500
@@ -43,6 +46,17 @@ def of_order(command: Command, record: Record, run_id: str, admission: Admission
         revision=0,
         run_id=run_id,
         **_came_to(admission),
+    )
+
+
+def of_backfill(command: Command, record: Record, turned: Turned) -> Answered:
+    """A command about a backfill was carried out, or asked for what stood already."""
+    return Answered(
+        command_id=command.command_id[:KEY_MAX],
+        offset=record.offset,
+        verdict=CommandVerdict.APPLIED if turned.is_changed else CommandVerdict.UNCHANGED,
+        revision=0,
+        run_id=make_backfill_id(command.job_id, turned.told.number),
     )
 
 

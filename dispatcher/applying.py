@@ -17,31 +17,34 @@ from itertools import islice
 from typing import NamedTuple
 
 from waterclock.log.port import Record
-from waterclock.model.document import is_pool_name
-from waterclock.model.errors import NotFound, RequestError
-from waterclock.model.events import KeyState
+from waterclock.model.backfill import make_backfill_id
+from waterclock.model.errors import RequestError
 from waterclock.model.ids import Instant, ordinal
-from waterclock.model.job import Command, CommandKind, JobSpec, JobStatus, JobVersion
+from waterclock.model.job import Command, CommandKind, JobStatus, JobVersion
+from waterclock.model.role_state import KeyState
 from waterclock.model.timetable import next_of
 from waterclock.store.port import DueRow, JobChange, TimeIndex
 from waterclock.wire.messages import key_of_state
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
-from . import answers, commands
+from . import answers, backfill_asking, backfills, commands
 from .admission import Admission
+from .backfill_orders import speaks_of_a_backfill
 from .catch_up import decide_apart
-from .decisions import Decision, Passed, Plan, Refusal, Repeat
+from .decisions import Asked, Decision, Passed, Plan, Refusal, Repeat
 from .edges import still_needed
 from .emit import Emitter
 from .inbox import one_at_a_time, read_all
 from .keys import Intention, intention_of
 from .known import Known
 from .pauses import stamp_of
+from .pool_check import check_pool
 from .putting_out import put_out, run_at_once
 from .releasing import follow_version
+from .reruns import admit_rerun, rerun_of
 from .rows import Ahead, rows_ahead, void_row, void_rows
-from .run_orders import order_of, speaks_of_a_run
+from .run_orders import Order, order_of, speaks_of_a_run
 from .shard import Decided, Shard, edge_for
 
 BATCH = 500
@@ -71,7 +74,7 @@ class _Batch:
         """By job, the revision that its first command here would have. Commands about runs ask no version."""
         found: dict[str, int] = {}
         for record, command in self.read:
-            if not speaks_of_a_run(command):
+            if not speaks_of_a_run(command) or command.kind is CommandKind.RERUN:
                 found.setdefault(command.job_id, ordinal(self.shard.generation, record.offset))
         return found
 
@@ -119,6 +122,8 @@ def _decide_all(batch: _Batch, known: Known, pools: Pools, names: Names, terms: 
             with one_at_a_time(record):
                 if speaks_of_a_run(command):
                     decision = _pass_on(batch.shard, known, pools, names, record, command)
+                elif speaks_of_a_backfill(command):
+                    decision = _ask(batch.shard, known, pools, record, command)
                 else:
                     decision = _decide(batch.shard, known, pools, record, command, terms)
         except RequestError as error:
@@ -149,7 +154,7 @@ def _decide(shard: Shard, known: Known, pools: Pools, record: Record, command: C
     target = known.version(command.job_id, command.to_revision) if command.kind is CommandKind.ROLLBACK else None
     spec = target.spec if target else command.spec
     if spec is not None:
-        _check_pool(pools, spec)
+        check_pool(pools, spec)
     plan = _plan(shard, known, record, command, place, terms, target)
     if intention is not None:
         plan.served = _served(command, record, intention, plan.applied.row.revision, plan.applied.triggered)
@@ -166,25 +171,37 @@ def _pass_on(
     first = None if intention is None else known.first_of(intention, place)
     if first is not None:
         return Repeat(record, command, first)
+    if command.kind is CommandKind.RERUN:
+        again = rerun_of(command, place, known.version(command.job_id, command.to_revision))
+        return _with_intention(Passed(record, command, Order(run_id=again.run.run_id), again), known, intention)
     order = order_of(names, pools, command, place)
     if order.deferred is not None and order.deferred.position <= shard.cursor:
         # Nothing is inserted behind the cursor: it goes out in this very round (design §6).
         order = order._replace(messages=(order.deferred.message,), deferred=None, row=None)
-    passed = Passed(record, command, order)
+    return _with_intention(Passed(record, command, order), known, intention)
+
+
+def _with_intention(passed: Passed, known: Known, intention: Intention | None) -> Passed:
     if intention is not None:
-        passed.served = _served(command, record, intention, 0, order.run_id)
+        passed.served = _served(passed.command, passed.record, intention, 0, passed.order.run_id)
         known.serve(intention, passed.served)
     return passed
 
 
-def _check_pool(pools: Pools, spec: JobSpec) -> None:
-    """Refuse a pool without topics: an unknown topic would block every round of the shard (kafka.md 3.3)."""
-    if spec.pool == "default" or not is_pool_name(spec.pool):
-        return  # what is no name at all is refused with the rest of the spec
-    try:
-        pools.check(spec.tier, spec.pool)
-    except NotFound as error:  # it is the request that is wrong: the job itself may well exist
-        raise RequestError(error.message, pointer=error.pointer, hint=error.hint) from error
+def _ask(shard: Shard, known: Known, pools: Pools, record: Record, command: Command) -> Asked | Repeat:
+    """What becomes of one command about a backfill. Raises RequestError (refused), BackendDown."""
+    place = commands.Place(shard.generation, record.partition, record.offset, record.timestamp_us)
+    intention = intention_of(command)
+    first = None if intention is None else known.first_of(intention, place)
+    if first is not None:
+        return Repeat(record, command, first)
+    asked = Asked(record, command, backfill_asking.ask(shard, known, pools, command, place))
+    job_id, told = command.job_id, asked.turned.told
+    if intention is not None:
+        asked.served = _served(command, record, intention, 0, make_backfill_id(job_id, told.number))
+        known.serve(intention, asked.served)
+    known.backfills[job_id, told.number] = told
+    return asked
 
 
 def _served(command: Command, record: Record, intention: Intention, revision: int, run_id: str) -> KeyState:
@@ -301,10 +318,16 @@ def _carry_out(shard: Shard, out: Emitter, decision: Decision, now: Instant) -> 
                 answer = answers.of_applied(decision.command, decision.record, decision.applied, admission)
                 out.answered(decision.command.job_id, answer, now)
         case Passed(record, command, order):
-            admission = put_out(shard, out, command, order, now)
+            again = decision.rerun
+            admission = admit_rerun(shard, out, again, now) if again else put_out(shard, out, command, order, now)
             _keep_served(shard, out, decision.served)
             if command.answer:
                 out.answered(command.job_id, answers.of_order(command, record, order.run_id, admission), now)
+        case Asked(record, command, turned):
+            backfill_asking.carry_out(shard, out, command.job_id, turned, now)
+            _keep_served(shard, out, decision.served)
+            if command.answer:
+                out.answered(command.job_id, answers.of_backfill(command, record, turned), now)
         case Repeat(record, command, first):
             out.answered(command.job_id, answers.of_repeat(command, record, first), now)
         case Refusal(record, error, command, revision):
@@ -338,6 +361,8 @@ def _change_course(shard: Shard, out: Emitter, plan: Plan, now: Instant) -> Admi
         for chain in plan.ahead.chains:
             shard.timeline.add(chain)
         follow_version(shard, out, version, now)
+        if version.status is JobStatus.DELETED:
+            backfills.cancel_of_job(shard, out, version.job_id, backfills.DELETED, now)
     if applied.run_at is None:
         return None
     return run_at_once(shard, out, version or _standing(applied), applied, plan.command.payload, now)
@@ -352,14 +377,5 @@ def _cut_older(shard: Shard, version: JobVersion) -> None:
 def _standing(applied: commands.Applied) -> JobVersion:
     """The standing version, as a trigger's run names it."""
     row = applied.row
-    return JobVersion(
-        row.job_id,
-        row.revision,
-        row.spec,
-        row.status,
-        "",
-        row.updated_at,
-        row.anchor_at,
-        row.spec_revision,
-        row.created_at,
-    )
+    rest = (row.updated_at, row.anchor_at, row.spec_revision, row.created_at)
+    return JobVersion(row.job_id, row.revision, row.spec, row.status, "", *rest)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypedDict
 
 from waterclock.model.concurrency_document import check_concurrency
-from waterclock.model.document import HANDLER_MAX, PAYLOAD_MAX, is_pool_name
+from waterclock.model.document import HANDLER_MAX, PAYLOAD_MAX, check_dag, is_pool_name
 from waterclock.model.errors import Conflict, NotFound, RequestError
 from waterclock.model.executor_document import check_executor
 from waterclock.model.ids import US_PER_S, Instant, make_run_id, ordinal
@@ -24,7 +24,7 @@ from waterclock.model.timing_document import check_timing
 from waterclock.store.port import JobRow
 
 from .edges import Edges, begins_after, is_decided, is_overtaken, with_edge
-from .misfire import DELETED, PAUSED, SkipRange, decide_one, skip_all
+from .misfire import PAUSED, REASONS, SkipRange, decide_one, skip_all
 from .owed import Stretch, stretches
 from .pauses import is_same_pause, pause_of, stamp_of
 from .position import Position
@@ -104,7 +104,7 @@ def apply(
     before = versions[0] if versions else None
     stamp_at = stamp_of(command, place.appended_at, before)
     standing = before if before and before.status is not JobStatus.DELETED else None
-    _expect(command, before, standing)
+    expect_revision(command, before, standing)
     if standing is None and command.kind is not CommandKind.CREATE:
         raise NotFound(f"there is no job {command.job_id}", pointer="/job_id", hint="`waterclock job list` shows them")
     if command.kind is CommandKind.TRIGGER:
@@ -133,7 +133,7 @@ def apply(
     return closed._replace(floor_at=floor_at, edges=edges, run_at=behind_at)
 
 
-def _expect(command: Command, before: JobVersion | None, standing: JobVersion | None) -> None:
+def expect_revision(command: Command, before: JobVersion | None, standing: JobVersion | None) -> None:
     """Refuse what was asked for on the condition of another revision."""
     expected = command.expected_revision
     if expected == MUST_BE_NEW:
@@ -165,11 +165,11 @@ def _changed(
         CommandKind.PAUSE: JobStatus.PAUSED,
         CommandKind.RESUME: JobStatus.ACTIVE,
         CommandKind.DELETE: JobStatus.DELETED,
+        CommandKind.END: JobStatus.ENDED,
     }.get(command.kind)
     if wanted is None:
-        raise RequestError(
-            f"a command {command.kind} is not known here", pointer="/kind", hint="Upgrade the dispatcher"
-        )
+        raise RequestError(f"a command {command.kind} is unknown here", pointer="/kind", hint="Upgrade the dispatcher")
+    _check_end(command, standing)
     pause = pause_of(command, stamp_at, NOTE_MAX) if wanted is JobStatus.PAUSED else None
     if wanted is standing.status and is_same_pause(pause, standing.pause):
         return None
@@ -180,6 +180,22 @@ def _changed(
         pause=pause,
         **_told(command),
     )
+
+
+def _check_end(command: Command, standing: JobVersion) -> None:
+    """Refuse to pause or resume what is at its end, and to end what has none, or is paused."""
+    if standing.status is JobStatus.ENDED and command.kind in (CommandKind.PAUSE, CommandKind.RESUME):
+        raise RequestError(
+            f"{command.job_id} is at its end: it has made its {standing.spec.timing.max_runs} runs",
+            pointer="/kind",
+            hint="Raise its max_runs, or trigger it",
+        )
+    if command.kind is CommandKind.END and (standing.status is JobStatus.PAUSED or not standing.spec.timing.max_runs):
+        raise RequestError(
+            f"{command.job_id} is not at an end",
+            pointer="/kind",
+            hint="The dispatcher itself ends a job whose max_runs are made",
+        )
 
 
 class _Told(TypedDict):
@@ -239,7 +255,8 @@ def _redefined(
         job_id=command.job_id,
         revision=place.revision,
         spec=spec,
-        status=standing.status if standing else JobStatus.ACTIVE,
+        # An edit goes on where the job had come to its end; whoever owns it ends it again if it has to.
+        status=JobStatus.PAUSED if standing and standing.status is JobStatus.PAUSED else JobStatus.ACTIVE,
         stamp_at=stamp_at,
         anchor_at=_anchor(spec, stamp_at),
         spec_revision=place.revision,
@@ -258,12 +275,14 @@ def _check(spec: JobSpec) -> None:
     if len(spec.handler) > HANDLER_MAX:
         raise RequestError(f"the handler's name has {len(spec.handler)} characters", pointer="/spec/handler",
                            hint=f"At most {HANDLER_MAX}")  # fmt: skip
-    if bool(spec.handler) == (spec.executor is not None):
+    if bool(spec.handler) + (spec.executor is not None) + (spec.dag is not None) != 1:
         raise RequestError(
-            "a job has either a handler or an executor", pointer="/spec/handler", hint="Give exactly one of them"
+            "a job has a handler, an executor or a Dag", pointer="/spec/handler", hint="Give exactly one of them"
         )
     if spec.executor is not None:
         check_executor(spec.executor)
+    if spec.dag is not None:
+        check_dag(spec.dag)
     check_policy(spec.policy)
     if not is_pool_name(spec.pool):
         raise RequestError(
@@ -320,7 +339,7 @@ def _close(
         skipped += [(rest, PAUSED)] if rest else []
         decided_at = max(edge_at, stamp_at)
     elif after.status is not JobStatus.ACTIVE:
-        reason = PAUSED if after.status is JobStatus.PAUSED else DELETED
+        reason = REASONS[after.status]
         rest_owed = stretches(versions, edge_at, fires_after=fires_after, fires_until=stamp_at, edges=edges)
         owed = [*in_gaps, *rest_owed]
         skipped += [(rest, reason) for stretch in owed if (rest := skip_all(stretch))]

@@ -58,8 +58,8 @@ def decide_fires(
         elif version.spec.timing.calendars and is_blocked(version.spec, fire_at):
             skip_blocked(shard, out, chain, fire_at, due_at, now)
         elif chain.ready is not None and chain.ready.fire_at == fire_at:
-            out.hand_out(chain.ready.pending, chain.ready.work)
-        elif not version.spec.concurrency.is_free:
+            out.hand_out(*chain.ready.messages)
+        elif version.spec.is_admitted:
             admit_fire(shard, out, version, fire_at=fire_at, due_at=due_at, now=now)
         else:
             out.run(version, fire_at=fire_at, due_at=due_at, now=now)

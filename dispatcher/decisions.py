@@ -7,13 +7,15 @@ from typing import TypeAlias
 
 from waterclock.log.port import Record
 from waterclock.model.errors import RequestError
-from waterclock.model.events import KeyState
 from waterclock.model.ids import Instant
 from waterclock.model.job import Command, JobVersion
+from waterclock.model.role_state import KeyState
 from waterclock.store.port import DueDelete
 
 from . import commands
+from .backfill_orders import Turned
 from .gap_owed import OwedInGap
+from .reruns import Rerun
 from .rows import Ahead
 from .run_orders import Order
 
@@ -54,6 +56,7 @@ class Passed:
     record: Record
     command: Command
     order: Order
+    rerun: Rerun | None = None
     served: KeyState | None = None
 
 
@@ -66,4 +69,14 @@ class Repeat:
     first: KeyState
 
 
-Decision: TypeAlias = Plan | Passed | Refusal | Repeat
+@dataclass(slots=True)
+class Asked:
+    """A command about a backfill, and what it makes of it."""
+
+    record: Record
+    command: Command
+    turned: Turned
+    served: KeyState | None = None
+
+
+Decision: TypeAlias = Plan | Passed | Refusal | Repeat | Asked

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from waterclock.log.port import Outgoing, Record
+from waterclock.model.backfill import make_backfill_id
+from waterclock.model.dag_events import DagStart
 from waterclock.model.errors import RequestError
 from waterclock.model.events import (
     Answered,
     EventKind,
-    KeyState,
     Origin,
     Pending,
     Reject,
     Revised,
     RunEvent,
-    ShardState,
+    RunStatus,
     Skipped,
     SourceRecord,
     WorkRecord,
@@ -23,9 +24,12 @@ from waterclock.model.events import (
 from waterclock.model.executor import executor_to_json
 from waterclock.model.failure_policy import policy_to_json
 from waterclock.model.flow_state import JobFlow, RunFlow
-from waterclock.model.ids import Instant, make_run_id
-from waterclock.model.job import Command, Cron, JobVersion
+from waterclock.model.ids import Instant, job_of_run, make_run_id
+from waterclock.model.job import Command, Cron, JobVersion, Tier
 from waterclock.model.job_state import JobState
+from waterclock.model.known_state import state_to_text
+from waterclock.model.reduce import RunState
+from waterclock.model.role_state import KeyState, ShardState
 from waterclock.model.zones import TZDATA_VERSION
 from waterclock.wire import messages
 from waterclock.wire.names import Names
@@ -38,6 +42,8 @@ from .shard import Decided
 from .timeline import Ready
 
 _ROLE = "dispatcher"
+_GIVES_WAY = state_to_text(RunState(RunStatus.SKIPPED))
+"""The state of a fire that has not run: skipped, or never decided, which comes to the same for a backfill."""
 
 
 _TEMPLATES_MAX = 50_000
@@ -52,40 +58,61 @@ class Templates:
 
     def __init__(self, names: Names) -> None:
         self.names = names
-        self._made: dict[tuple[str, int], tuple[PendingTemplate, WorkTemplate]] = {}
-        self._in_gap: tuple[tuple[str, int, Instant], tuple[PendingTemplate, WorkTemplate]] | None = None
+        self._made: dict[tuple[str, int], tuple[PendingTemplate, WorkTemplate | None]] = {}
+        self._in_gap: tuple[tuple[str, int, Instant], tuple[PendingTemplate, WorkTemplate | None]] | None = None
 
-    def of(self, version: JobVersion) -> tuple[PendingTemplate, WorkTemplate]:
-        """The two templates of a version's scheduled runs."""
+    def of(self, version: JobVersion) -> tuple[PendingTemplate, WorkTemplate | None]:
+        """The two templates of a version's scheduled runs; a DagRun has no work of its own."""
         key = (version.job_id, version.revision)
         made = self._made.get(key)
         if made is None and size_of(version.spec) > _CONSTANTS_KEPT_MAX:
-            return _templates(self.names, version, Origin.SCHEDULE, version.spec.payload)
+            return _templates(self.names, version, Origin.SCHEDULE, None)
         if made is None:
             if len(self._made) >= _TEMPLATES_MAX:
                 self._made.clear()
-            made = self._made[key] = _templates(self.names, version, Origin.SCHEDULE, version.spec.payload)
+            made = self._made[key] = _templates(self.names, version, Origin.SCHEDULE, None)
         return made
 
-    def in_gap(self, version: JobVersion, gap_to_at: Instant) -> tuple[PendingTemplate, WorkTemplate]:
+    def warm(self, version: JobVersion) -> None:
+        """Make those of a version that is soon wanted, where they are kept."""
+        if (version.job_id, version.revision) not in self._made and size_of(version.spec) <= _CONSTANTS_KEPT_MAX:
+            self.of(version)
+
+    def in_gap(self, version: JobVersion, gap_to_at: Instant) -> tuple[PendingTemplate, WorkTemplate | None]:
         """The two templates of the runs that the catch-up of one gap makes of a version. The last ones are kept."""
         key = (version.job_id, version.revision, gap_to_at)
         if self._in_gap is None or self._in_gap[0] != key:
-            made = _templates(self.names, version, Origin.SCHEDULE, version.spec.payload, gap_to_at)
+            made = _templates(self.names, version, Origin.SCHEDULE, None, gap_to_at)
             self._in_gap = key, made
         return self._in_gap[1]
+
+    def last_of(self, version: JobVersion, gap_to_at: Instant = 0) -> tuple[PendingTemplate, WorkTemplate | None]:
+        """Those of the last run that its schedule makes; ``gap_to_at``: where a catch-up makes it, the gap's end."""
+        return _templates(self.names, version, Origin.SCHEDULE, None, gap_to_at, is_last=True)
 
     def ready(self, version: JobVersion, fire_at: Instant, due_at: Instant) -> Ready:
         """The records of a fire that is still to come, as they would be made at the very instant it is due."""
         run_id = make_run_id(version.job_id, fire_at)
         pending, work = self.of(version)
-        return Ready(fire_at, pending.pending(run_id, due_at, fire_at, due_at), work.work(run_id, fire_at, due_at))
+        encoded = None if work is None else work.work(run_id, fire_at, due_at)
+        return Ready(fire_at, pending.pending(run_id, due_at, fire_at, due_at), encoded)
 
 
 def _templates(
-    names: Names, version: JobVersion, origin: Origin, payload: bytes, gap_to_at: Instant = 0
-) -> tuple[PendingTemplate, WorkTemplate]:
+    names: Names,
+    version: JobVersion,
+    origin: Origin,
+    payload: bytes | None,
+    gap_to_at: Instant = 0,
+    *,
+    is_last: bool = False,
+) -> tuple[PendingTemplate, WorkTemplate | None]:
+    """``payload`` None: the job's own."""
     spec = version.spec
+    pattern = pending_of_version(version, origin, payload)._replace(gap_to_at=gap_to_at, is_last=is_last)
+    pending = PendingTemplate(names, version.job_id, pattern)
+    if spec.dag is not None:
+        return pending, None
     work = WorkTemplate(
         names,
         job_id=version.job_id,
@@ -93,18 +120,21 @@ def _templates(
         tier=spec.tier,
         pool=spec.pool,
         handler=spec.handler,
-        payload=payload,
+        payload=spec.payload if payload is None else payload,
         executor=executor_to_json(spec.executor) if spec.executor else "",
         at_most_once=spec.at_most_once,
         policy=policy_to_json(spec.policy),
     )
-    pattern = pending_of_version(version, origin)._replace(gap_to_at=gap_to_at)
-    return PendingTemplate(names, version.job_id, pattern), work
+    return pending, work
 
 
-def pending_of_version(version: JobVersion, origin: Origin) -> Pending:
-    """What PENDING and HELD say of a version's runs; the instants of one run are still to be put in."""
+def pending_of_version(version: JobVersion, origin: Origin, payload: bytes | None = None) -> Pending:
+    """What PENDING and HELD say of a version's runs; the instants of one run are still to be put in.
+
+    ``payload``: of a DagRun, what its nodes are given in place of the job's. Its limits are its engine's affair.
+    """
     spec = version.spec
+    is_dag = spec.dag is not None
     return Pending(
         revision=version.revision,
         fire_at=0,
@@ -115,8 +145,9 @@ def pending_of_version(version: JobVersion, origin: Origin) -> Pending:
         handler=spec.label,
         zone=spec.schedule.zone if isinstance(spec.schedule, Cron) else "",
         tzdata=TZDATA_VERSION,
-        queue_timeout_us=spec.policy.queue_timeout_us,
-        run_timeout_us=spec.policy.run_timeout_us,
+        queue_timeout_us=0 if is_dag else spec.policy.queue_timeout_us,
+        run_timeout_us=0 if is_dag else spec.policy.run_timeout_us,
+        dag=DagStart(payload) if is_dag else None,
     )
 
 
@@ -147,38 +178,88 @@ class Emitter:
         now: Instant,
         in_order: bool = True,
         gap_to_at: Instant = 0,
+        is_last: bool = False,
     ) -> str:
         """Make a scheduled run: PENDING and its work record. Not ``in_order``: its PENDING names no due position.
+        ``is_last``: its schedule makes no more.
 
         ``gap_to_at``: the end of the gap whose catch-up makes it, else 0. Never make one long before ``due_at``: a
         worker that reads a run back begins there (``Attempt.begun_at``).
         """
         run_id = make_run_id(version.job_id, fire_at)
-        pending, work = self._templates.in_gap(version, gap_to_at) if gap_to_at else self._templates.of(version)
+        if is_last:
+            pending, work = self._templates.last_of(version, gap_to_at)
+        else:
+            pending, work = self._templates.in_gap(version, gap_to_at) if gap_to_at else self._templates.of(version)
         # Stamped max(now, due): it may be decided just before its instant, and never shows an earlier one.
         self.messages.append(pending.pending(run_id, max(now, due_at), fire_at, due_at if in_order else None))
-        self.messages.append(work.work(run_id, fire_at, due_at))
+        if work is not None:
+            self.messages.append(work.work(run_id, fire_at, due_at))
         return run_id
 
     def trigger(self, version: JobVersion, fire_at: Instant, series: int, payload: bytes | None, now: Instant) -> str:
         """Make the run of a trigger command: ``series`` is the command's revision number."""
         run_id = make_run_id(version.job_id, fire_at, series)
-        wanted = version.spec.payload if payload is None else payload
-        pending, work = _templates(self._names, version, Origin.TRIGGER, wanted)
+        pending, work = _templates(self._names, version, Origin.TRIGGER, payload)
         self.messages.append(pending.pending(run_id, max(now, fire_at), fire_at, None))
-        self.messages.append(work.work(run_id, fire_at, fire_at))
+        if work is not None:
+            self.messages.append(work.work(run_id, fire_at, fire_at))
         return run_id
+
+    def rerun(self, run: RunFlow, pending: Pending, now: Instant) -> None:
+        """Make a DagRun that runs an older one again."""
+        event = RunEvent(EventKind.PENDING, job_of_run(run.run_id), run.run_id, max(now, run.fire_at), detail=pending)
+        self.messages.append(messages.event_message(self._names, event))
 
     def release(self, version: JobVersion, run: RunFlow, now: Instant) -> None:
         """Make a run that was HELD: due now, and its times count from now."""
         at = max(now, run.fire_at)
         if run.payload is None and run.origin is Origin.SCHEDULE:
-            pending, work = self._templates.of(version)
+            pending, work = self._templates.last_of(version) if run.is_last else self._templates.of(version)
         else:
-            payload = version.spec.payload if run.payload is None else run.payload
-            pending, work = _templates(self._names, version, run.origin, payload)
+            pending, work = _templates(self._names, version, run.origin, run.payload)
         self.messages.append(pending.pending(run.run_id, at, run.fire_at, None))
-        self.messages.append(work.work(run.run_id, run.fire_at, at))
+        if work is not None:
+            self.messages.append(work.work(run.run_id, run.fire_at, at))
+
+    def run_of_backfill(
+        self, version: JobVersion, fire_at: Instant, *, tier: Tier, number: int, now: Instant, known_to: int
+    ) -> None:
+        """Make a run of a past fire: PENDING, which SKIPPED gives way to, and its work, which says whose it is.
+
+        ``known_to``: the run-events offset up to which nobody has run it: its claimer reads on from there.
+        """
+        run_id, spec = make_run_id(version.job_id, fire_at), version.spec
+        pending = pending_of_version(version, Origin.BACKFILL)
+        pending = pending._replace(fire_at=fire_at, tier=tier, backfill=number)
+        work = WorkRecord(
+            run_id=run_id,
+            fire_at=fire_at,
+            due_at=now,
+            attempt=1,
+            job_id=version.job_id,
+            revision=version.revision,
+            tier=tier,
+            pool=spec.pool,
+            handler=spec.handler,
+            payload=spec.payload,
+            executor=executor_to_json(spec.executor) if spec.executor else "",
+            at_most_once=spec.at_most_once,
+            policy=policy_to_json(spec.policy),
+            verify_from=known_to,
+            verify_state=_GIVES_WAY,
+            backfill=make_backfill_id(version.job_id, number),
+        )
+        event = RunEvent(EventKind.PENDING, version.job_id, run_id, now, detail=pending)
+        self.messages += (messages.event_message(self._names, event), messages.work_message(self._names, work))
+
+    def backfill(self, event: RunEvent) -> None:
+        """Say how a backfill stands."""
+        self.messages.append(messages.event_message(self._names, event))
+
+    def backfill_kept(self, partition: int, event: RunEvent) -> None:
+        """Keep a backfill as it stands."""
+        self.messages.append(messages.backfill_state_message(self._names, _ROLE, partition, event))
 
     def release_redrive(self, work: WorkRecord, linked_run: str, now: Instant) -> None:
         """Hand out the work of a redrive that was HELD."""

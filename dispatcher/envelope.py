@@ -6,11 +6,13 @@ print of its zone (``zone_prints.py``; "" where it has none). On-disk format: pa
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import orjson
 
+from waterclock.model.dag import outline
 from waterclock.model.document import spec_from_json, spec_to_json
 from waterclock.model.errors import UndecodableRecord
 from waterclock.model.executor import executor_to_json
@@ -46,10 +48,13 @@ _seal_kept = lru_cache(maxsize=16_384)(_seal)
 
 def seal(version: JobVersion, fire_at: Instant) -> bytes:
     """The envelope of a version's row for this fire."""
-    make = _seal_kept if size_of(version.spec) <= _KEPT_MAX_BYTES else _seal
-    schedule = version.spec.schedule
+    spec = version.spec
+    if spec.dag is not None:
+        spec = replace(spec, dag=outline(spec.dag))  # what fires is a DagRun; its nodes are read from its version
+    make = _seal_kept if size_of(spec) <= _KEPT_MAX_BYTES else _seal
+    schedule = spec.schedule
     printed = zone_print(schedule.zone, year_of(fire_at)) if isinstance(schedule, Cron) else ""
-    return make(version.stamp_at, version.anchor_at, version.spec, printed)
+    return make(version.stamp_at, version.anchor_at, spec, printed)
 
 
 def unseal(env: bytes) -> Envelope:

@@ -92,7 +92,6 @@ class EventTail:
             if job is None:
                 continue
             try:
-                event = decode_event(record.value or b"")
+                flow.apply(job, decode_event(record.value or b""), record.offset)
             except RequestError:
-                continue  # the retry router forwards it to rejects; nobody's state is moved by it
-            flow.apply(job, event, record.offset)
+                continue  # no event, or of no run: the retry router forwards it to rejects, and nobody's state is moved

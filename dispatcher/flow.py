@@ -7,7 +7,7 @@ run's ``folded_to`` is in its state already. How it fails: a round that does not
 what is committed is taken over (``takeover.py``): the records under ``flow/``, then run-events from the oldest
 ``folded_to`` to the high watermark.
 
-Later needs of the same fold (a delay after the last end, a pause after failures) belong into ``FlowJob``.
+Jobs whose failures are counted (``streak.py``) are followed alike: an end counts in the round that forgets its run.
 """
 
 from __future__ import annotations
@@ -15,16 +15,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from waterclock.model.concurrency import FREE, Concurrency, concurrency_from_json
+from waterclock.model.concurrency import FREE, Concurrency, concurrency_from_json, concurrency_to_json
 from waterclock.model.errors import UndecodableRecord
-from waterclock.model.events import EventKind, Origin, RunEvent, RunStatus
-from waterclock.model.flow_state import RunFlow
+from waterclock.model.events import EventKind, Origin, Pending, RunEvent, RunStatus
+from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.ids import job_of_run, ordinal
-from waterclock.model.job import JobVersion
+from waterclock.model.job import CommandKind, JobStatus, JobVersion
 from waterclock.model.known_state import state_from_text, state_to_text
 from waterclock.model.reduce import RunState, reduce
 from waterclock.wire import codec
 from waterclock.wire.messages import FLOW_PREFIX
+
+from .dag_flow import DagFlow
+from .look_times import LookTimes
+from .run_count import RunCount
+from .streak import Streak
 
 RUNS_MAX = 100_000
 """Runs of one shard that are held or open, about 1 KB each. Beyond it a fire is SKIPPED(overlap)."""
@@ -52,14 +57,26 @@ class Held:
 
 
 class Open:
-    """A run that was handed out. ``kept``: as the state topic holds it."""
+    """A run that was handed out. ``kept``: as the state topic holds it; ``dag``: of a DagRun, once that is read."""
 
-    __slots__ = ("asked_by_us", "kept", "state")
+    __slots__ = ("asked_by_us", "dag", "kept", "state")
 
     def __init__(self, kept: RunFlow, state: RunState) -> None:
         self.kept = kept
         self.state = state
         self.asked_by_us = False
+        self.dag: DagFlow | None = None
+
+    def follow(self, event: RunEvent, offset: int, generation: int) -> None:
+        """An event of it, or of one of its nodes. Raises RequestError where that names no run."""
+        detail = event.detail
+        if self.dag is None and isinstance(detail, Pending) and detail.dag is not None:
+            self.dag = DagFlow(event.run_id, generation)
+        if self.dag is not None:
+            self.state = self.dag.apply(event, offset) or self.state
+        elif event.run_id == self.kept.run_id:
+            verdict = reduce(self.state, event, ordinal(generation, offset))
+            self.state = verdict.state or self.state
 
     @property
     def asked(self) -> bool:
@@ -70,15 +87,55 @@ class Open:
 class FlowJob:
     """One job. ``limits``: those of its newest version; ``held`` in the order in which they were decided."""
 
-    __slots__ = ("by_group", "held", "job_id", "limits", "open")
+    __slots__ = ("by_group", "count", "ended", "held", "job_id", "limits", "open", "revision", "streak")
 
     def __init__(self, job_id: str, limits: Concurrency) -> None:
         self.job_id = job_id
         self.limits = limits
+        self.streak = Streak()
+        self.count = RunCount()
+        self.revision = 0
+        """Its newest version, where anything is counted."""
+        self.ended = False
         self.held: dict[str, Held] = {}
         self.open: dict[str, Open] = {}
         self.by_group: Counter[str] = Counter()
         """Open runs by concurrency group."""
+
+    @property
+    def is_followed(self) -> bool:
+        """What becomes of its runs matters."""
+        return not self.limits.is_free or self.streak.after > 0
+
+    @property
+    def is_free(self) -> bool:
+        """Nothing that is to come has to be followed or counted."""
+        return not self.is_followed and not self.count.most
+
+    @property
+    def wanted(self) -> CommandKind | None:
+        """What has to become of the job by what became of its runs, unless it is paused."""
+        if self.ended:
+            return None
+        if self.count.is_full:
+            return CommandKind.END
+        return CommandKind.PAUSE if self.streak.pause_for else None
+
+    @property
+    def kept(self) -> JobFlow:
+        """What a successor has to know of it, its runs apart."""
+        streak, count = self.streak, self.count
+        failures = streak.after, streak.counts_from, streak.count, streak.failed_run, streak.pause_for
+        made = count.most, count.made, count.since, self.ended
+        return JobFlow(self.job_id, concurrency_to_json(self.limits), self.revision, *failures, *made)
+
+    def follow(self, version: JobVersion) -> None:
+        """A command has made this version, the newest one: what it says counts from now on."""
+        self.limits = FREE if version.status is JobStatus.DELETED else version.spec.concurrency
+        self.streak.follow(version, from_end=self.ended)
+        self.count.follow(version)
+        self.revision = version.revision if self.streak.after or self.count.most else 0
+        self.ended = version.status is JobStatus.ENDED
 
     def has_room(self, limits: Concurrency, group: str) -> bool:
         """Whether one more run of this group may be open."""
@@ -123,11 +180,17 @@ class Flow:
         """Jobs of which a run may have found room, in the order in which that was noticed."""
         self.ended: list[str] = []
         """Runs whose end was read and whose record is still to be forgotten."""
+        self.counted: dict[str, None] = {}
+        """Jobs whose counts have changed in this round, and whose record is still to be written in it."""
+        self.closing = LookTimes()
+        """Jobs that may have failed too often, or made all their runs, and when to ask (again) for what follows."""
+        self.backfill_ends: list[tuple[str, int, RunStatus]] = []
+        """Of these, those of backfills: job, number, status. Counted in the round that forgets them."""
         self.run_count = 0
         self.held_bytes = 0
         self.quiet_from_s = -1.0
         """Since when no run is open (monotonic seconds); the tail's own."""
-        self._high_bits = ordinal(generation, 0)
+        self._generation = generation
 
     @property
     def ready(self) -> bool:
@@ -141,10 +204,27 @@ class Flow:
             known = self.jobs[job_id] = FlowJob(job_id, limits)
         return known
 
+    def follow(self, job: FlowJob, version: JobVersion) -> bool:
+        """A command has made this version. True where that changes what a successor has to know."""
+        before = job.kept
+        job.follow(version)
+        if job.wanted is None:
+            self.closing.forget(job.job_id)
+        else:
+            self.closing.put(job.job_id, 0)
+        return job.kept != before
+
+    def note_count(self, job: FlowJob) -> None:
+        """A count of this job has changed."""
+        self.counted[job.job_id] = None
+        if job.wanted is not None:
+            self.closing.put_new(job.job_id)
+
     def forget_job(self, job_id: str) -> None:
         """Nothing of it waits or is open, and nothing new is limited."""
         del self.jobs[job_id]
         self.changed.pop(job_id, None)
+        self.closing.forget(job_id)
 
     def hold(self, job: FlowJob, held: Held) -> None:
         """Put a run behind all that wait."""
@@ -168,22 +248,20 @@ class Flow:
 
     def apply(self, job: FlowJob, event: RunEvent, offset: int) -> None:
         """An event of a job with open runs, at its offset."""
-        run = job.open.get(event.run_id)
+        run = job.open.get(event.run_id.partition("/")[0])
         if run is None:
             self._apply_to_held(job, event, offset)
             return
         if offset < run.kept.folded_to:
             return
-        verdict = reduce(run.state, event, self._high_bits | offset)
-        if not verdict.accepted or verdict.state is None:
-            return
-        run.state = verdict.state
+        run.follow(event, offset, self._generation)
         if run.state.final:
             self._ended(job, run)
 
     def kept_now(self, run: Open) -> RunFlow:
         """What a successor has to know of an open run as of ``position``."""
-        run.kept = run.kept._replace(state=state_to_text(run.state), folded_to=self.position)
+        nodes = () if run.dag is None else run.dag.open_nodes or ()
+        run.kept = run.kept._replace(state=state_to_text(run.state), folded_to=self.position, nodes=nodes)
         return run.kept
 
     def old_news(self, below: int, limit: int) -> Iterator[Open]:
@@ -194,7 +272,7 @@ class Flow:
             for run in job.open.values():
                 if limit <= 0:
                     return
-                if run.kept.folded_to < below:
+                if run.kept.folded_to < below and (run.dag is None or run.dag.open_nodes is not None):
                     limit -= 1
                     yield run
 
@@ -210,27 +288,36 @@ class Flow:
                 strange.append(key)
         self.position = max(low, min(starts, default=end))
         self.ready_at = end
-        self.changed |= dict.fromkeys(job_id for job_id, job in self.jobs.items() if job.held or job.limits.is_free)
+        for job_id, job in self.jobs.items():
+            if job.wanted is not None:
+                self.closing.put_new(job_id)
+        self.changed |= dict.fromkeys(job_id for job_id, job in self.jobs.items() if job.held or job.is_free)
         return strange
 
     def _restore_one(self, name: str, value: bytes, starts: list[int]) -> None:
         if "@" not in name:
             kept_job = codec.decode_flow_job(value)
-            self.job(kept_job.job_id, FREE).limits = concurrency_from_json(kept_job.concurrency)
+            job = self.job(kept_job.job_id, FREE)
+            job.limits, job.streak = concurrency_from_json(kept_job.concurrency), Streak.of(kept_job)
+            job.count, job.revision, job.ended = RunCount.of(kept_job), kept_job.revision, kept_job.ended
             return
         kept = codec.decode_flow_run(value)
         job = self.job(job_of_run(kept.run_id), FREE)
         if kept.held:
             self.hold(job, Held(kept, None))
             return
-        self.opened(job, Open(kept, state_from_text(kept.state) or NEW))
+        run = Open(kept, state_from_text(kept.state) or NEW)
+        if run.state.is_dag:
+            run.dag = DagFlow(kept.run_id, self._generation)
+            run.dag.restore(run.state, kept.nodes)
+        self.opened(job, run)
         starts.append(kept.folded_to)
 
     def _apply_to_held(self, job: FlowJob, event: RunEvent, offset: int) -> None:
         """Its release is ours and went before; anything else that the reducer takes ends it."""
         if event.run_id not in job.held or event.kind is EventKind.PENDING:
             return
-        verdict = reduce(_WAITS, event, self._high_bits | offset)
+        verdict = reduce(_WAITS, event, ordinal(self._generation, offset))
         if verdict.accepted and verdict.state is not None and verdict.state.final:
             self.unhold(job, event.run_id)
             self.ended.append(event.run_id)
@@ -245,4 +332,8 @@ class Flow:
         if not job.open:
             del self.followed[job.job_id.encode()]
         self.ended.append(run.kept.run_id)
+        if run.kept.backfill:
+            self.backfill_ends.append((job.job_id, run.kept.backfill, run.state.status))
         self.changed[job.job_id] = None
+        if job.streak.note(run.kept, run.state.status):
+            self.note_count(job)

@@ -35,6 +35,11 @@ class GapLanes:
         self._gap_log = GapLog()
         self._turn = 0
 
+    @property
+    def share(self) -> LaneShare:
+        """Its share and rate: backfills go by the same ones."""
+        return self._share
+
     def prepare_jumps(self, shards: Sequence[Shard], now: Instant) -> None:
         """Where the backlog is long the edge is to jump; what was asked of the shard by now is applied before that."""
         for shard in shards:

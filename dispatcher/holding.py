@@ -6,9 +6,9 @@ knows what this owner knew at the committed position.
 
 from __future__ import annotations
 
-from waterclock.model.concurrency import Overlap, concurrency_to_json
-from waterclock.model.events import Control, ControlKind, EventKind, Pending, RunEvent, Skipped
-from waterclock.model.flow_state import JobFlow, RunFlow
+from waterclock.model.concurrency import Overlap
+from waterclock.model.events import Control, ControlKind, EventKind, Origin, Pending, RunEvent, Skipped
+from waterclock.model.flow_state import RunFlow
 from waterclock.model.ids import Instant, job_of_run
 from waterclock.model.job import JobVersion
 from waterclock.wire.messages import FLOW_PREFIX, control_message, event_message
@@ -18,15 +18,23 @@ from .flow import NEW, FlowJob, Held, Open
 from .shard import Shard
 
 
-def note_limits(shard: Shard, out: Emitter, job: FlowJob) -> None:
-    """Keep a job's limits."""
-    out.job_flow(shard.partition, JobFlow(job.job_id, concurrency_to_json(job.limits)))
+def note_job(shard: Shard, out: Emitter, job: FlowJob) -> None:
+    """Keep what is known of a job: its limits and its counts."""
+    out.job_flow(shard.partition, job.kept)
+
+
+def know_job(shard: Shard, out: Emitter, version: JobVersion) -> FlowJob:
+    """Begin to follow a job, as its newest version says."""
+    job = shard.flow.job(version.job_id, version.spec.concurrency)
+    shard.flow.follow(job, version)
+    note_job(shard, out, job)
+    return job
 
 
 def hand_out(shard: Shard, out: Emitter, run: RunFlow) -> None:
     """A run goes out in this round: from here on it is open."""
     flow = shard.flow
-    kept = run._replace(held="", payload=None, work=None, linked_run="", folded_to=flow.position)
+    kept = run._replace(held="", payload=None, work=None, linked_run="", rerun_from=(), folded_to=flow.position)
     opened = Open(kept, NEW)
     flow.opened(flow.jobs[job_of_run(run.run_id)], opened)
     out.run_flow(shard.partition, flow.kept_now(opened))
@@ -64,6 +72,8 @@ def drop_held(
 ) -> None:
     """A run that waited is not made after all."""
     held = shard.flow.unhold(job, run_id)
+    if held.kept.origin is Origin.SCHEDULE and job.count.take_back(held.kept.revision):
+        shard.flow.note_count(job)
     drop(out, held.kept, reason, now, cap=cap)
     out.state_forgotten(shard.partition, FLOW_PREFIX + run_id)
 
@@ -80,7 +90,7 @@ def ask_to_end(out: Emitter, run: Open, overlap: Overlap, now: Instant) -> None:
 
 
 def forget_drained(shard: Shard, out: Emitter, job: FlowJob) -> None:
-    """Forget a job whose new runs are limited by nothing, once none of the older ones waits or is open."""
-    if job.limits.is_free and not job.held and not job.open:
+    """Forget a job whose new runs nobody follows, once none of the older ones waits or is open."""
+    if job.is_free and not job.held and not job.open:
         shard.flow.forget_job(job.job_id)
         out.state_forgotten(shard.partition, FLOW_PREFIX + job.job_id)

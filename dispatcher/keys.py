@@ -22,9 +22,9 @@ from typing import NamedTuple, NoReturn
 
 from waterclock.model.document import KEY_MAX, spec_to_json
 from waterclock.model.errors import Busy, KeyReused, RequestError
-from waterclock.model.events import KeyState
 from waterclock.model.ids import US_PER_S, Instant, split_job_id
 from waterclock.model.job import Command
+from waterclock.model.role_state import KeyState
 from waterclock.wire import codec
 from waterclock.wire.messages import ID_PREFIX, KEY_PREFIX, key_of_state
 
@@ -79,8 +79,14 @@ def _body_hash(command: Command) -> bytes:
         of_run = f"|{command.run_id}|{command.due_at}|".encode() + (command.work or b"")
     if command.resume_at or command.to_revision:
         of_run += f"|{command.resume_at}|{command.to_revision}".encode()
+    if command.from_at or command.backfill_id:
+        tier = "" if command.tier is None else command.tier.name
+        asked = (command.from_at, command.to_at, command.concurrency, tier, command.backfill_id)
+        of_run += b"".join(f"|{part}".encode() for part in asked)
     for use in command.calendars:
         of_run += f"|{use.name}|{use.version}|".encode() + use.compiled.encode()
+    if command.rerun_from:
+        of_run += f"|{','.join(command.rerun_from)}".encode()
     return blake2b(head + spec + payload + of_run, digest_size=16).digest()
 
 

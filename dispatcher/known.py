@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from waterclock.model.events import KeyState
 from waterclock.model.ids import Instant, split_job_id
 from waterclock.model.job import Command, JobVersion, Tier
+from waterclock.model.role_state import KeyState
 from waterclock.model.timetable import last_of
 from waterclock.model.timing import JITTER_US_MAX
 from waterclock.store.port import TimeIndex
@@ -39,6 +39,8 @@ class Known:
         self.decided = dict(shard.decided)
         self.served: dict[str, KeyState] = {}
         """Intentions that this batch serves."""
+        self.backfills = {(each.job_id, each.told.number): each.told for each in shard.backfills}
+        """As they stand, and as this batch turns them."""
         self._new_keys: Counter[str] = Counter()
 
     def versions(self, job_id: str, edge_at: Instant) -> list[JobVersion]:

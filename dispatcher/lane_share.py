@@ -7,9 +7,15 @@ is paid for by later rounds.
 
 from __future__ import annotations
 
-from .catch_up import Lane
+from typing import Protocol
 
 _BURST_S = 1.0
+
+
+class HasCredit(Protocol):
+    """A lane: ``credit``, what it may take although work that is on time waits."""
+
+    credit: float
 
 
 class LaneShare:
@@ -25,7 +31,7 @@ class LaneShare:
         """How much of a round that may take ``limit`` is not for what is on time; at least one is."""
         return min(int(limit * self._share), limit - 1)
 
-    def allowed(self, lane: Lane, limit: int, taken: int, *, on_time_waits: bool, now_s: float) -> int:
+    def allowed(self, lane: HasCredit, limit: int, taken: int, *, on_time_waits: bool, now_s: float) -> int:
         """How much the lane may take in this round, of which ``taken`` of ``limit`` are used."""
         if on_time_waits:
             lane.credit = min(lane.credit + limit * self._share, float(limit))
@@ -34,7 +40,7 @@ class LaneShare:
             lane.credit, room = 0.0, limit - taken
         return max(0, min(room, self._left(now_s)) if self._per_s else room)
 
-    def spend(self, lane: Lane, taken: int, *, on_time_waits: bool) -> None:
+    def spend(self, lane: HasCredit, taken: int, *, on_time_waits: bool) -> None:
         """The lane took so much."""
         if on_time_waits:
             lane.credit -= taken

@@ -1,8 +1,7 @@
 """The dispatcher's story on one page: own, apply commands, decide what is due, catch up, commit, look ahead.
 
-One thread, one producer, one consumer of ``commands``; a shard for each partition owned. What holds: a round carries
-the runs *and* the cursor (or a gap's position) that has passed them, so a fire is made once; whatever goes wrong, the
-shards are dropped and taken over again from what is committed.
+One thread, one producer, one consumer of ``commands``; a shard for each partition owned. A round carries the runs *and*
+the cursor (or a gap's position) that has passed them; whatever goes wrong, the shards are taken over again.
 """
 
 from __future__ import annotations
@@ -14,15 +13,17 @@ import structlog
 
 from waterclock.clock import Clock
 from waterclock.log.port import Committed, Log, Polled, TopicPartition
-from waterclock.model.errors import BackendDown, LostResource, RoundAborted, RoundInDoubt
-from waterclock.model.events import ShardState
+from waterclock.model.errors import LostResource, RoundAborted, RoundInDoubt
 from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.role_state import ShardState
 from waterclock.store.shelves import JobIndex
 from waterclock.transact import Round, Rounds
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
 from . import applying, deciding, jump, releasing, window
+from .backfill_lanes import BackfillLanes
+from .closing import ask_to_close
 from .emit import Emitter, Templates
 from .event_tail import EventTail
 from .gap_lanes import GapLanes, holds_commands
@@ -84,6 +85,7 @@ class Dispatcher:
         self._idle_at_s = clock.monotonic_s()
         self._store_rest = StoreRest(clock, self._pace)
         self._lanes = GapLanes(clock, log, index, names, self._pace)
+        self._backfills = BackfillLanes(clock, log, index, names, self._lanes.share)
         self._tail = EventTail(log, names.run_events, clock)
         self._rounds.open()
 
@@ -134,7 +136,7 @@ class Dispatcher:
 
     def _follow(self, polled: Polled) -> None:
         for partition in polled.revoked:
-            self._shards.pop(partition.partition, None)
+            self._backfills.let_go(self._shards.pop(partition.partition, None))
             self._waiting.discard(partition)
         self._waiting.update(polled.assigned)
         for record in polled.records:
@@ -177,6 +179,8 @@ class Dispatcher:
         log_.info("shard taken over", partition=shard.partition, offset=shard.next_offset, cursor=cursor)
 
     def _drop_all(self) -> None:
+        for shard in self._shards.values():
+            self._backfills.let_go(shard)
         self._shards.clear()
         self._waiting = set(self._inputs.owned())
 
@@ -197,6 +201,8 @@ class Dispatcher:
             return False
         limit = max(1, self._pace.round_records // len(shards))
         busy = False
+        for shard in shards:
+            releasing.forget_ended(shard, out, now)
         self._settle(shards, out, now)
         self._apply(shards, out, now)
         busy |= self._settle(shards, out, now)
@@ -212,12 +218,19 @@ class Dispatcher:
                 taken[shard.partition] = self._fire(shard, out, now, on_time)
                 on_time_waits |= taken[shard.partition] >= on_time
         for shard in shards:
-            if shard.partition in taken and shard.gaps and not self._rebuilds.held(shard, now):
-                used = limit, taken[shard.partition]
+            if shard.partition not in taken or self._rebuilds.held(shard, now):
+                continue
+            used = limit, taken[shard.partition]
+            if shard.gaps:
                 has_more, closed = self._lanes.work_off(shard, out, now, used, on_time_waits=on_time_waits)
                 busy |= has_more
                 if closed:
                     self._copy(shard, out, now)
+            elif shard.backfills:
+                busy |= self._backfills.work_off(shard, out, now, used, on_time_waits=on_time_waits)
+        for shard in shards:
+            busy |= shard.partition in taken and ask_to_close(shard, out, now)
+            releasing.keep_counts(shard, out)
         return busy or on_time_waits
 
     def _is_on_its_feet(self, shard: Shard, out: Emitter, now: Instant) -> bool:
@@ -234,13 +247,10 @@ class Dispatcher:
         """Runs that waited for others go out before anything new is decided. True where there are more of them."""
         busy = False
         for shard in shards:
-            if not shard.may_decide or not (shard.flow.ended or shard.flow.changed):
+            if not shard.may_decide or not shard.flow.changed:
                 continue
-            asked_at_s = self._clock.monotonic_s()
-            try:
+            with self._store_rest.noting(self._shards.values()):
                 busy |= releasing.settle(shard, None if self._store_rest.is_down else self._index, out, now)
-            except BackendDown as down:
-                self._store_rest.note(down, asked_at_s, self._shards.values())
         return busy and not self._store_rest.is_down
 
     def _apply(self, shards: Sequence[Shard], out: Emitter, now: Instant) -> None:
@@ -258,11 +268,8 @@ class Dispatcher:
                 shard.cursor = shard.cursor.after_due_time()
         window_end = now + round((self._pace.look_ahead_s + 60) * US_PER_S)
         terms = applying.Terms(window_end, self._grace_us)
-        asked_at_s = self._clock.monotonic_s()
-        try:
+        with self._store_rest.noting(self._shards.values()):
             applying.apply_commands(ready, self._index, self._pools, out, now, terms)
-        except BackendDown as down:
-            self._store_rest.note(down, asked_at_s, self._shards.values())
 
     def _fire(self, shard: Shard, out: Emitter, now: Instant, limit: int) -> int:
         until_at = now
@@ -337,10 +344,9 @@ class Dispatcher:
         """One slice for each shard that needs it. True while a window ends too soon. Raises OlderZoneData."""
         if self._store_rest.is_down:
             return False
-        hungry = False
+        hungry = reads = False
         look_ahead_us = round(self._pace.look_ahead_s * US_PER_S)
-        asked_at_s = self._clock.monotonic_s()
-        try:
+        with self._store_rest.noting(self._shards.values()):
             self._zone_data.check()
             for shard in self._shards.values():
                 if held := self._rebuilds.held(shard, now):
@@ -359,19 +365,15 @@ class Dispatcher:
                 else:
                     window.dispose_slice(shard, self._index, now)
                 hungry |= not held and self._lanes.read(shard, hungry=hungry)
-        except BackendDown as down:
-            self._store_rest.note(down, asked_at_s, self._shards.values())
-        return hungry
+                reads |= not held and self._backfills.read(shard, hungry=hungry)
+        return hungry or reads
 
     def _look_for_missing(self) -> None:
         """A little of the sweep for rows that should stand."""
         if self._store_rest.is_down:
             return
-        asked_at_s = self._clock.monotonic_s()
-        try:
+        with self._store_rest.noting(self._shards.values()):
             self._sweep.look(list(self._shards.values()))
-        except BackendDown as down:
-            self._store_rest.note(down, asked_at_s, self._shards.values())
 
     # ---- pace
 

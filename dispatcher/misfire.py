@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from waterclock.model.ids import Instant
-from waterclock.model.job import JobVersion
+from waterclock.model.job import JobStatus, JobVersion
 from waterclock.model.timetable import blocked_parts, count_of, due_of, fire_edge, is_blocked, last_of, next_of
 from waterclock.model.timing import CatchUpOrder, Misfire, Timing
 
@@ -28,6 +28,11 @@ EXPIRED = "expired"
 CALENDAR = "calendar"
 PAUSED = "paused"
 DELETED = "deleted"
+ENDED = "ended"
+"""Why a fire is skipped that was still undecided when its job came to its end."""
+
+REASONS = {JobStatus.PAUSED: PAUSED, JobStatus.DELETED: DELETED, JobStatus.ENDED: ENDED}
+"""With which reason a command skips what is undecided when it comes, by what it makes of the job."""
 
 RUNS_MAX = 1_000
 """Runs of one decision: they go out in one round."""

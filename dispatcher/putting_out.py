@@ -42,7 +42,7 @@ def run_at_once(
     """The run of a trigger, or a one-off that lies behind; what became of a trigger's, where there were limits."""
     fire_at, series = applied.run_at, applied.series
     assert fire_at is not None
-    is_free = fired.spec.concurrency.is_free
+    is_free = not fired.spec.is_admitted
     if series and is_free:
         out.trigger(fired, fire_at, series, payload, now)
     elif series:

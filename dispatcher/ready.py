@@ -31,7 +31,11 @@ def make_ready(shard: Shard, templates: Templates, now: Instant) -> bool:
         shard.ready_until_at = until_at
     for _ in range(min(SLICE, len(shard.to_encode))):
         chain = shard.to_encode.pop()
-        if _wants(chain, now):
+        if not _wants(chain, now):
+            continue
+        if chain.version.spec.is_admitted:
+            templates.warm(chain.version)
+        else:
             chain.ready = templates.ready(chain.version, chain.next_at, chain.due_at)
     return bool(shard.to_encode)
 
@@ -39,9 +43,9 @@ def make_ready(shard: Shard, templates: Templates, now: Instant) -> bool:
 def _wants(chain: Chain, now: Instant) -> bool:
     """Its next fire is still to come, and not encoded yet. What is due already is encoded as it is decided.
 
-    Nobody knows of a fire that has to be admitted whether it will go out; one that is blocked will not.
+    One that is blocked will not go out. Nobody knows of a fire that has to be admitted whether it will, and as which:
+    of that only the templates are made.
     """
-    spec = chain.version.spec
-    if not spec.concurrency.is_free or chain.is_cut or now >= chain.due_at or is_blocked(spec, chain.next_at):
+    if chain.is_cut or now >= chain.due_at or is_blocked(chain.version.spec, chain.next_at):
         return False
     return chain.ready is None or chain.ready.fire_at != chain.next_at

@@ -10,9 +10,10 @@ waits for that; what is on time goes on.
 The order matters. First the commands that stood at the take-over are applied, so that nothing is written of a version
 that is over; then the rows, and of what waits nothing is loaded or decided until all are written. Rows that stood
 there are written again, with the same content. What is made anew ages too, its first page first: so a rebuild counts
-from when it began, and one that began too long ago (the machine slept in the middle of it) is made again. How it fails:
-BackendDown or WriteUnknown, and the page is taken again; a take-over by another begins anew, one by the same process at
-the same cursor goes on. Its limit: what a process has done of it dies with it.
+from when it began, and one that began too long ago (the machine slept in the middle of it) is made again; so is a jump
+of the edge that was being prepared. How it fails: BackendDown or WriteUnknown, and the page is taken again; a take-over
+by another begins anew, one by the same process at the same cursor goes on. Its limit: what a process has done of it
+dies with it.
 """
 
 from __future__ import annotations
@@ -113,6 +114,8 @@ class Rebuilds:
         if work is None or work.is_done or work.begins_at != shard.progress.begins_at or work.scope < need:
             work = _Work(need, shard.progress.begins_at, now, JobPages(shard.slots))
             self._works[shard.partition] = work
+            if need is Held.ALL:
+                shard.jump = None  # the rows that it has written beyond the edge may have expired as well
             log_.warning("due rows may have expired: they are made anew", partition=shard.partition, of=need.name,
                          cursor=encode_cursor(shard.cursor))  # fmt: skip
         return work

@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import structlog
 
-from waterclock.model.concurrency import FREE
 from waterclock.model.ids import Instant, job_of_run
 from waterclock.model.job import JobStatus, JobVersion
 from waterclock.store.port import TimeIndex
 from waterclock.wire import codec
 from waterclock.wire.messages import FLOW_PREFIX
 
+from .backfills import count_ends
 from .emit import Emitter
 from .flow import FlowJob, Held
-from .holding import drop_held, forget_drained, hand_out, note_limits
+from .holding import drop_held, forget_drained, hand_out, know_job, note_job
+from .reruns import pending_of_rerun
 from .shard import Shard
 
 log_ = structlog.get_logger("dispatcher")
@@ -44,21 +45,19 @@ _KEPT_PER_ROUND = 200
 
 
 def follow_version(shard: Shard, out: Emitter, version: JobVersion, now: Instant) -> None:
-    """A command has made this version: its limits count from now on."""
+    """A command has made this version: what it says of its runs counts from now on."""
     flow = shard.flow
     job = flow.jobs.get(version.job_id)
     is_gone = version.status is JobStatus.DELETED
-    limits = FREE if is_gone else version.spec.concurrency
     if job is None:
-        if not limits.is_free:
-            note_limits(shard, out, flow.job(version.job_id, limits))
+        if not is_gone and version.spec.is_admitted:
+            know_job(shard, out, version)
         return
     if is_gone:
         for run_id in list(job.held):
             drop_held(shard, out, job, run_id, WITHDRAWN, now)
-    if limits != job.limits:
-        job.limits = limits
-        note_limits(shard, out, job)
+    if flow.follow(job, version):
+        note_job(shard, out, job)
     flow.changed[job.job_id] = None
 
 
@@ -76,15 +75,12 @@ def withdraw(shard: Shard, out: Emitter, run_id: str) -> None:
 
 
 def settle(shard: Shard, index: TimeIndex | None, out: Emitter, now: Instant) -> bool:
-    """Forget what has ended, and hand out what finds room by that. True where more goes out in the next round.
+    """Hand out what finds room by what has ended. True where more goes out in the next round.
 
     ``index`` None: the store is away. Raises BackendDown: versions could not be read. Nothing is lost by that, and
     other jobs' runs are in the round.
     """
     flow = shard.flow
-    for run_id in flow.ended:
-        out.state_forgotten(shard.partition, FLOW_PREFIX + run_id)
-    flow.ended.clear()
     if not flow.changed:
         return False
     left, wanting = RELEASES_MAX, list[FlowJob]()
@@ -101,6 +97,26 @@ def settle(shard: Shard, index: TimeIndex | None, out: Emitter, now: Instant) ->
     if wanting and index is not None:
         _learn_versions(shard, index, out, wanting, now)
     return bool(flow.changed)
+
+
+def forget_ended(shard: Shard, out: Emitter, now: Instant) -> None:
+    """Forget the runs that have ended: whatever else a round may do, or may not yet.
+
+    The records of their jobs and of their backfills hold their ends from now on, and anything may write one in this
+    round.
+    """
+    for run_id in shard.flow.ended:
+        out.state_forgotten(shard.partition, FLOW_PREFIX + run_id)
+    shard.flow.ended.clear()
+    count_ends(shard, out, now)
+
+
+def keep_counts(shard: Shard, out: Emitter) -> None:
+    """Write down, last of all in a round, what it has counted: a run, or an end, and its count go together."""
+    for job_id in shard.flow.counted:
+        if job_id in shard.flow.jobs:
+            note_job(shard, out, shard.flow.jobs[job_id])
+    shard.flow.counted.clear()
 
 
 def keep_up(shard: Shard, out: Emitter) -> None:
@@ -121,6 +137,8 @@ def _release(shard: Shard, out: Emitter, job: FlowJob, left: int, now: Instant) 
         kept, version = shard.flow.unhold(job, held.kept.run_id).kept, held.version
         if kept.work is not None:
             out.release_redrive(codec.decode_work(kept.work), kept.linked_run, now)
+        elif version is not None and kept.linked_run:
+            out.rerun(kept, pending_of_rerun(version, kept), now)
         elif version is not None:
             out.release(version, kept, now)
         hand_out(shard, out, kept)

@@ -20,7 +20,7 @@ from .shard import Shard
 
 AGAIN_US = 30 * US_PER_S
 
-_WAITS_US = 1 * US_PER_S
+WAITS_US = 1 * US_PER_S
 
 _ASKED_MAX = 200
 """Of one shard in one round: many jobs may be paused until the same instant."""
@@ -39,7 +39,7 @@ def ask_for_resumes(shard: Shard, out: Emitter, now: Instant) -> bool:
             continue  # something else has become of it
         if shard.inbox and now > decided.resume_at:
             # It may wait there already, for as long as the store is away: one command for each look would pile up.
-            heapq.heappush(waiting, (now + _WAITS_US, job_id, revision))
+            heapq.heappush(waiting, (now + WAITS_US, job_id, revision))
             continue
         out.order(_resume(job_id, revision, decided.resume_at, now))
         heapq.heappush(waiting, (now + AGAIN_US, job_id, revision))

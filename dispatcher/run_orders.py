@@ -53,7 +53,7 @@ def order_of(names: Names, pools: Pools, command: Command, place: Place) -> Orde
 
 def speaks_of_a_run(command: Command) -> bool:
     """Whether the command is one of these."""
-    return command.kind in _ORDERS
+    return command.kind in _ORDERS or command.kind is CommandKind.RERUN
 
 
 def deferred_of(names: Names, row: DueRow) -> Deferred:
@@ -70,6 +70,23 @@ def _cancel(names: Names, _pools: Pools, command: Command, place: Place) -> Orde
     return Order(ahead=(control_message(names, told),), messages=(event_message(names, asked),))
 
 
+def _pause(names: Names, _pools: Pools, command: Command, place: Place) -> Order:
+    return _of_dag_run(EventKind.DAG_PAUSED, names, command, place)
+
+
+def _resume(names: Names, _pools: Pools, command: Command, place: Place) -> Order:
+    return _of_dag_run(EventKind.DAG_RESUMED, names, command, place)
+
+
+def _of_dag_run(kind: EventKind, names: Names, command: Command, place: Place) -> Order:
+    """Whether it is a DagRun, and how it stands, the reducer says."""
+    run = _run_of(command)
+    if run.node:
+        raise RequestError("a node's run cannot be paused", pointer="/run_id", hint="Pause its DagRun")
+    event = RunEvent(kind, command.job_id, str(run), place.appended_at, reason=command.note[:NOTE_MAX])
+    return Order(messages=(event_message(names, event),))
+
+
 def _discard(_names: Names, _pools: Pools, command: Command, _place: Place) -> Order:
     """A dead letter is put away: the recorder reads that from the command itself, and no run changes."""
     _run_of(command)
@@ -79,7 +96,9 @@ def _discard(_names: Names, _pools: Pools, command: Command, _place: Place) -> O
 def _redrive(names: Names, pools: Pools, command: Command, place: Place) -> Order:
     given_up = _run_of(command)
     if given_up.node:
-        raise RequestError("a node's run cannot be redriven", pointer="/run_id", hint="Redrive the run of its Dag")
+        raise RequestError(
+            "a node's run cannot be redriven", pointer="/run_id", hint="Run its DagRun again, from this node on"
+        )
     work = _work_of(command, pools)
     made = RunId(command.job_id, work.fire_at, place.revision)
     run_id, at = str(made), place.appended_at
@@ -179,4 +198,6 @@ _ORDERS: dict[CommandKind, Callable[[Names, Pools, Command, Place], Order]] = {
     CommandKind.REDRIVE: _redrive,
     CommandKind.DISCARD: _discard,
     CommandKind.DEFER: _defer,
+    CommandKind.PAUSE_RUN: _pause,
+    CommandKind.RESUME_RUN: _resume,
 }

@@ -16,6 +16,7 @@ from waterclock.model.ids import US_PER_MINUTE, Instant, minute_of, ordinal, slo
 from waterclock.model.job import JobStatus, JobVersion
 from waterclock.model.timing import JITTER_US_MAX
 
+from .backfills import Backfills
 from .edges import Edges, begins_after
 from .flow import Flow
 from .gap_owed import OwedInGap, owed_in
@@ -121,6 +122,7 @@ class Shard:
         self.keys = Keys()
         self.flow = Flow(generation)
         """Runs that wait for one another (``flow.py``)."""
+        self.backfills = Backfills()
         self.begin_window()
         self.disposed_minute = minute_of(self.progress.undecided_from) - 60
         self.copied: Progress | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import structlog
 
@@ -29,7 +30,16 @@ class StoreRest:
         """Whether it is left alone now."""
         return self._clock.monotonic_s() < self._until_s
 
-    def note(self, down: BackendDown, asked_at_s: float, shards: Iterable[Shard]) -> None:
+    @contextmanager
+    def noting(self, shards: Iterable[Shard]) -> Iterator[None]:
+        """Within, the store is asked: where it does not answer that is noted, and the round goes on without it."""
+        asked_at_s = self._clock.monotonic_s()
+        try:
+            yield
+        except BackendDown as down:
+            self._note(down, asked_at_s, shards)
+
+    def _note(self, down: BackendDown, asked_at_s: float, shards: Iterable[Shard]) -> None:
         """It did not answer what was asked at ``asked_at_s`` (monotonic)."""
         now_s, pace = self._clock.monotonic_s(), self._pace
         rest_s = max(pace.store_retry_s, min(4 * (now_s - asked_at_s), pace.store_retry_max_s))

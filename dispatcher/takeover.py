@@ -19,22 +19,15 @@ import structlog
 
 from waterclock.log.port import Committed, Isolation, Log, Record, TopicPartition
 from waterclock.log.reading import read_range
+from waterclock.model.backfill import Backfilled
 from waterclock.model.errors import UndecodableRecord
-from waterclock.model.events import (
-    Answered,
-    CommandVerdict,
-    EventKind,
-    Pending,
-    Revised,
-    RunEvent,
-    ShardState,
-    Skipped,
-)
+from waterclock.model.events import Answered, CommandVerdict, EventKind, Pending, Revised, RunEvent, Skipped
 from waterclock.model.ids import US_PER_S, Instant, offset_of, parse_run_id
 from waterclock.model.job_state import JobState
+from waterclock.model.role_state import ShardState
 from waterclock.store.port import TimeIndex
 from waterclock.wire import codec
-from waterclock.wire.messages import CURSOR_KEY, FLOW_PREFIX
+from waterclock.wire.messages import BACKFILL_PREFIX, CURSOR_KEY, FLOW_PREFIX
 from waterclock.wire.names import Names
 
 from .gaps import Gap, Progress, decode_progress
@@ -56,6 +49,8 @@ class Kept(NamedTuple):
     keys: Keys
     flow: dict[str, bytes]
     """Runs that wait for one another, and their jobs, not decoded yet; oldest first."""
+    backfills: dict[str, bytes]
+    """The same of backfills."""
 
 
 class Start(NamedTuple):
@@ -88,10 +83,18 @@ def take_over(
     for job_id, state in kept.jobs.items():
         shard.decide_ahead(job_id, Decided(*state[1:]))
     shard.keys = kept.keys
+    # In the order of their commands, and not in that in which their records were written last.
+    for key in shard.backfills.restore(sorted(kept.backfills.items(), key=lambda item: _number_of(item[0]))):
+        log_.error("a record of a backfill cannot be read: upgrade the dispatcher", key=key)
     _restore_flow(log, shard, TopicPartition(names.run_events, partition), kept.flow)
     _learn_versions(log, index, shard, commands, min(now, progress.begins_at) - _LATELY_US)
     shard.caught_up_at = log.high_watermark(commands)
     return shard
+
+
+def _number_of(key: str) -> int:
+    number = key.rpartition("~")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 def _within(log: Log, commands: TopicPartition, start: Start) -> Start:
@@ -112,7 +115,7 @@ def _within(log: Log, commands: TopicPartition, start: Start) -> Start:
 def _read_state(log: Log, partition: TopicPartition) -> Kept:
     copy: ShardState | None = None
     jobs: dict[str, JobState] = {}
-    keys, flow = Keys(), dict[str, bytes]()
+    keys, flow, backfills = Keys(), dict[str, bytes](), dict[str, bytes]()
     for record in _whole(log, partition, log.low_watermark(partition)):
         key = (record.key or b"").decode()
         if is_key_of_state(key):
@@ -125,13 +128,18 @@ def _read_state(log: Log, partition: TopicPartition) -> Kept:
             flow.pop(key, None)  # what is written anew stands behind what is not
             if record.value is not None:
                 flow[key] = record.value
+        elif key.startswith(BACKFILL_PREFIX):
+            if record.value is None:
+                backfills.pop(key, None)
+            else:
+                backfills[key] = record.value
         elif record.value is None:
             jobs.pop(key, None)
         elif key == CURSOR_KEY:
             copy = codec.decode_shard_state(record.value)
         else:
             jobs[key] = codec.decode_job_state(record.value)
-    return Kept(copy, jobs, keys, flow)
+    return Kept(copy, jobs, keys, flow, backfills)
 
 
 def _restore_flow(log: Log, shard: Shard, events: TopicPartition, kept: dict[str, bytes]) -> None:
@@ -221,6 +229,8 @@ def _command_offset(event: RunEvent) -> int:
         return offset_of(event.detail.revision)
     if isinstance(event.detail, Answered) and event.detail.verdict != CommandVerdict.REFUSED:
         return event.detail.offset  # a refusal may speak of a command that lies in a partition where it does not belong
+    if isinstance(event.detail, Backfilled):
+        return offset_of(event.detail.number)
     if event.kind in _MADE:
         series = parse_run_id(event.run_id).series
         return offset_of(series) if series else -1

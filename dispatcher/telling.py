@@ -35,12 +35,12 @@ def tell(
     for fire in decision.runs:
         version, fire_at = fire
         due_at, in_order = due_of(version, fire_at), place_of_run(fire) is not None
-        if version.spec.concurrency.is_free:
-            out.run(version, fire_at=fire_at, due_at=due_at, now=now, in_order=in_order, gap_to_at=gap_to_at)
-        else:
+        if version.spec.is_admitted:
             admit_fire(
                 shard, out, version, fire_at=fire_at, due_at=due_at, now=now, in_order=in_order, gap_to_at=gap_to_at
             )
+        else:
+            out.run(version, fire_at=fire_at, due_at=due_at, now=now, in_order=in_order, gap_to_at=gap_to_at)
     newest = decision.newest
     instead = make_run_id(job_id, newest.fire_at) if newest else ""
     for skipped, reason in decision.skipped:

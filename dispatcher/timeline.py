@@ -27,7 +27,12 @@ class Ready(NamedTuple):
 
     fire_at: Instant
     pending: Outgoing
-    work: Outgoing
+    work: Outgoing | None
+
+    @property
+    def messages(self) -> tuple[Outgoing, ...]:
+        """As they go out; a DagRun has no work of its own."""
+        return (self.pending,) if self.work is None else (self.pending, self.work)
 
 
 class Chain:

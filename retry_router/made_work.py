@@ -15,7 +15,7 @@ from waterclock.log.port import Isolation, Log, Record, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.events import Pending, Started, WorkRecord
-from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.ids import US_PER_S, Instant, partition_of, work_key
 from waterclock.wire.codec import decode_event, decode_work
 from waterclock.wire.names import Names
 
@@ -56,13 +56,18 @@ class MadeWork:
         places = [Started(partition.topic, partition.partition, offset) for offset in offsets]
         for record in self._records.records(places).values():
             try:
-                detail = decode_event(record.value or b"").detail
+                event = decode_event(record.value or b"")
             except RequestError:
                 continue
+            detail = event.detail
             if isinstance(detail, Pending):
-                tier = TopicPartition(self._names.runs(detail.tier, detail.pool), partition.partition)
+                tier = self.place_of(self._names.runs(detail.tier, detail.pool), event.run_id, partition)
                 found[record.offset] = Birth(tier, record.timestamp_us)
         return found
+
+    def place_of(self, topic: str, run_id: str, partition: TopicPartition) -> TopicPartition:
+        """The partition of ``topic`` on which the work of this run of ``partition`` goes: a node's is its own."""
+        return TopicPartition(topic, partition_of(work_key(run_id), self._log.partitions(partition.topic)))
 
     def begins(self, birth: Birth) -> int:
         """The offset from which this birth's work is to be searched for. Raises NotFound."""

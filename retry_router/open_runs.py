@@ -18,9 +18,9 @@ import structlog
 from waterclock.log.port import Isolation, Log, Outgoing, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.errors import UndecodableRecord
-from waterclock.model.events import OpenRunState
 from waterclock.model.fold import Fold, OpenRun
 from waterclock.model.known_state import state_from_text, state_to_text
+from waterclock.model.role_state import OpenRunState
 from waterclock.wire.codec import decode_open_run
 from waterclock.wire.messages import open_run_message, state_tombstone
 from waterclock.wire.names import Names

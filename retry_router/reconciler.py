@@ -194,7 +194,7 @@ class Reconciler:
         if notes.position_before is None or run.first_offset >= notes.position_before:
             return False
         if status is RunStatus.PENDING:
-            return not run.state.held and not notes.knows(run_id)
+            return not (run.state.held or run.state.is_dag) and not notes.knows(run_id)
         if status is not RunStatus.RETRYING or trail.work is None:
             return False
         overdue_at = self._clock.now() - (_DEFERRED_OVERDUE_US if _is_deferred(trail) else _OVERDUE_US)
@@ -207,7 +207,7 @@ class Reconciler:
         born = self._made.births(shard.partition, [run.first_offset for run in pending])
         for run_id, run in waiting:
             try:
-                birth = self._claimable(shard, run, born, positions)
+                birth = self._claimable(shard, run_id, run, born, positions)
                 if birth is not None and notes.has_room(birth.tier.topic):
                     end = self._log.high_watermark(birth.tier)
                     notes.suspects[run_id] = Suspect(run_id, run.state, birth.tier, end, birth.at)
@@ -215,17 +215,20 @@ class Reconciler:
                 _log.info("reconciler passes over a run", run_id=run_id, trouble=str(trouble))
 
     def _claimable(
-        self, shard: Shard, run: OpenRun[Note], born: dict[int, Birth], positions: _Positions
+        self, shard: Shard, run_id: str, run: OpenRun[Note], born: dict[int, Birth], positions: _Positions
     ) -> Birth | None:
         """The tier on which its work must stand, or have stood. None: it may be elsewhere, or nobody knows."""
         number, trail = shard.partition.partition, trail_of(run.note)
         if run.state.status is RunStatus.PENDING:
             return born.get(run.first_offset)
-        if trail.work is None or self._may_be_on_ladder(number, trail.claimable_at, positions):
+        if trail.work is None:
+            return None
+        tier = self._made.place_of(trail.work.topic, run_id, shard.partition)
+        if self._may_be_on_ladder(tier.partition, trail.claimable_at, positions):
             return None
         if _is_deferred(trail) and self._may_be_with_dispatcher(number, trail.claimable_at, positions):
             return None
-        return Birth(TopicPartition(trail.work.topic, number), 0)
+        return Birth(tier, 0)
 
     def _may_be_on_ladder(self, partition: int, due_at: int, positions: _Positions) -> bool:
         """Whether a delay topic holds something, not moved on yet, that was placed there before this was due."""

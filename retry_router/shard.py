@@ -139,8 +139,14 @@ class Shard(Followed[Note]):
             self.attempts.ended(event.worker, event.run_id)
         self._follow(run, event, wanted)
         if run.state.final:
-            self.kept.ended(event.run_id)
-            self.deadlines.forget(event.run_id)
+            self._ended(event.run_id)
+        for run_id, touched in self.fold.touched:  # by an event of a DagRun its nodes, by one of a node its DagRun
+            if touched.state.final:
+                self._ended(run_id)
+
+    def _ended(self, run_id: str) -> None:
+        self.kept.ended(run_id)
+        self.deadlines.forget(run_id)
 
     def go_live(self) -> None:
         """The fold has reached the offset from which we act. Say what the backlog of a first start wants."""
@@ -202,7 +208,7 @@ class Shard(Followed[Note]):
             if self.live and run.state.undecided:
                 self._undecided[event.run_id] = False
         elif kind in _GIVEN_UP:
-            if self.live:
+            if self.live and not run.state.is_dag:  # which has no work that could be redriven; its nodes have letters
                 wanted.given_up.append(
                     GivenUp(event, run.state.attempt, trail_of(run.note), self.partition, run.first_offset)
                 )

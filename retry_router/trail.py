@@ -40,6 +40,8 @@ Note: TypeAlias = Started | Trail
 """The short form of a trail that holds nothing but its work's place, or the trail itself."""
 
 _NOTHING = Trail()
+_MADE_LATER = (Origin.REDRIVE, Origin.RELEASE, Origin.BACKFILL)
+"""Runs whose age counts from their PENDING."""
 
 
 def trail_of(note: Note | None) -> Trail:
@@ -85,8 +87,8 @@ def _made(pending: Pending, event: RunEvent, *, was_held: bool) -> Trail | None:
     """A run that was made: only its limits are worth a note."""
     if not (pending.queue_timeout_us or pending.run_timeout_us):
         return None
-    # A redrive, and a run that waited for others, keep their fire time and are not old because of it.
-    due_at = event.at if was_held or pending.origin is Origin.REDRIVE else pending.fire_at
+    # What was asked for, a run that waited for others and a Dag's node keep their fire time, and are not old by it.
+    due_at = event.at if was_held or pending.origin in _MADE_LATER else pending.fire_at
     return Trail(
         due_at=due_at,
         claimable_at=event.at,

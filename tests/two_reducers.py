@@ -24,6 +24,7 @@ def differ(meant: Mapping[str, Mapping[str, Any]], events: Iterable[Mapping[str,
         state = fold.apply(event, record["offset"]).state
         if event.run_id and state is not None:
             said[event.run_id] = state
+        said |= {run_id: run.state for run_id, run in fold.touched}
     ours = {run_id: _parts_of(state) for run_id, state in said.items()}
     theirs = {run_id: tuple(run[part] for part in _PARTS) for run_id, run in meant.items()}
     return [

@@ -14,10 +14,16 @@ if TYPE_CHECKING:
     from waterclock.app import App as App
     from waterclock.app import Context as Context
     from waterclock.clients.client import Client as Client
+    from waterclock.dags import Dag as Dag
 
-__all__ = ["App", "Client", "Context"]
+__all__ = ["App", "Client", "Context", "Dag"]
 
-_HOMES = {"App": "waterclock.app", "Client": "waterclock.clients.client", "Context": "waterclock.app"}
+_HOMES = {
+    "App": "waterclock.app",
+    "Client": "waterclock.clients.client",
+    "Context": "waterclock.app",
+    "Dag": "waterclock.dags",
+}
 
 
 def __getattr__(name: str) -> Any:

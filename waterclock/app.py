@@ -47,7 +47,18 @@ _Function = TypeVar("_Function", bound=Callable[["Context"], Any])
 class Context:
     """One attempt of one run, as its handler sees it."""
 
-    __slots__ = ("_asked", "_deadline_at", "_emit", "_fire_at", "attempt", "fence", "job_id", "payload", "run_id")
+    __slots__ = (
+        "_asked",
+        "_deadline_at",
+        "_emit",
+        "_fire_at",
+        "attempt",
+        "backfill",
+        "fence",
+        "job_id",
+        "payload",
+        "run_id",
+    )
 
     def __init__(
         self,
@@ -61,6 +72,7 @@ class Context:
         *,
         asked: Callable[[], bool] | None = None,
         deadline_at: Instant = 0,
+        backfill: str = "",
     ) -> None:
         self.run_id = run_id
         """``<job id>@<fire time>``: the same in every attempt."""
@@ -72,6 +84,8 @@ class Context:
         """The fencing token of this attempt: later attempts of the same job have greater ones."""
         self.payload = payload
         """The job's payload, as bytes."""
+        self.backfill = backfill
+        """The id of the backfill that made this run, "" where none did: its fire time may lie far back then."""
         self._fire_at = fire_at
         self._emit = emit or _emits_nothing
         self._asked = asked
@@ -101,6 +115,7 @@ class Context:
             emit,
             asked=asked,
             deadline_at=deadline_at,
+            backfill=work.backfill,
         )
 
     @property

@@ -31,6 +31,8 @@ _JOBS, _LOOK, _OWN, _STACK = "Jobs and runs", "Look inside", "Own clusters", "Lo
 _ENTRIES = {
     "job": _Entry("job", "Define, look at and change jobs.", _JOBS),
     "run": _Entry("run", "Look at runs, and end them.", _JOBS),
+    "dag": _Entry("dag", "Check and draw Dags.", _JOBS),
+    "backfill": _Entry("backfill", "Run a job's fires of a past range.", _JOBS),
     "dlq": _Entry("dlq", "Dead letters: look, redrive, discard.", _JOBS),
     "worker": _Entry("worker", "Run your own handlers.", _JOBS),
     "calendar": _Entry("calendar", "Days and instants on which jobs do not fire.", _JOBS),

@@ -7,6 +7,7 @@ start in the next moment. Reads the wall clock for that reason. Raises BackendDo
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from waterclock.log.port import Isolation, Log, TopicPartition
@@ -55,7 +56,13 @@ def who_serves(log: Log, names: Names, *, lease_ttl_s: float, now: Instant) -> d
 
 
 def warning_for(spec: JobSpec, serving: dict[str, Served]) -> str:
-    """What a person should know about a job's workers; "" where all is well."""
+    """What a person should know about a job's workers; "" where all is well. Of a Dag: about its first such node's."""
+    if spec.dag is not None:
+        of_nodes = (
+            replace(spec, handler=node.handler, executor=node.executor, pool=node.pool or spec.pool, dag=None)
+            for node in spec.dag.nodes
+        )
+        return next((warning for each in of_nodes if (warning := warning_for(each, serving))), "")
     served = serving.get(spec.pool, NOBODY)
     if not served.workers:
         where = "" if spec.pool == "default" else f" --pool {spec.pool}"

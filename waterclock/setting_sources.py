@@ -9,12 +9,15 @@ How it fails: a file that cannot be read, or a setting that is given twice, rais
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import get_origin
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from pydantic_settings import EnvSettingsSource
+from pydantic_settings.exceptions import SettingsError
 
 from waterclock.model.errors import RequestError
 
@@ -69,3 +72,16 @@ def _text_of(name: str, path: Path) -> str:
         return path.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"{name.upper()}: {path} cannot be read: {error}", hint="Check path and rights") from None
+
+
+def unreadable(error: SettingsError, fields: Mapping[str, FieldInfo]) -> RequestError:
+    """A variable that is no JSON where only JSON would do. ``fields``: of the settings, by name."""
+    found = re.search(r'field "(\w+)"', str(error))
+    if found is None or found[1] not in fields:
+        return RequestError(f"A setting in the environment cannot be read: {error}", hint="Write JSON")
+    name, group = f"WATERCLOCK_{found[1].upper()}", fields[found[1]].annotation
+    if isinstance(group, type) and issubclass(group, BaseModel):
+        first = f"{name}__{next(iter(group.model_fields)).upper()}"
+        return RequestError(f"{name} is a group of settings, and its value is none", pointer=f"/{found[1]}",
+                            hint=f"Set one of them, as {first}, or give all of them as a JSON object")  # fmt: skip
+    return RequestError(f"The value of {name} cannot be read", pointer=f"/{found[1]}", hint="Write JSON")

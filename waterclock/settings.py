@@ -29,7 +29,7 @@ from pydantic_settings import (
 from pydantic_settings.exceptions import SettingsError
 
 from waterclock.model.errors import RequestError
-from waterclock.setting_sources import EnvAndFiles
+from waterclock.setting_sources import EnvAndFiles, unreadable
 
 _GROUP = ConfigDict(frozen=True, extra="forbid")
 _SECRET = frozenset({"password", "secrets", "client"})
@@ -350,7 +350,7 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> Settings:
         places = " or ".join(str(path) for path in config_files() if path.exists())
         raise RequestError(f"{places} is not TOML: {error}", hint="Correct the file") from None
     except SettingsError as error:
-        raise RequestError(f"A setting in the environment cannot be read: {error}", hint="Write JSON") from None
+        raise unreadable(error, Settings.model_fields) from None
 
 
 def _told(error: ValidationError) -> RequestError:

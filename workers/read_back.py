@@ -11,7 +11,8 @@ everybody. Ordinary runs bear that (their effect carries key and fence); asked a
 What must hold: nothing is decided before the log was read from where the run's state was known to the STARTED. That is
 ``verify_from``, where a record brings the state as of there; else the run's beginning: PENDING and work record are of
 one transaction, so of about one time (offsets are asked for by time, with a margin), but a later attempt's record, or
-one that says nothing of the state, may be long after, so that the run's due time counts there.
+one that says nothing of the state, may be long after, so that the run's due time counts there. A node is read from the
+beginning of its DagRun (``dag_from``), without which nothing of it can be said.
 
 How it fails: LostResource and BackendDown, and it goes on where it stood at the next turn; somebody's open transaction
 makes the questions of that partition wait. The round thread is never held up: each turn reads a bounded slice.
@@ -25,7 +26,7 @@ from typing import NamedTuple
 
 from waterclock.log.port import Isolation, Log, Reader, Record, TopicPartition
 from waterclock.model.errors import RequestError
-from waterclock.model.events import RunEvent
+from waterclock.model.events import RunEvent, WorkRecord
 from waterclock.model.fold import Fold
 from waterclock.model.ids import US_PER_S, offset_of, ordinal, partition_of
 from waterclock.model.known_state import state_from_text
@@ -81,7 +82,7 @@ class _Reading:
         self._from: dict[str, int] = {}
         for question in questions:
             work = question.attempt.work
-            if work.verify_from >= 0 and work.verify_state:
+            if work.verify_from >= 0 and work.verify_state and work.dag_from < 0:
                 self._told[work.run_id] = _known(work.verify_state)
                 self._from[work.run_id] = work.verify_from
 
@@ -122,6 +123,11 @@ class _Reading:
         state = self._told[run_id] if run_id in self._told else self._fold.state(run_id)
         requested = state is not None and state.attempt_open and state.cancel_requested and state.token == attempt.token
         return Answer(attempt, question.accepted, question.accepted and requested)
+
+
+def _is_known(work: WorkRecord) -> bool:
+    """Whether the record says from where on the log tells its run's state."""
+    return bool(work.verify_state) or work.dag_from >= 0
 
 
 class ReadBack:
@@ -220,8 +226,9 @@ class ReadBack:
                 del self._queue[question.attempt]
 
     def _start_of(self, place: TopicPartition, questions: list[_Question]) -> int:
-        known = [question.attempt.work.verify_from for question in questions if question.attempt.work.verify_state]
-        since = [question.attempt.begun_at for question in questions if not question.attempt.work.verify_state]
+        works = [question.attempt.work for question in questions]
+        known = [work.verify_from if work.dag_from < 0 else work.dag_from for work in works if _is_known(work)]
+        since = [question.attempt.begun_at for question in questions if not _is_known(question.attempt.work)]
         offsets = [question.offset for question in questions]
         if since:
             offsets.append(self._log.offset_at(place, min(since) - _MARGIN_US))

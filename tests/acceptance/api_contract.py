@@ -34,6 +34,7 @@ from waterclock.store.cassandra import CassandraStore
 CASES_MIN = 5_000
 JOBS = ("steady", "paused", "once")
 CALENDAR = "days-off"
+DAG = "graph"
 _COMMITTED = Path(__file__).resolve().parents[2] / "docs" / "openapi.json"
 _THREADS = 4
 _CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance")
@@ -107,20 +108,34 @@ class Server:
             answer = self.send("POST", "/api/v1/jobs", json={"name": name, "handler": "demo.ping", **schedule})
             assert answer.status_code in (200, 201, 202, 409), answer.text
         self.send("POST", "/api/v1/jobs/paused/pause")
+        dag = {"name": DAG, "every": "1h", "dag": {"nodes": [{"name": "a", "handler": "demo.ping"}]}}
+        assert self.send("POST", "/api/v1/jobs", json=dag).status_code in (200, 201, 202, 409)
 
     def make_known(self) -> dict[str, list[str]]:
         """Values of all path parameters under which there is something; the first ones belong together."""
         self.make_jobs()
         run_id = self.send("POST", "/api/v1/jobs/steady/trigger").json()["run_id"]
+        dag_run_id = self.send("POST", f"/api/v1/jobs/{DAG}/trigger").json()["run_id"]
         later = self.send("POST", "/api/v1/jobs/steady/trigger", headers={"Prefer": "respond-async"})
         revision = self.send("GET", "/api/v1/jobs/steady").json()["revision"]
         return {
             "job_id": list(JOBS),
             "name": [CALENDAR],
             "run_id": [run_id],
+            "dag_run_id": [dag_run_id],
             "operation_id": [later.json()["operation_id"]],
             "revision": [str(revision)],
+            "backfill_id": [self._backfill()],
         }
+
+    def _backfill(self) -> str:
+        """Of a job that has past fires; it makes one run at a time."""
+        job = {"name": "past", "handler": "demo.ping", "cron": "*/20 * * * *"}
+        assert self.send("POST", "/api/v1/jobs", json=job).status_code in (200, 201)
+        asked = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "concurrency": 1}
+        answer = self.send("POST", "/api/v1/jobs/past/backfills", json=asked)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["backfill_id"])
 
     def send(self, method: str, path: str, **more: Any) -> requests.Response:
         headers = {**self.headers, **more.pop("headers", {})}
@@ -355,7 +370,8 @@ def _judge_strangers(server: Server, evidence: Evidence) -> None:
         "with another tenant's key": (_bearer(other), {404}),
     }
     known = {name: values[0] for name, values in server.make_known().items()}
-    known |= {"job_id": "default:steady", "run_id": known["run_id"].replace("@", "%40")}
+    known |= {"job_id": "default:steady"}
+    known |= {name: known[name].replace("@", "%40") for name in ("run_id", "dag_run_id")}
     for who, (headers, statuses) in refused.items():
         asked = 0
         wrong: list[str] = []

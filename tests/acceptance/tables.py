@@ -62,6 +62,23 @@ def jobs_differ(commands: Sequence[Record], events: Sequence[Record], rows: Sequ
     return _other("job", wanted, found)
 
 
+def nodes_differ(chronicle: Chronicle, rows: Sequence[Row]) -> list[str]:
+    """Complaints: ``dag_nodes`` holds one row for each node run of the log, with its status, attempt and outcome."""
+    wanted = {
+        run_id: (run["status"], run["attempt"], run["outcome"])
+        for run_id, run in chronicle.runs.items()
+        if "/" in run_id
+    }
+    found = [
+        (
+            f"{_run_id(row)}/{row['node']}",
+            (_STATUS[row["status"]], row["attempt"] or 0, _OUTCOME[row["outcome"] or 0]),
+        )
+        for row in rows
+    ]
+    return _other("node", wanted, found)
+
+
 def statuses(rows: Sequence[Row]) -> Counter[str]:
     """How many rows of ``jobs`` stand how."""
     return Counter(_JOB[row["status"]] for row in rows)

@@ -27,6 +27,8 @@ _TABLES = {
 """What is judged of each table."""
 
 JUDGED = tuple(_TABLES)
+_OF_DAGS = {"dag_nodes": "SELECT job_id, fire_at, series, node, status, outcome, attempt FROM dag_nodes"}
+"""What only checks with Dags ask for."""
 
 
 class Taken(NamedTuple):
@@ -104,7 +106,7 @@ def take_work(bootstrap: str, names: Names) -> tuple[list[Record], dict[tuple[st
 
 def take_rows(port: int, tables: Iterable[str] = JUDGED) -> dict[str, list[Row]]:
     """The rows of every table that is judged, as plain values."""
-    return {table: [row._asdict() for row in dumps.rows(port, _TABLES[table])] for table in tables}
+    return {table: [row._asdict() for row in dumps.rows(port, (_TABLES | _OF_DAGS)[table])] for table in tables}
 
 
 def _said_of_repairs(scene: Scene) -> list[str]:

@@ -16,8 +16,9 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 import psutil
@@ -26,10 +27,11 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.query import tuple_factory
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.acceptance.real_stack import RealStack, wait_for
+from tests.acceptance.real_stack import RealStack, kit, wait_for
 from tests.bench.figures import Figures, quantiles
 from tests.oracle.records import decode
 from waterclock.model.job import Command, CommandKind, Every, JobSpec
+from waterclock.stack.servers import Server, launch_cassandra
 from waterclock.wire import messages
 
 US = 1_000_000
@@ -41,14 +43,39 @@ ROLES = (
 )
 
 
+AS_A_REPLICA: dict[str, object] = {
+    "commitlog_sync": "periodic",
+    "commitlog_sync_period": "10000ms",
+    "concurrent_writes": 8,
+}
+"""Cassandra's own default, with which the nodes of a cluster run: what one of them loses when it is killed, the others
+have. Our local node is alone and syncs before it answers (``batch``)."""
+
+ALONE: dict[str, object] = {}
+"""As ``waterclock up`` starts it."""
+
+
+class _Stack(RealStack):
+    """One whose node has these keys of cassandra.yaml."""
+
+    def __init__(self, folder: Path, node: Mapping[str, object]) -> None:
+        self._node = node
+        super().__init__(folder)
+
+    def launch_cassandra(self, port: int) -> Server:
+        return launch_cassandra(self.folder / "cassandra", port=port, kit=kit(), overrides=self._node)
+
+
 class Pipeline:
     """A running stack with one process of each role."""
 
-    def __init__(self, *, slots: int = 4_000, sink: bool = False) -> None:
+    def __init__(
+        self, *, slots: int = 4_000, sink: bool = False, node: Mapping[str, object] = MappingProxyType(AS_A_REPLICA)
+    ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="waterclock-bench-"))
         self.sink = self.folder / "handler.txt"
         self._ended: dict[str, float] = {}
-        self.stack = RealStack(self.folder)
+        self.stack = _Stack(self.folder, node)
         env = {"WATERCLOCK_WORKER__APP": "tests.bench.noop_app:app", "WATERCLOCK_WORKER__SLOTS": str(slots)}
         env |= {"WATERCLOCK_WORKER__ROUND_RECORDS": "2000", "WATERCLOCK_LOG_LEVEL": "warning"}
         if sink:
@@ -182,16 +209,18 @@ def throughput(
     fires: int = 18,
     lead_s: int = 85,
     prepared: Callable[[RealStack], None] = lambda _: None,
+    node: Mapping[str, object] = MappingProxyType(AS_A_REPLICA),
+    label: str = "",
 ) -> float:
     """Runs per second from stored due rows until counted in Cassandra. ``prepared`` sees the stack first."""
-    with Pipeline() as pipeline:
+    with Pipeline(node=node) as pipeline:
         prepared(pipeline.stack)
         start_at = (time.time_ns() // 1_000_000_000 + lead_s) * US
         spec = JobSpec("bench.noop", Every(2 * US, start_at))
         names = [f"bench:job-{number}" for number in range(jobs)]
         pipeline.create(dict.fromkeys(names, spec))
         left_s = start_at / US - time.time()
-        figures.add("created_ahead_s", left_s, "s")
+        figures.add(f"{label}created_ahead_s", left_s, "s")
         if left_s < 3:
             raise RuntimeError(f"the jobs stood only {left_s:.1f} s before their first instant: nothing was provoked")
         time.sleep(left_s)
@@ -207,10 +236,10 @@ def throughput(
         total = jobs * fires
         if statuses != {3: total}:
             raise RuntimeError(f"wanted {total} SUCCEEDED rows, found {dict(statuses)}")
-        figures.add("runs_per_s", total / took_s, "runs/s", n=total)
+        figures.add(f"{label}runs_per_s", total / took_s, "runs/s", n=total)
         for name, cpu_s in spent.items():
-            figures.add(f"cpu_us_per_run.{name}", cpu_s / total * US, "us", n=total)
-        figures.add("cpu_us_per_run.all", sum(spent.values()) / total * US, "us", n=total)
+            figures.add(f"{label}cpu_us_per_run.{name}", cpu_s / total * US, "us", n=total)
+        figures.add(f"{label}cpu_us_per_run.all", sum(spent.values()) / total * US, "us", n=total)
         return total / took_s
 
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 CLOCK, DISK = "clock", "full-disk"
 _CLONE_NEWNS = 0x00020000
 _FAKED_PYTHON = Path(__file__).with_name("faked_python")
+_AHEAD_PYTHON = Path(__file__).with_name("ahead_python")
 _FAKETIME = (
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -98,6 +99,11 @@ def faked(library: str, offset: str = "", file: Path | None = None) -> dict[str,
         "PYTHONPATH": str(_FAKED_PYTHON),
         **given,
     }
+
+
+def ahead(seconds: int) -> dict[str, str]:
+    """The environment of a Python process whose wall clock is ahead by so much, and no library's in C."""
+    return {"CLOCK_AHEAD_S": str(seconds), "PYTHONPATH": str(_AHEAD_PYTHON)}
 
 
 def _own_mounts(folder: Path) -> str:

@@ -16,7 +16,7 @@ from waterclock.stack.kafka_server import Doors
 from waterclock.stack.servers import Server, find_kit, launch_cassandra, launch_kafka
 
 STORE_WORD = "changeit"
-ROLES = ("dispatcher", "worker", "retry-router", "recorder", "intake", "api", "operator", "producer")
+ROLES = ("dispatcher", "worker", "retry-router", "dag-engine", "recorder", "intake", "api", "operator", "producer")
 
 _BROKER = """\
 listeners=SASL_SSL://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}

@@ -96,7 +96,7 @@ def test_a_start_tells_each_step_and_where_to_look(clones):
     for part in (
         "kafka ready",
         "cassandra ready",
-        "topics 20/20",
+        "topics 21/21",
         "schema 1..",
         "worker-1 ready",
         "all ready",
@@ -141,7 +141,7 @@ def test_a_second_up_in_the_same_folder_is_refused(clones):
 def test_status_tells_each_process_and_ends_with_0_when_all_is_ready(clones):
     one, _, _ = clones
     rows = one.lines("status")
-    roles = ("dispatcher-1", "worker-1", "api-1", "intake-1", "retry-router-1", "recorder-1")
+    roles = ("dispatcher-1", "worker-1", "api-1", "intake-1", "retry-router-1", "dag-engine-1", "recorder-1")
     assert {row["name"]: row["life"] for row in rows} == dict.fromkeys(("kafka", "cassandra", *roles), "ready")
 
 

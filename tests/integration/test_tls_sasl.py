@@ -37,6 +37,7 @@ ROLES = {
     "dispatcher-1": ("dispatcher", "dispatcher"),
     "worker-1": ("workers", "worker"),
     "retry-router-1": ("retry_router", "retry-router"),
+    "dag-engine-1": ("dag_engine", "dag-engine"),
     "recorder-1": ("recorder", "recorder"),
     "intake-1": ("intake", "intake"),
     "api-1": ("api", "api"),

@@ -9,7 +9,7 @@ final event, and under way from its first STARTED: limits hold for either.
 import collections
 import json
 
-from . import jobs, owed, policies, runs
+from . import jobs, owed, policies, reducer
 from .books import is_limited
 from .records import decode
 
@@ -84,47 +84,56 @@ def check(commands, events, rules=owed.Rules(), healed_at=0):  # noqa: B008  # a
         job, stamp = known[event["job_id"]], record["timestamp_us"]
         if event["kind"] == "REVISED":
             job.newest = job.versions.get(event["revised"]["revision"] & MASK)
-        if event["kind"] in ("REVISED", "ANSWERED"):
+        if event["kind"] in reducer.OF_NO_RUN:
             continue
         before = states.get(event["run_id"])
-        after = runs.step(before, event, record["offset"])
-        if after:
-            states[event["run_id"]] = after
-            complaints += [f"{event['run_id']}: {wrong}" for wrong in _moved(job, event, before, after, counts, stamp)]
+        found = reducer.changes(states, event, record["offset"])
+        states |= found
+        if event["run_id"] in found and "/" not in event["run_id"]:
+            wrong = _moved(job, event, before, counts, stamp)
+            complaints += [f"{event['run_id']}: {each}" for each in wrong]
+        for run_id, run in found.items():  # of a DagRun too, which an event of a node may have ended
+            if run["status"] in reducer.FINAL:
+                counts["cancelled while held"] += run_id in job.held and run["status"] == "CANCELLED"
+                _close(job, run_id, stamp)
     for job in known.values():
         complaints += [f"{run_id}: held at rest" for run_id in job.held]
         counts["jobs with limits"] += any(is_limited(version.spec) for version in job.versions.values())
     return complaints, counts
 
 
-def _moved(job, event, before, after, counts, stamp):
+def _moved(job, event, before, counts, stamp):
     """What is wrong with an accepted event."""
     run_id, kind = event["run_id"], event["kind"]
     if kind == "HELD":
         counts[f"held:{event['reason']}"] += 1
         yield from _waits(job, event, stamp)
     elif kind == "PENDING":
-        counts["released"] += before is not None
-        yield from _goes(job, event, was_held=before is not None)
+        was_held = before is not None and before["held"]
+        counts["released"] += was_held
+        yield from _goes(job, event, was_held=was_held)
     elif kind == "STARTED" and run_id in job.open:
         job.running.add(run_id)
-    elif kind == "SKIPPED" and event["reason"] in policies.DROPPED:
+    elif kind == "SKIPPED" and event["reason"] in policies.DROPPED and event["reason"] != policies.MAX_RUNS:
         yield from _dropped(job, event, before, counts, stamp)
     if kind == "CANCEL_REQUESTED" and event["reason"] in ("cancel_other", "terminate_other"):
         counts[f"asked to end by {event['reason']}"] += 1
-    if after["status"] in runs.FINAL:
-        counts["cancelled while held"] += run_id in job.held and after["status"] == "CANCELLED"
-        job.open.pop(run_id, None)
-        job.held.pop(run_id, None)
-        job.running.discard(run_id)
-        job.quiet_from = max(stamp, job.healed_at)
+
+
+def _close(job, run_id, stamp):
+    if "/" in run_id:
+        return
+    job.open.pop(run_id, None)
+    job.held.pop(run_id, None)
+    job.running.discard(run_id)
+    job.quiet_from = max(stamp, job.healed_at)
 
 
 def _spec_of(job, event, *, was_held):
     """By what the run goes: the revision of a fire, else the newest one; a job that is deleted limits nothing."""
     detail = event["pending"] or event["skipped"]
     own = job.versions.get(detail["revision"] & MASK)
-    is_fire = "~" not in event["run_id"] and not was_held
+    is_fire = "~" not in event["run_id"] and not was_held and not reducer.is_of_backfill(event)
     if is_fire:
         return own.spec if own is not None else None
     return job.newest.spec if job.newest is not None and job.newest.status != "DELETED" else None
@@ -146,6 +155,9 @@ def _goes(job, event, *, was_held):
     run_id = event["run_id"]
     spec = _spec_of(job, event, was_held=was_held)
     group = job.held.pop(run_id) if was_held else (job.group(event, spec) if spec is not None else None)
+    if reducer.is_of_backfill(event):
+        group = _group_of_backfill(job, event, spec)
+        job.open[run_id] = group  # counted also where nothing limits its job yet
     if spec is None or (not is_limited(spec) and not was_held):
         return
     yield from _overtakes(job, run_id, group, spec)
@@ -161,6 +173,14 @@ def _goes(job, event, *, was_held):
         beside = sum(job.open[each] == group for each in those)
         if group is not None and most_of_key is not None and beside > most_of_key:
             yield f"{beside} runs with {group} are {what}, {most_of_key} may be"
+
+
+def _group_of_backfill(job, event, spec):
+    """By the newest limits, with the payload of the version that it runs."""
+    own = job.versions.get(event["pending"]["revision"] & MASK)
+    if spec is None or own is None:
+        return None
+    return job.group(event, {**spec, "payload": own.spec["payload"]})
 
 
 def _overtakes(job, run_id, group, spec):

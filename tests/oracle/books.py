@@ -46,6 +46,8 @@ def _answers(job, counts):
             revision = answer["revision"] & MASK if answer["revision"] else -1
             got = (answer["command_id"], answer["verdict"], revision, bool(answer["problem"]))
             meant = (record["command_id"], verdict.word, verdict.stands, verdict.word == "refused")
+            if verdict.word == "turned":
+                meant = (record["command_id"], answer["verdict"], got[2], answer["verdict"] == "refused")
             if got != meant:
                 yield f"command {offset} was answered {got}, not {meant}"
             if verdict.word == "repeated" and answer["first_command_id"] != ids[verdict.first]:
@@ -122,7 +124,7 @@ def _wrong_fire(fire, duty, runs, reasons):
         by_policy = not duty.reason and not duty.apart and reasons[0] in policies.BY_POLICY
         if by_policy and reasons[0] != "expired":  # which asks no calendar
             by_policy = (reasons[0] == policies.CALENDAR) == judge.is_blocked(duty.version, fire)
-        is_dropped = not duty.reason and reasons[0] in policies.DROPPED and is_limited(duty.version.spec)
+        is_dropped = not duty.reason and reasons[0] in policies.DROPPED and _may_drop(duty.version.spec, reasons[0])
         if is_dropped and not duty.apart:
             is_dropped = not judge.is_blocked(duty.version, fire)
         is_right = by_policy or is_dropped or reasons[0] == duty.reason
@@ -160,6 +162,10 @@ def _skips(job, duties, until, skipped, counts):
             if fire in duties and duties[fire].version.offset != detail["revision"] & MASK:
                 owner = duties[fire].version.offset
                 yield f"{job.job_id}: {fire} is skipped as of {detail['revision'] & MASK}, owed by {owner}"
+
+
+def _may_drop(spec, reason):
+    return bool(policies.timing(spec)["max_runs"]) if reason == policies.MAX_RUNS else is_limited(spec)
 
 
 def is_limited(spec):

@@ -26,7 +26,8 @@ def values(column, low, high):
 def day_test(dom, month, dow):
     """A function of a date: day-of-month or day-of-week where both are restricted, and the month."""
     months = values(month, 1, 12)
-    days = values(",".join(item for item in dom.split(",") if item != "l") or "1", 1, 31) if dom != "l" else set()
+    named = [item for item in dom.split(",") if item != "l"]
+    days = values(",".join(named), 1, 31) if named else set()
     last = "l" in dom.split(",")
     nths = [item for item in dow.split(",") if "#" in item or item[0] == "l"]
     weekdays = set() if nths else values(dow, 0, 6)

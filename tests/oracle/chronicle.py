@@ -9,7 +9,7 @@ import collections
 import typing
 
 from .records import decode
-from .runs import FINAL, OUTCOMES, is_open, step
+from .reducer import FINAL, OF_NO_RUN, OUTCOMES, changes, gives_way, is_open
 
 
 class Claim(typing.NamedTuple):
@@ -66,13 +66,14 @@ class Chronicle:
         """Go on with these records."""
         for record in events:
             _, event = decode(record["value"])
-            if event["kind"] not in ("REVISED", "ANSWERED"):
+            if event["kind"] not in OF_NO_RUN:
                 self._take(record, event)
 
     def _take(self, record, event):
         kind, run_id = event["kind"], event["run_id"]
         before = self.runs.get(run_id)
-        after = step(before, event, record["offset"])
+        changed = changes(self.runs, event, record["offset"])
+        after = changed.get(run_id)
         if kind == "CANCEL_REQUESTED":
             stood = (before["status"], is_open(before)) if before else (None, False)
             self.cancels[run_id].append(Cancel(record["offset"], bool(after), *stood))
@@ -80,11 +81,16 @@ class Chronicle:
             self.ignored[kind].append((run_id, event["attempt"], before["status"] if before else None))
             return
         self.accepted_count += 1
-        if before and before["status"] in FINAL and after["status"] != before["status"]:
+        if (
+            before
+            and before["status"] in FINAL
+            and after["status"] != before["status"]
+            and not gives_way(before, event)
+        ):
             self.complaints.append(f"{run_id}: {before['status']} became {after['status']}")
-        after["job_id"] = event["job_id"]
-        self.runs[run_id] = after
-        (self.open.discard if after["status"] in FINAL else self.open.add)(run_id)
+        for each, run in changed.items():
+            self.runs[each] = run | {"job_id": event["job_id"]}
+            (self.open.discard if run["status"] in FINAL else self.open.add)(each)
         self._note(record, event, (run_id, event["attempt"]))
 
     def _note(self, record, event, key):

@@ -9,6 +9,7 @@ import typing
 
 from . import owed, policies
 from .records import decode
+from .runs import is_of_backfill
 
 MASK = owed.MASK
 
@@ -30,17 +31,19 @@ class Job:
 
     A run that was HELD is made by that, and its release is no other; but where it was SKIPPED in the end it was not
     made. ``held``: run id -> its HELD; ``released``: run ids; ``dropped``: fire -> what decided a fire that an overlap
-    policy has dropped, at once or after it was held.
+    policy has dropped, at once or after it was held. ``backfilled``: the PENDINGs of backfills, ``told``: their words.
     """
 
     def __init__(self, job_id):
         self.job_id = job_id
         self.commands = []
-        self.judged = owed.Judged([], [], {}, [])
+        self.judged = owed.Judged([], [], {}, [], [], {})
         self.revised = collections.defaultdict(list)
         self.made = collections.defaultdict(list)
         self.series = collections.defaultdict(list)
         self.skipped = []
+        self.backfilled = []
+        self.told = []
         self.held = {}
         self.released = set()
         self.dropped = {}
@@ -95,7 +98,11 @@ def _edge(revised):
 def _note(job, fact):
     event = fact.event
     kind = event["kind"]
-    if kind == "REVISED":
+    if kind == "BACKFILL":
+        job.told.append(fact)
+    elif is_of_backfill(event):
+        job.backfilled.append(fact)
+    elif kind == "REVISED":
         job.revised[event["revised"]["revision"] & MASK].append(fact)
     elif kind == "PENDING" and event["run_id"] in job.held and event["run_id"] not in job.released:
         job.released.add(event["run_id"])
@@ -135,7 +142,9 @@ def _facts(events):
     for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
         _, event = decode(record["value"])
         place = record["partition"]
-        if event["kind"] in ("REVISED", "PENDING", "HELD", "SKIPPED", "ANSWERED"):
+        if "/" in event["run_id"]:
+            continue  # a node is no fire
+        if event["kind"] in ("REVISED", "PENDING", "HELD", "SKIPPED", "ANSWERED", "BACKFILL"):
             yield Fact(place, record["offset"], record["timestamp_us"], event, behind[place], applied[place])
             behind[place] = max(behind[place], _passed(event))
             applied[place] = max(applied[place], _proves(event))
@@ -154,5 +163,7 @@ def _proves(event):
     if event["kind"] == "ANSWERED":
         # A refusal may speak of a command that lies in a partition where it does not belong.
         return -1 if event["answered"]["verdict"] == "refused" else event["answered"]["offset"]
+    if event["kind"] == "BACKFILL":
+        return event["backfilled"]["number"] & MASK
     series = event["run_id"].partition("~")[2]
     return int(series) & MASK if series else -1

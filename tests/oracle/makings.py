@@ -14,6 +14,7 @@ from .records import decode
 from .verdicts import DEFAULT
 
 MASK = owed.MASK
+TIERS = ("HIGH", "MEDIUM", "LOW")
 _MILLISECOND_US = 1_000
 """Stamps of the log have no finer parts."""
 _NO_LIMITS = DEFAULT | dict.fromkeys(("queue_timeout_us", "attempt_timeout_us", "run_timeout_us"), 0)
@@ -22,7 +23,8 @@ _NO_LIMITS = DEFAULT | dict.fromkeys(("queue_timeout_us", "attempt_timeout_us", 
 class Making(typing.NamedTuple):
     """What a run is made of. ``policy``, ``executor``: what their texts say; ``redrives``: how many led to it.
 
-    ``due_at``: when it is due, of a run of the schedule.
+    ``due_at``: when it is due, of a run of the schedule. ``payload`` None: what the nodes before it have made, which
+    others judge. ``dag``: of a DagRun its nodes, as text.
     """
 
     origin: str
@@ -36,11 +38,17 @@ class Making(typing.NamedTuple):
     policy: dict
     redrives: int = 0
     due_at: int | None = None
+    dag: str = ""
 
 
 def meant(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
     """{run id: Making} of every run that was made and had to be; of others the books complain."""
-    found = {}
+    return _meant(commands, events, rules)[0]
+
+
+def _meant(commands, events, rules):
+    """(as ``meant``, the same of what was held): what was skipped then may have been run by a backfill."""
+    found, held = {}, {}
     for job in jobs.read(commands, events, rules).values():
         duties = job.duties(_last_due(job))
         for fire, facts in job.made.items():
@@ -50,16 +58,58 @@ def meant(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
                 # What waited is due when it is released.
                 due_at = None if run_id in job.released else _due(duties[fire], fire)
                 found[run_id] = made._replace(due_at=due_at)
+        for run_id in job.held:
+            if (fire := owed.instant_of(run_id)) in duties and "~" not in run_id:
+                made = _of_version("SCHEDULE", duties[fire].version)
+                held[run_id] = made._replace(due_at=None if run_id in job.released else _due(duties[fire], fire))
         for trigger in job.judged.triggers:
             made = _of_version("TRIGGER", trigger.stands)
             made = made if trigger.payload is None else made._replace(payload=trigger.payload)
             found |= dict.fromkeys(job.triggered(trigger), made)
-        works = {command["offset"]: command["record"]["work"] for command in job.commands}
+        by_number = {asked.offset: asked for asked in job.judged.backfills}
+        for fact in job.backfilled:
+            asked = by_number.get(fact.event["pending"]["backfill"] & MASK)
+            if asked is not None:
+                made = _of_version("BACKFILL", asked.version)
+                found[fact.event["run_id"]] = made._replace(tier=asked.tier)
+        given = {command["offset"]: command["record"] for command in job.commands}
+        works = {offset: record["work"] for offset, record in given.items()}
         for offset in job.judged.redrives:
+            if given[offset]["kind"] == "RERUN":
+                found |= dict.fromkeys(job.redriven(offset), _of_rerun(job, given[offset], found))
+                continue
             work = decode(works[offset])[1]
             made = _of("REDRIVE", work["revision"] & MASK, work, work["redrives"] + 1)
             found |= dict.fromkeys(job.redriven(offset), made)
+    return found | _nodes(events, found), held
+
+
+def _of_rerun(job, record, found):
+    """Of a DagRun that runs another one again: its version, and its payload where it brings none."""
+    version = next(each for each in job.judged.made if each.offset == record["to_revision"] & MASK)
+    earlier = found.get(record["run_id"])
+    payload = record["payload"] if record["payload"] is not None or earlier is None else earlier.payload
+    made = _of_version("REDRIVE", version)
+    return made if payload is None else made._replace(payload=payload)
+
+
+def _nodes(events, wanted):
+    """Of every node that was released."""
+    found = {}
+    for record in events:
+        _, event = decode(record["value"])
+        dag_run, _, key = event["run_id"].partition("/")
+        if key and event["kind"] == "PENDING" and dag_run in wanted:
+            found[event["run_id"]] = _of_node(wanted[dag_run], key.partition(".")[0])
     return found
+
+
+def _of_node(dag_run, name):
+    node = next(node for node in json.loads(dag_run.dag)["nodes"] if node["name"] == name)
+    tier = TIERS[node["tier"]] if "tier" in node else dag_run.tier
+    policy = _policy(node["policy"]) if "policy" in node else dag_run.policy
+    said = (tier, node.get("pool", dag_run.pool), node.get("handler", ""), None, node.get("executor", {}))
+    return Making("RELEASE", dag_run.revision, *said, node.get("at_most_once", False), policy)
 
 
 def _due(duty, fire):
@@ -80,12 +130,14 @@ def check(commands, events, work, rules=owed.Rules()):  # noqa: B008  # a value
     And no work says that it was due after its run was made, by the log: whoever reads the run back begins there.
     """
     complaints, counts, made_at = [], collections.Counter(), {}
-    wanted = meant(commands, events, rules)
+    wanted, held = _meant(commands, events, rules)
     for record in events:
         _, event = decode(record["value"])
         if event["kind"] in ("PENDING", "HELD") and event["run_id"] in wanted:
             counts[f"made by {event['pending']['origin']}"] += 1
             making, fire = wanted[event["run_id"]], owed.instant_of(event["run_id"])
+            if event["kind"] == "HELD":  # a backfill holds nothing: it was the schedule, before
+                making = held.get(event["run_id"], making)
             if event["kind"] == "PENDING":  # what was held is made when it is released
                 made_at.setdefault(event["run_id"], record["timestamp_us"])
             counts["made later than its fire time, by jitter"] += (making.due_at or 0) > fire
@@ -96,8 +148,11 @@ def check(commands, events, work, rules=owed.Rules()):  # noqa: B008  # a value
         if body["run_id"] in wanted:
             counts["work records looked at"] += 1
             wrong = [*_wrong_work(body, wanted[body["run_id"]], owed.instant_of(body["run_id"]))]
+            wrong += _wrong_mark(body, wanted[body["run_id"]])
             ahead_us = body["due_at"] - made_at.get(body["run_id"], body["due_at"]) - rules.skew
-            wrong += [f"is due {ahead_us} us after its run was made"] if ahead_us > _MILLISECOND_US else []
+            is_read_from_there = wanted[body["run_id"]].origin != "RELEASE"  # a node from where its DagRun begins
+            if is_read_from_there and ahead_us > _MILLISECOND_US:
+                wrong.append(f"is due {ahead_us} us after its run was made")
             complaints += [f"{body['run_id']}: work of attempt {body['attempt']} {each}" for each in wrong]
     return complaints, counts
 
@@ -109,7 +164,7 @@ def _of_version(origin, version):
 def _of(origin, revision, spec, redrives=0):
     said = [spec[name] for name in ("tier", "pool", "handler", "payload")]
     once, policy = spec["at_most_once"], _policy(spec["policy"])
-    return Making(origin, revision, *said, _said(spec["executor"]), once, policy, redrives)
+    return Making(origin, revision, *said, _said(spec["executor"]), once, policy, redrives, dag=spec.get("dag", ""))
 
 
 def _said(text):
@@ -122,21 +177,36 @@ def _policy(text):
 
 
 def _wrong_pending(detail, making, fire):
-    times = {name: making.policy.get(name, 0) for name in ("queue_timeout_us", "run_timeout_us")}
+    limits = {} if making.dag else making.policy
+    times = {name: limits.get(name, 0) for name in ("queue_timeout_us", "run_timeout_us")}
     wanted = {"origin": making.origin, "revision": making.revision, "tier": making.tier, "pool": making.pool, **times}
     # An executor's label is made up for people; what it says stands in the work.
-    wanted |= {"fire_at": fire} | ({} if making.executor else {"handler": making.handler})
+    wanted |= {"fire_at": fire} | ({} if making.executor else {"handler": "dag" if making.dag else making.handler})
     # Without a place on the timeline it was made later than it was due, or as its command came.
     wanted |= {"due_at": making.due_at} if making.due_at is not None and detail["due_at"] is not None else {}
     return _other(wanted, detail | {"revision": detail["revision"] & MASK})
 
 
 def _wrong_work(body, making, fire):
-    wanted = {name: part for name, part in making._asdict().items() if name != "origin"} | {"fire_at": fire}
+    wanted = {name: part for name, part in making._asdict().items() if name not in ("origin", "dag")}
+    wanted |= {"fire_at": fire}
+    if making.payload is None:
+        del wanted["payload"]
     if making.due_at is None or body["attempt"] > 1:
         del wanted["due_at"]
     said = {"revision": body["revision"] & MASK, "executor": _said(body["executor"]), "policy": _policy(body["policy"])}
     return _other(wanted, body | said)
+
+
+def _wrong_mark(body, making):
+    """Work of a backfill says so, and its first attempt has its run read back before user code; no other work does."""
+    if making.origin == "BACKFILL" and not body["backfill"].startswith(f"{body['job_id']}~"):
+        return [f"does not say which backfill made it, but {body['backfill']!r}"]
+    if making.origin == "BACKFILL" and body["attempt"] == 1 and body["verify_from"] < 0:
+        return ["is not to be verified"]
+    if making.origin in ("SCHEDULE", "TRIGGER") and body["backfill"]:
+        return [f"says that {body['backfill']} made it"]
+    return []
 
 
 def _other(wanted, found):

@@ -16,7 +16,8 @@ from .records import decode
 MINUTE_US = 60_000_000
 DAY_US = 86_400_000_000
 MASK = (1 << 48) - 1
-ABOUT_RUNS = ("CANCEL", "REDRIVE", "DISCARD", "DEFER")
+ABOUT_BACKFILLS = ("BACKFILL", "PAUSE_BACKFILL", "RESUME_BACKFILL", "CANCEL_BACKFILL")
+ABOUT_RUNS = ("CANCEL", "REDRIVE", "DISCARD", "DEFER", "RERUN", "PAUSE_RUN", "RESUME_RUN")
 
 
 class Edge(typing.NamedTuple):
@@ -53,12 +54,12 @@ class Version(typing.NamedTuple):
         return at
 
 
-def run_id(job_id, fire_at, series=0):
+def run_id(job_id, fire_at, series=0, node=""):
     """The documented text of a run id."""
     whole, fraction = divmod(fire_at, 1_000_000)
     text = _basic(whole)
     text += f".{fraction:06d}Z" if fraction else "Z"
-    return f"{job_id}@{text}" + (f"~{series}" if series else "")
+    return f"{job_id}@{text}" + (f"~{series}" if series else "") + (f"/{node}" if node else "")
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -69,7 +70,7 @@ def _basic(second):
 
 def instant_of(run):
     """The fire time inside a run id."""
-    text = run.partition("@")[2].partition("~")[0].removesuffix("Z")
+    text = run.partition("/")[0].partition("@")[2].partition("~")[0].removesuffix("Z")
     whole, _, fraction = text.partition(".")
     at = dt.datetime.strptime(whole, "%Y%m%dT%H%M%S").replace(tzinfo=dt.UTC)
     return int(at.timestamp()) * 1_000_000 + int(fraction or 0)
@@ -154,13 +155,16 @@ class Trigger(typing.NamedTuple):
 class Judged(typing.NamedTuple):
     """What the commands of one job had to make: versions in order, triggers in order, verdicts by offset.
 
-    ``redrives``: the offsets of those that had to make another run of a dead letter's work.
+    ``redrives``: the offsets of those that had to make another run of a dead letter's work. ``backfills``: what was
+    asked for of the past; ``turns``: by offset, which of them a command was for, and what it asked.
     """
 
     made: list
     triggers: list
     verdicts: dict
     redrives: list
+    backfills: list
+    turns: dict
 
     @property
     def refused(self):
@@ -181,23 +185,25 @@ def by_job(commands):
 
 def versions(commands, edges, rules=Rules()):  # noqa: B008  # a value
     """What the commands of one job had to make."""
-    judged, served = Judged([], [], {}, []), {}
+    judged, served = Judged([], [], {}, [], [], {}), {}
     for command in commands:
         record, offset = command["record"], command["offset"]
         name = (True, record["idempotency_key"]) if record["idempotency_key"] else (False, record["command_id"])
         # Not the revision that it was asked of: a door that fills in the one that stands reads another one next time.
         body = (record["kind"], repr(record["spec"]), record["payload"], record["resume_at"], record["to_revision"])
         body += (record["calendars"],)
-        about = record["kind"] in ABOUT_RUNS
+        body += tuple(record[part] for part in ("from_at", "to_at", "concurrency", "tier", "backfill_id"))
+        about = record["kind"] in ABOUT_RUNS or record["kind"] in ABOUT_BACKFILLS
         body += (record["run_id"], record["due_at"], record["work"]) if about else ()
         first = served.get(name)
         if first and command["appended_at"] - first["appended_at"] <= rules.repeat_within:
-            stands = _stands(judged)
             same = first["body"] == body
-            stands = -1 if about else stands
+            stands = -1 if record["kind"] in ABOUT_RUNS else _stands(judged)
             verdict = Verdict("repeated", first["stands"], first["offset"]) if same else Verdict("refused", stands)
         elif about:
-            verdict = Verdict(_passed_on(judged, offset, record), -1)
+            verdict = Verdict(_passed_on(judged, offset, record, command["appended_at"], rules), -1)
+            if verdict.word == "refused" and record["kind"] in ABOUT_BACKFILLS:
+                verdict = Verdict("refused", _stands(judged))
             if verdict.word != "refused" and name[1]:
                 served[name] = {**command, "body": body, "stands": -1}
         else:
@@ -209,14 +215,71 @@ def versions(commands, edges, rules=Rules()):  # noqa: B008  # a value
     return judged
 
 
-def _passed_on(judged, offset, record):
+def _passed_on(judged, offset, record, appended_at, rules):
     """A command about one run: what is well-formed is passed on, whatever stands; the log decides what it comes to."""
     kind = record["kind"]
+    if kind in ABOUT_BACKFILLS:
+        return _asked(judged, offset, record, appended_at, rules)
     named = record["run_id"].partition("@")[0] == record["job_id"]
     if (kind != "DEFER" and not named) or (kind in ("REDRIVE", "DEFER") and not record["work"]):
         return "refused"
-    if kind == "REDRIVE":
+    if kind in ("REDRIVE", "RERUN", "PAUSE_RUN", "RESUME_RUN") and "/" in record["run_id"]:
+        return "refused"  # of a node alone
+    if kind == "RERUN" and not _may_run_again(judged.made, record):
+        return "refused"
+    if kind in ("REDRIVE", "RERUN"):
         judged.redrives.append(offset)
+    return "applied"
+
+
+def _may_run_again(made, record):
+    """Whether the version that is named is a Dag with these nodes."""
+    version = next((each for each in made if each.offset == record["to_revision"] & MASK), None)
+    if version is None or not version.spec["dag"]:
+        return False
+    return set(record["rerun_from"]) <= {node["name"] for node in json.loads(version.spec["dag"])["nodes"]}
+
+
+AHEAD = 60_000_000
+FIRES_MAX = 10_000
+
+
+class Asked(typing.NamedTuple):
+    """A BACKFILL that was obeyed: the fires of ``version`` in [``from_at``, ``to_at``). ``at``: its append time."""
+
+    offset: int
+    at: int
+    version: Version
+    from_at: int
+    to_at: int
+    concurrency: int
+    tier: str
+
+    def fires(self):
+        """All of its range, in the order of time."""
+        return fires(self.version.spec, self.version.anchor, self.from_at - 1, self.to_at - 1)
+
+
+def _asked(judged, offset, record, appended_at, rules):
+    """A command about a backfill. Of one that turns it only the log says how it stood, so only that says the word."""
+    if record["kind"] != "BACKFILL":
+        judged.turns[offset] = (record["backfill_id"], record["kind"])
+        return "turned"
+    stands = judged.made[-1] if judged.made and judged.made[-1].status != "DELETED" else None
+    version, named = stands, record["to_revision"]
+    if named:
+        found = [each for each in judged.made if each.offset == named & MASK and named > MASK]
+        version = found[0] if found and found[0].status != "DELETED" else None
+    from_at, to_at = record["from_at"], min(record["to_at"], appended_at)
+    is_none = not 0 < from_at < record["to_at"] or record["to_at"] > appended_at + AHEAD or to_at <= from_at
+    if stands is None or version is None or is_none or not 0 <= record["concurrency"] <= 1_000:
+        return "refused"
+    if version.spec["dag"]:
+        return "refused"  # not built
+    asked = Asked(offset, appended_at, version, from_at, to_at, record["concurrency"] or 10, record["tier"] or "LOW")
+    if not 0 < len(asked.fires()) <= FIRES_MAX or not set(_pools(version.spec)) <= set(rules.pools):
+        return "refused"
+    judged.backfills.append(asked)
     return "applied"
 
 
@@ -274,11 +337,26 @@ def _is_refused(record, spec, before, standing, stamp, rules):
     return (
         (standing is None and record["kind"] != "CREATE")
         or (record["kind"] == "ROLLBACK" and spec is None)
-        or (spec and spec["pool"] not in rules.pools)
+        or (standing is not None and _is_no_end(record["kind"], standing))
+        or (spec and not set(_pools(spec)) <= set(rules.pools))
         or (expected == -1 and standing and spec != standing.spec)
         or (expected > 0 and (before is None or before.offset != expected & MASK))
         or (before and once and once["once_at"] <= stamp and before.spec["once"] != once)
     )
+
+
+def _is_no_end(kind, standing):
+    """What has come to its end is neither paused nor resumed; and it ends only where its runs are bounded."""
+    if standing.status == "ENDED" and kind in ("PAUSE", "RESUME"):
+        return True
+    is_bounded = bool(policies.timing(standing.spec)["max_runs"])
+    return kind == "END" and (standing.status == "PAUSED" or not is_bounded)
+
+
+def _pools(spec):
+    """Where its work goes; of a Dag that of its nodes."""
+    nodes = json.loads(spec["dag"])["nodes"] if spec["dag"] else [{}]
+    return [node.get("pool", spec["pool"]) for node in nodes]
 
 
 def _obeyed(judged, command, edge, rules):  # noqa: PLR0911  # a judge says its rule in one place
@@ -298,7 +376,7 @@ def _obeyed(judged, command, edge, rules):  # noqa: PLR0911  # a judge says its 
             return "unchanged"
         start = spec["every"]["start_at"] if spec["every"] else 0
         anchor = stamp if start is None else start
-        status = standing.status if standing else "ACTIVE"
+        status = "PAUSED" if standing and standing.status == "PAUSED" else "ACTIVE"
         pause = (standing.note, standing.resume_at) if standing else ("", 0)
         after = Version(offset, stamp, edge, status, spec, anchor, True, before is None, record["job_id"], *pause)
         made.append(after)
@@ -310,7 +388,7 @@ def _obeyed(judged, command, edge, rules):  # noqa: PLR0911  # a judge says its 
         kept = standing._replace(offset=offset, stamp=stamp, edge=edge, spec=spec, brings_spec=False, first=False)
         made.append(kept)
         return "applied"
-    status = {"PAUSE": "PAUSED", "RESUME": "ACTIVE", "DELETE": "DELETED"}[kind]
+    status = {"PAUSE": "PAUSED", "RESUME": "ACTIVE", "DELETE": "DELETED", "END": "ENDED"}[kind]
     pause = (record["note"], record["resume_at"]) if kind == "PAUSE" else ("", 0)
     if status == standing.status and (kind != "PAUSE" or _says_nothing_new(pause, standing)):
         return "unchanged"
@@ -333,7 +411,7 @@ class Duty(typing.NamedTuple):
     apart: bool = False
 
 
-_ENDS = {"PAUSED": "paused", "DELETED": "deleted"}
+_ENDS = {"PAUSED": "paused", "DELETED": "deleted", "ENDED": "ended"}
 
 
 def owed(made, until, grace=MINUTE_US):

@@ -23,6 +23,8 @@ DEFAULTS = {
     "on_calendar": "skip",
     "balanced": False,
     "placed_us": -1,
+    "pause_after_failures": 0,
+    "max_runs": 0,
 }
 MISSED = ("coalesced", "misfire", "cap", "expired")
 """Reasons of fires that came too late."""
@@ -31,8 +33,9 @@ CALENDAR = "calendar"
 BY_POLICY = (*MISSED, CALENDAR)
 """Reasons of fires that were to run, but for what their job says of such."""
 
-DROPPED = ("overlap", "withdrawn")
-"""Reasons of fires that an overlap policy, or the end of a job, has dropped; they had to run otherwise."""
+MAX_RUNS = "max_runs"
+DROPPED = ("overlap", "withdrawn", MAX_RUNS)
+"""Reasons of fires that an overlap policy, a delete, or the number of runs has dropped; they had to run otherwise."""
 
 BESIDE = {"overlap": "allow", "max_concurrent": 0, "key": "", "max_per_key": 0, "max_held": 0}
 

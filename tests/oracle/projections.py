@@ -25,6 +25,8 @@ def failures(chronicle):
     """{run id: (reason, error class, attempts)} of every run that was given up."""
     wanted = {}
     for run_id, (_, reason) in chronicle.verdicts.items():
+        if chronicle.runs[run_id]["nodes"] is not None:
+            continue  # a DagRun has no work that could be redriven
         last = chronicle.runs[run_id]["attempt"]
         end = chronicle.ends.get((run_id, last))
         wanted[run_id] = (reason, (end.error_class if end is not None else "") or reason, last)

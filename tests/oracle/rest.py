@@ -58,11 +58,18 @@ def cancels(chronicle, asked):
         counts[_moment(accepted[0] if accepted else said[0], run)] += 1
         if accepted and run["status"] == "FAILED":
             complaints.append(f"{run_id}: cancelled, and FAILED")
-        if run["status"] == "CANCELLED" and not accepted:
+        if run["status"] == "CANCELLED" and not accepted and not _asked_with_its_dag(chronicle, run_id):
             complaints.append(f"{run_id}: CANCELLED without an accepted cancel")
-    unasked = (run_id for run_id, run in chronicle.runs.items() if run["status"] == "CANCELLED")
-    complaints += [f"{run_id}: CANCELLED, and nobody asked" for run_id in unasked if run_id not in chronicle.cancels]
+    cancelled = [run_id for run_id, run in chronicle.runs.items() if run["status"] == "CANCELLED"]
+    unasked = [run_id for run_id in cancelled if run_id not in chronicle.cancels]
+    complaints += [f"{run_id}: CANCELLED, and nobody asked" for run_id in unasked
+                   if not _asked_with_its_dag(chronicle, run_id)]  # fmt: skip
     return complaints, counts
+
+
+def _asked_with_its_dag(chronicle, run_id):
+    """Whether a node's DagRun was cancelled."""
+    return "/" in run_id and any(cancel.accepted for cancel in chronicle.cancels.get(run_id.partition("/")[0], ()))
 
 
 def _moment(cancel, run):

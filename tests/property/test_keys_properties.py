@@ -10,7 +10,7 @@ from waterclock.dispatcher import keys
 from waterclock.dispatcher.commands import Place
 from waterclock.dispatcher.keys import Keys, is_repeat
 
-from waterclock.model.events import KeyState
+from waterclock.model.role_state import KeyState
 from waterclock.wire import codec
 from waterclock.wire.messages import key_of_state
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracle import runs as judge
-from waterclock.model.events import Ended, EventKind, Outcome, RunEvent, RunStatus, Skipped
+from waterclock.model.events import Ended, EventKind, Origin, Outcome, Pending, RunEvent, RunStatus, Skipped
 from waterclock.model.ids import ordinal
 from waterclock.model.job import Tier
 from waterclock.model.reduce import RunState, reduce
@@ -64,6 +64,9 @@ def written(draft: tuple[EventKind | None, int, str, bool], state: RunState | No
     event = RunEvent(kind, JOB, RUN, offset, attempt, worker, 3, token)
     if kind is EventKind.SKIPPED:
         return event._replace(detail=Skipped(1, 5, 5, 1, Tier.HIGH, 5))
+    if kind is EventKind.PENDING:  # the one status that gives way gives way to a backfill's alone
+        origin = Origin.BACKFILL if honest else Origin.SCHEDULE
+        return event._replace(detail=Pending(1, 5, None, Tier.LOW, origin))
     return event._replace(detail=Ended(1)) if kind.startswith("ATTEMPT_") else event
 
 
@@ -79,7 +82,7 @@ def test_both_reducers_come_to_the_same_run_after_every_event(
         verdict = reduce(state, event, ordinal(GENERATION, offset))
         state = verdict.state
         events.append({"partition": 0, "offset": offset, "timestamp_us": 0, "value": encode_event(event)})
-        if event.kind not in (EventKind.REVISED, EventKind.ANSWERED):
+        if event.kind not in (EventKind.REVISED, EventKind.ANSWERED, EventKind.BACKFILL):
             accepted.append((verdict.accepted, state))
     told = judge.tell(events)
     assert [each.after is not None for each in told] == [was_accepted for was_accepted, _ in accepted]

@@ -56,14 +56,15 @@ def _spec(rng: random.Random, start_at: Instant) -> JobSpec:
         rng.choice(list(Tier)),
         payload=_payload("own").encode(),
         timing=timing,
-        concurrency=_concurrency(rng),
+        concurrency=beside(rng),
     )
 
 
-def _concurrency(rng: random.Random) -> Concurrency:
+def beside(rng: random.Random, *, keyed: bool = True) -> Concurrency:
+    """An overlap policy and limits; ``keyed``: perhaps by a key in the payload."""
     overlap = rng.choice(list(Overlap))
     narrow = overlap is Overlap.SEQUENTIAL
-    key = rng.choice(["", "", _KEY])
+    key = rng.choice(["", "", _KEY]) if keyed else ""
     return Concurrency(
         overlap,
         max_concurrent=rng.choice([0, 1]) if narrow else rng.choice([0, 1, 2, 3]),

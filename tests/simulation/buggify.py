@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import NamedTuple
 from unittest import mock
 
-from waterclock.dispatcher import applying, emit, event_tail, releasing
+from waterclock.dispatcher import applying, backfill_lanes, backfill_reading, emit, event_tail, releasing
 from waterclock.dispatcher import loop as dispatching
 from waterclock.retry_router import deaths, keeper, open_attempts, reconciler, work_records
 from waterclock.workers import barrier, control, read_back
@@ -62,6 +62,8 @@ SMALL = {
     "bytes of an intake's round": Small(taking_in, "ROUND_BYTES", 100),
     "records of the tail at a time": Small(tail, "_POLL_RECORDS", 30),
     "records of a stretch at a time": Small(reading, "_BATCH", 5),
+    "fires of a backfill at a time": Small(backfill_lanes, "LOOKS_MAX", 1),
+    "events of a backfill's reading": Small(backfill_reading, "_EVENTS", 2),
 }
 
 

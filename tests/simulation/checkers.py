@@ -8,13 +8,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tests import two_reducers
-from tests.oracle import beside, books, misfires, outputs, owed, pauses, projections, timeliness
+from tests.oracle import (
+    backfills,
+    beside,
+    books,
+    counted,
+    dag_runs,
+    failing,
+    makings,
+    misfires,
+    outputs,
+    owed,
+    pauses,
+    projections,
+    timeliness,
+)
 from tests.oracle import runs as judge
 from tests.oracle.records import decode
 
+from .dag_checkers import pictures_of_dags_are_whole, rows_of_dags_equal_the_log
 from .door_checkers import (
     everybody_is_at_rest,
     job_events_end_once,
@@ -79,6 +94,13 @@ def no_more_are_open_than_may_be(dumps: Dumps, counts: Counts) -> list[str]:
     return [f"I7 {complaint}" for complaint in complaints]
 
 
+def backfills_run_what_they_were_asked_for(dumps: Dumps, counts: Counter[str]) -> list[str]:
+    """I1, I7: each fire of a past range runs once, unless it ran before, and no more at once than was said."""
+    complaints, found = backfills.check(dumps.commands, dumps.events, dumps.rules)
+    counts.update(found)
+    return [f"I1 {complaint}" for complaint in complaints]
+
+
 def what_is_due_is_decided_soon(dumps: Dumps, counts: Counts) -> list[str]:
     """I5: after the heal the backlog is gone in time, and what falls due then is decided at once."""
     complaints, found = timeliness.check(
@@ -95,6 +117,20 @@ def pauses_end_by_themselves(dumps: Dumps, counts: Counts) -> list[str]:
     )
     counts.update(found)
     return [f"I3 {complaint}" for complaint in complaints]
+
+
+def too_many_failures_pause(dumps: Dumps, counts: Counts) -> list[str]:
+    """I3: a job is paused by its owner once so many of its runs in a row have failed, once, and never otherwise."""
+    complaints, found = failing.check(dumps.commands, dumps.events, dumps.rules, dumps.healed_at, dumps.bounds.within)
+    counts.update(found)
+    return [f"I3 {complaint}" for complaint in complaints]
+
+
+def schedules_make_so_many_runs(dumps: Dumps, counts: Counts) -> list[str]:
+    """I1: a schedule with ``max_runs`` makes so many runs, marks the last one, and ends its job then."""
+    complaints, found = counted.check(dumps.commands, dumps.events, dumps.rules)
+    counts.update(found)
+    return [f"I1 {complaint}" for complaint in complaints]
 
 
 def runs_end_once(dumps: Dumps, counts: Counts) -> list[str]:
@@ -166,10 +202,18 @@ def user_code_ran_under_its_claim(dumps: Dumps, counts: Counts) -> list[str]:
     complaints += [
         f"I2 {run_id}: succeeded in attempt {run['attempt']}, no user code was called under token {run['token']}"
         for run_id, run in runs.items()
-        if run["status"] == "SUCCEEDED" and (run_id, run["attempt"], run["token"]) not in under
+        if run["status"] == "SUCCEEDED" and run["nodes"] is None and (run_id, run["attempt"], run["token"]) not in under
     ]
     counts["calls of user code"] += len(dumps.calls)
     return complaints
+
+
+def nodes_begin_once_as_their_rules_say(dumps: Dumps, counts: Counts) -> list[str]:
+    """I10: each node of a DagRun begins once if and only if its rule holds, and no DagRun stays open for ever."""
+    meant = makings.meant(dumps.commands, dumps.events, dumps.rules)
+    complaints, found = dag_runs.check(dumps.events, dumps.work, meant)
+    counts.update(found)
+    return [f"I10 {complaint}" for complaint in complaints]
 
 
 def effects_are_seen_once(dumps: Dumps, counts: Counts) -> list[str]:
@@ -184,7 +228,8 @@ def effects_are_seen_once(dumps: Dumps, counts: Counts) -> list[str]:
 
 def history_equals_the_log(dumps: Dumps, _counts: Counts) -> list[str]:
     """I2: at rest the row of every run is what the log says, and there are no others."""
-    runs, _, _ = dumps.followed
+    followed, _, _ = dumps.followed
+    runs = {run_id: run for run_id, run in followed.items() if "/" not in run_id}
     rows = {owed.run_id(row["job_id"], row["fire_at"], row["series"]): row for row in dumps.runs}
     complaints = [f"I2 {run_id}: a row of a run that the log does not know" for run_id in sorted(rows.keys() - runs)]
     for run_id, run in runs.items():
@@ -196,10 +241,15 @@ def history_equals_the_log(dumps: Dumps, _counts: Counts) -> list[str]:
     return complaints
 
 
+def _is_given_up(run: dict[str, Any]) -> bool:
+    """It failed by itself: not a DagRun, which has no work, nor a node that ended because its DagRun was over time."""
+    return bool(run["status"] == "FAILED" and run["nodes"] is None and not run["expired"])
+
+
 def letters_are_the_runs_given_up(dumps: Dumps, counts: Counts) -> list[str]:
     """I11: one dead letter for each run that failed, and none for others."""
     runs, _, _ = dumps.followed
-    failed = Counter(run_id for run_id, run in runs.items() if run["status"] == "FAILED")
+    failed = Counter(run_id for run_id, run in runs.items() if _is_given_up(run))
     letters = Counter(decode(record["value"])[1]["run_id"] for record in dumps.letters)
     counts["dead letters"] += letters.total()
     return [
@@ -271,14 +321,20 @@ CHECKERS: tuple[Checker, ...] = (
     the_ledger_agrees_with_the_books,
     missed_fires_end_as_their_policy_says,
     no_more_are_open_than_may_be,
+    backfills_run_what_they_were_asked_for,
     what_is_due_is_decided_soon,
     pauses_end_by_themselves,
+    too_many_failures_pause,
+    schedules_make_so_many_runs,
     runs_end_once,
     work_goes_out_once,
     work_lies_in_its_pool,
     user_code_ran_under_its_claim,
+    nodes_begin_once_as_their_rules_say,
     effects_are_seen_once,
     history_equals_the_log,
+    rows_of_dags_equal_the_log,
+    pictures_of_dags_are_whole,
     letters_are_the_runs_given_up,
     letters_say_why_and_hold_the_work,
     lists_equal_the_log,

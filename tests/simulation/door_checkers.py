@@ -83,7 +83,8 @@ def same_key_same_answer(dumps: Dumps, counts: Counts) -> list[str]:
 
     Whoever asks after somebody was answered gets an answer that was given before, but for the warnings, which say what
     one process knows of workers; what is replayed is the same to the byte. Two that are asked at once, each of its
-    process, are both shown the job, each as it stands then, and either may be what is replayed.
+    process, are both shown the job, each as it stands then, and either may be what is replayed: also while the client
+    of that one has not heard it yet.
     """
     answers: dict[tuple[str, str, str], list[Line]] = defaultdict(list)
     for line in dumps.history:
@@ -93,8 +94,10 @@ def same_key_same_answer(dumps: Dumps, counts: Counts) -> list[str]:
     for (tenant, key, kind), lines in sorted(answers.items()):
         counts["answers of one key"] += len(lines) > 1
         replayed = {(line.status, line.answer) for line in lines if line.is_replay}
+        first_at = min(line.returned_at for line in lines)
+        at_once = {_said(line) for line in lines if line.called_at <= first_at}
         before = [(line, {_said(one) for one in lines if one.returned_at < line.called_at}) for line in lines]
-        others = sum(bool(given) and _said(line) not in given for line, given in before)
+        others = sum(bool(given) and _said(line) not in given | at_once for line, given in before)
         if len(replayed) > 1 or others:
             complaints.append(f"I3 {tenant} {key} {kind}: {others} other answers than before, {len(replayed)} replayed")
     return complaints

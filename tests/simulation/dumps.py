@@ -17,10 +17,14 @@ from tests.oracle import runs as judge
 from tests.oracle.chronicle import Chronicle
 from tests.oracle.owed import MASK, Rules, run_id
 from tests.oracle.timeliness import Bounds
+from waterclock.dag_runs.picture import critical_names, nodes_seen
+from waterclock.dag_runs.reading import read_dag_run
 from waterclock.log.port import Isolation, Record, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.dag_events import NodeEnd
+from waterclock.model.ids import US_PER_S, Instant, RunId
 from waterclock.model.job import JobVersion, Tier
+from waterclock.store.dag_port import NodeRow
 from waterclock.store.memory import MemoryStore
 from waterclock.store.port import AttemptRow, FailureRow, RunRow
 from waterclock.wire.names import RUNGS
@@ -36,6 +40,7 @@ RawRecord = dict[str, object]
 Row = dict[str, object]
 Counts = Counter[str]
 _ROWS_MAX = 100_000
+_OWED_NAMED_MAX = 20
 _WITHOUT_REFERENCES = 2
 """The version of marshal's format that writes equal values as equal bytes, whoever else holds them."""
 _FULL_ROUNDS = 1_000
@@ -78,6 +83,8 @@ class Dumps:
     rejects: list[RawRecord]
     outputs: list[RawRecord]
     runs: list[Row]
+    nodes: list[Row]
+    pictures: list[Row]
     attempts: list[Row]
     failures: list[Row]
     jobs: list[Row]
@@ -133,6 +140,7 @@ class Dumps:
             self.beats,
             self.outputs,
             self.runs,
+            self.nodes,
             self.attempts,
             self.failures,
             self.jobs,
@@ -150,6 +158,10 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
     job_ids = sorted(world.plan.job_ids())
     store = MemoryStore(world.clock, world.tables, "dump")
     rows = [run for job_id in job_ids for run in store.runs(job_id, _ROWS_MAX)]
+    nodes = [
+        node for run in rows if run.is_dag for node in store.dag_nodes(run.job_id, run.fire_at, run.series, _ROWS_MAX)
+    ]
+    tried = [(*run[:3], "") for run in rows] + [node[:4] for node in nodes]
     jobs = [job for job_id in job_ids if (job := store.job(job_id)) is not None]
     events = _records(world, NAMES.run_events)
     return Dumps(
@@ -172,7 +184,9 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         beats=_records(world, NAMES.heartbeats),
         outputs=_records(world, OUTPUTS),
         runs=[_run_row(row) for row in rows],
-        attempts=[_attempt_row(row) for run in rows for row in store.attempts(run.job_id, run.fire_at, run.series)],
+        nodes=[_node_row(row) for row in nodes],
+        pictures=[_picture(store, run) for run in rows if run.is_dag],
+        attempts=[_attempt_row(row) for place in tried for row in store.attempts(*place)],
         failures=[
             _failure_row(row)
             for tenant in sorted({job_id.partition(":")[0] for job_id in job_ids})
@@ -225,12 +239,47 @@ def _run_row(row: RunRow) -> Row:
         "outcome": row.outcome.name,
         "attempt": row.attempt,
         "skipped_count": row.skipped_count,
+        "is_dag": row.is_dag,
+        "paused": row.paused,
+    }
+
+
+def _node_row(row: NodeRow) -> Row:
+    return {
+        "run_id": run_id(row.job_id, row.fire_at, row.series, row.node),
+        "status": row.status.name,
+        "outcome": row.outcome.name,
+        "attempt": row.attempt,
+        "counts_as": NodeEnd(row.counts_as).name if row.counts_as else "",
+    }
+
+
+def owed_id(row: Row) -> str:
+    """The run id of a row of ``runs``."""
+    return run_id(row["job_id"], row["fire_at"], row["series"])
+
+
+def _picture(store: MemoryStore, run: RunRow) -> Row:
+    """A DagRun as people are shown it, put before the rule of the engine: what that says is still to be done."""
+    seen = read_dag_run(store, RunId(run.job_id, run.fire_at, run.series))
+    assert seen is not None
+    state = seen.fresh_state()
+    steps = None if state is None else state.decide(_OWED_NAMED_MAX)
+    return {
+        "run_id": run_id(run.job_id, run.fire_at, run.series),
+        "status": run.status.name,
+        "reason": run.reason,
+        "cancel": run.cancel_requested,
+        "known": state is not None,
+        "owed": [] if steps is None else [each.key for each in (*steps.releases, *steps.skips)],
+        "succeeded": None if steps is None or steps.end is None else steps.end.succeeded,
+        "path": critical_names(nodes_seen(seen)),
     }
 
 
 def _attempt_row(row: AttemptRow) -> Row:
     return {
-        "run_id": run_id(row.job_id, row.fire_at, row.series),
+        "run_id": run_id(row.job_id, row.fire_at, row.series, row.node),
         "attempt": row.attempt,
         "outcome": row.outcome.name,
         "worker": row.worker,
@@ -240,7 +289,7 @@ def _attempt_row(row: AttemptRow) -> Row:
 
 def _failure_row(row: FailureRow) -> Row:
     return {
-        "run_id": run_id(row.job_id, row.fire_at, row.series),
+        "run_id": run_id(row.job_id, row.fire_at, row.series, row.node),
         "reason": row.reason,
         "error_class": row.error_class,
         "attempts": row.attempts,

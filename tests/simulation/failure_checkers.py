@@ -114,9 +114,12 @@ def work_goes_out_once(dumps: Dumps, counts: Counts) -> list[str]:
     works = [decode(record["value"])[1] for record in dumps.work]
     handed = Counter((work["run_id"], work["attempt"]) for work in works)
     counts["work marked to verify"] += sum(1 for work in works if work["verify_from"] >= 0)
-    promised = {(run_id, 1) for run_id in chronicle.pending} | chronicle.retries.keys()
+    dag_runs = {run_id for run_id, run in chronicle.runs.items() if run["nodes"] is not None}
+    promised = {(run_id, 1) for run_id in chronicle.pending if run_id not in dag_runs} | chronicle.retries.keys()
     # A verdict that crossed a cancel is ignored; its work is on its way all the same, and nobody's claim of it counts.
     crossed = {(run_id, attempt) for run_id, attempt, stood in chronicle.ignored["RETRYING"] if stood in FINAL}
+    # Likewise a node that was released while its DagRun was cancelled.
+    crossed |= {(run_id, 1) for run_id, _, stood in chronicle.ignored["PENDING"] if "/" in run_id and stood is None}
     on_its_way = _deferred(dumps)  # nothing stands on a rung any more: at rest the ladder has no lag
     swallowed = _swallowed(dumps)
     for key in sorted(handed | Counter(promised)):
@@ -161,6 +164,8 @@ def the_reconciler_finds_nothing(dumps: Dumps, counts: Counts) -> list[str]:
     deferred = _deferred(dumps)
     works = [decode(record["value"])[1] for record in dumps.work]
     marked = Counter((work["run_id"], work["attempt"]) for work in works if work["verify_from"] >= 0)
+    # A backfill's work is marked from the beginning, once.
+    marked -= Counter({(work["run_id"], 1): 1 for work in works if work["backfill"] and "~" not in work["run_id"]})
     repaired = Counter({key: times for key, times in marked.items() if key not in deferred})
     counts["repaired"] += repaired.total()
     counts["deferred"] += len(deferred)

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import orjson
 from waterclock.workers.executors.emitting import Emissions, Outlet
 from waterclock.workers.executors.port import Attempt, EndedAttempt
 
@@ -22,6 +23,9 @@ from waterclock.model.ids import US_PER_S, murmur2
 OUTPUTS = "sim.outputs"
 _GONE = "sim.gone"
 """A topic that was there when the handler emitted to it, and is not when the round is sent."""
+
+LIST, WAY = "sim.list", "sim.way"
+"""Code of a Dag's nodes: the one makes a list, the other follows some of the ways that its payload names."""
 
 HANDLERS = ("sim.ok", "sim.emits", "sim.emits", "sim.fails", "sim.flaky", "sim.flaky", "sim.slow", "sim.deaf")
 _USUAL_US = (50_000, 500_000, 4_000_000)
@@ -167,7 +171,17 @@ class DrawnExecutors:
             return self._failing(attempt)
         if emits_count(handler, attempt.work.run_id):
             return self._emitting(attempt)
-        return EndedAttempt(attempt, Outcome.SUCCEEDED, result=b"1")
+        return EndedAttempt(attempt, Outcome.SUCCEEDED, result=self._result(attempt))
+
+    def _result(self, attempt: Attempt) -> bytes:
+        handler, rng = attempt.work.handler, self._rng
+        if handler == LIST:
+            return orjson.dumps([f"item{number}" for number in range(rng.choice((0, 1, 2, 2, 3, 5)))])
+        if handler != WAY:
+            return b"1"
+        given = orjson.loads(attempt.work.payload)
+        ways = given.get("payload", given)["ways"]
+        return orjson.dumps(rng.choice((ways[0], ways, rng.sample(ways, rng.randint(0, len(ways))), "nobody")))
 
     def _failing(self, attempt: Attempt) -> EndedAttempt:
         rng = self._rng

@@ -6,7 +6,7 @@ import multiprocessing
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
@@ -62,6 +62,16 @@ MUST_HAPPEN = (
     "cancelled while held",
     "asked to end by cancel_other",
     "asked to end by terminate_other",
+    "paused after failures",
+    "paused after failures with gaps open",
+    "ended after its last run",
+    "ended with gaps open",
+    "counted in a gap",
+    "counted beside calendars",
+    "counted beside limits",
+    "last runs in a gap",
+    "skipped:max_runs",
+    "skipped:max_runs in a gap",
     "skipped:paused",
     "skipped:deleted",
     "triggered",
@@ -117,6 +127,13 @@ MUST_HAPPEN = (
     *(f"lose {role}" for role in LOSERS),
     *(f"small: {name}" for name in SMALL),
     *(f"buggify: {site}" for site in SITES),
+    "backfills done",
+    "backfills cancelled",
+    "backfills paused",
+    "backfilled",
+    "backfilled over a skip",
+    "backfilled: left out",
+    "backfilled: blocked",
     "rejected at the door",
     "taken at the door",
     "commands of acme",
@@ -164,7 +181,7 @@ def hunt(seeds: range, *, processes: int = 1) -> Catch:
     return caught
 
 
-def catch_planted(name: str, seeds: range) -> Verdict | None:
+def catch_planted(name: str, seeds: Iterable[int]) -> Verdict | None:
     """The first of ``seeds`` in which the planted bug is caught; None where none does.
 
     Caught means that promises are named and nothing else is. Raises RuntimeError where the patch itself breaks:

@@ -34,6 +34,8 @@ class Onlooker:
         self.events_count = 0
         """How many run events were seen."""
         self._revisions: dict[str, list[int]] = {}
+        self._revision_of: dict[str, int] = {}
+        self._backfills: dict[str, str] = {}
 
     def look(self) -> Chronicle:
         """Read on to the end as of now."""
@@ -67,8 +69,57 @@ class Onlooker:
     def _note_revisions(self, records: Sequence[Record]) -> None:
         for record in records:
             event = decode(record.value)[1]
+            if event["kind"] == "PENDING" and event["pending"]["dag"] is not None:
+                self._revision_of[event["run_id"]] = event["pending"]["revision"]
             if event["kind"] == "REVISED":
                 self._revisions.setdefault(event["job_id"], []).append(event["revised"]["revision"])
+            elif event["kind"] == "BACKFILL":
+                told = event["backfilled"]
+                self._backfills[f"{event['job_id']}~{told['number']}"] = told["status"]
+
+    def backfills_go_on(self, paused: set[str]) -> bool:
+        """Whether one of them still makes runs, or will by itself. ``paused``: jobs.
+
+        Such a job keeps what its schedule made and holds until it is resumed; a backfill waits with such a fire.
+        """
+        stuck = {run_id.partition("@")[0] for run_id in self.held()} & paused
+        rests = {"RUNNING": stuck, "WAITING": paused}
+        return any(
+            status in rests and name.rpartition("~")[0] not in rests[status] for name, status in self._backfills.items()
+        )
+
+    def backfill_at(self, pick: int) -> str:
+        """A backfill that somebody might pause, resume or cancel; "" without any."""
+        self.look()
+        known = list(self._backfills)
+        return known[pick % len(known)] if known else ""
+
+    def paused(self) -> list[str]:
+        """DagRuns that are open and paused."""
+        runs = self.look().runs
+        return [
+            run_id
+            for run_id in sorted(self.chronicle.open)
+            if runs[run_id]["nodes"] is not None and runs[run_id]["paused"]
+        ]
+
+    def open_dag_run_at(self, pick: int, *, is_paused: bool) -> str:
+        """A DagRun that somebody might pause, or let go on; "" without any."""
+        runs, paused = self.look().runs, self.paused()
+        going = [run_id for run_id in sorted(self.chronicle.open) if runs[run_id]["nodes"] is not None]
+        among = paused if is_paused else going
+        return among[pick % len(among)] if among else ""
+
+    def dag_run_at(self, pick: int) -> tuple[str, int, list[str], list[str]] | None:
+        """A DagRun that has ended: its revision, its nodes by name that are known, and those that failed."""
+        runs = self.look().runs
+        ended = [run_id for run_id, run in runs.items() if run["nodes"] and run_id not in self.chronicle.open]
+        if not ended:
+            return None
+        run_id = ended[pick % len(ended)]
+        names = {node: node.partition("/")[2].partition(".")[0] for node in runs[run_id]["nodes"]}
+        failed = {names[node] for node in names if runs[node]["status"] == "FAILED"}
+        return run_id, self._revision_of[run_id], sorted(set(names.values())), sorted(failed)
 
     def waiting(self) -> list[str]:
         """Runs that nobody has claimed."""

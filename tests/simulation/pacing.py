@@ -23,6 +23,7 @@ _REST_US_HEALED = {
     "recorder": 2_500_000,
     "retry-router": 1_800_000,
     "retry-ladder": 900_000,
+    "dag-engine": 900_000,
     "intake": 2_500_000,
     "api": 1_800_000,
 }

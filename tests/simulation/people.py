@@ -21,6 +21,12 @@ from waterclock.model.timing import PLAIN, CalendarUse, CatchUpOrder, Misfire, T
 from .handlers import HANDLERS
 
 _WAITS_US = (200_000, 200_000, US_PER_S, 3 * US_PER_S, 6 * US_PER_S, 17 * US_PER_S, 33 * US_PER_S)
+_FAILURES = (0, 0, 0, 0, 0, 0, 1, 2)
+"""After how many failures in a row jobs are paused; 0: however many."""
+
+_RUNS = (0, 0, 0, 0, 0, 0, 0, 2, 8)
+"""How many runs their schedules make; 0: any number."""
+
 LADDER_US = 3_600 * US_PER_S
 LONG_WAIT_US = 4_000 * US_PER_S
 """Longer than the ladder: such a retry waits with the dispatcher."""
@@ -38,7 +44,8 @@ class Order(NamedTuple):
     sender's own transaction (``commits``, ``aborts``, ``hangs``). ``caller``: the tenant that asks, where it is not the
     job's own. ``resume_at``: of a pause, when it ends by itself. Of a rollback ``pick`` chooses the version.
     ``payload``: of a trigger, in place of the job's own.
-    ``calendars``: what a new version of a calendar brings.
+    ``calendars``: what a new version of a calendar brings. ``back_us``, ``span_us``, ``concurrency``, ``tier``: of a
+    backfill, how long ago its range began, how long that is, and the rest.
     """
 
     at: int
@@ -56,6 +63,10 @@ class Order(NamedTuple):
     resume_at: Instant = 0
     payload: str = ""
     calendars: tuple[CalendarUse, ...] = ()
+    back_us: int = 0
+    span_us: int = 0
+    concurrency: int = 0
+    tier: str = ""
 
 
 def rare_orders(start_at: Instant) -> list[Order]:
@@ -148,6 +159,32 @@ def with_timing(rng: random.Random, orders: Iterable[Order], start_at: Instant) 
         schedule = _dates(rng, on_a_second) if rng.random() < 0.12 else order.spec.schedule
         spec = replace(order.spec, schedule=schedule, timing=_timing(rng, schedule, on_a_second))
         yield order._replace(spec=spec) if _is_sound(spec) else order
+
+
+def with_counts(rng: random.Random, orders: Iterable[Order]) -> Iterator[Order]:
+    """Some jobs are paused after failures in a row, and fail often; some make a few runs and end. Now and then an edit
+    says another number.
+
+    Never the steady ones. What is given again says the same.
+    """
+    of_job: dict[str, tuple[int, int]] = {}
+    of_order: dict[str, tuple[int, int, str]] = {}
+    for order in orders:
+        timing = PLAIN if order.spec is None else order.spec.timing
+        if order.spec is None or order.job_id in STEADY or timing.pause_after_failures or timing.max_runs:
+            yield order
+            continue
+        failures, runs = of_job.setdefault(order.job_id, (rng.choice(_FAILURES), rng.choice(_RUNS)))
+        if rng.random() < 0.3:
+            failures, runs = failures and rng.choice([0, 1, 2]), runs and rng.choice([0, 1, 4, 9])
+        handler = rng.choice(["sim.fails", "sim.flaky", "sim.flaky", ""]) if failures else ""
+        root = order.command_id.partition(".")[0]
+        failures, runs, handler = of_order.setdefault(root, (failures, runs, handler))
+        timing = replace(timing, pause_after_failures=failures, max_runs=runs)
+        spec = replace(order.spec, timing=timing)
+        if handler:
+            spec = replace(spec, handler=handler, at_most_once=False, policy=FailurePolicy(max_attempts=1))
+        yield order._replace(spec=spec)
 
 
 def in_pools(rng: random.Random, orders: Iterable[Order], *, has_side: bool) -> Iterator[Order]:

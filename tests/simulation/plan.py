@@ -15,9 +15,12 @@ from waterclock.dispatcher.pace import Pace
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.store.tabular import DUE_KEPT_US
 
+from .backfill_people import backfill_orders
 from .beside_people import beside_orders
 from .buggify import SITES, SMALL, draw_some
 from .calendar_people import calendar_orders
+from .counted_people import counted_orders
+from .dag_people import dag_orders
 from .dice import dice
 from .outages import horizon_for, how_many, orders_around, outages
 from .people import (
@@ -31,6 +34,7 @@ from .people import (
     repeated,
     run_orders,
     through_doors,
+    with_counts,
     with_policies,
     with_timing,
 )
@@ -50,6 +54,8 @@ ALWAYS = (
 DOORS = ("intake-1", "api-1")
 """Served in most seeds, as the orders ask for them."""
 SOMETIMES = ("worker-3", "recorder-2", "retry-router-2", "lease-keeper-2", "retry-ladder-2", "intake-2", "api-2")
+ENGINES = ("dag-engine-1", "dag-engine-2")
+"""Where somebody has a Dag."""
 DISPATCHERS = ALWAYS[:2]
 POOLS = ("default", "side")
 
@@ -77,10 +83,11 @@ _LOSES_SHARE = 0.15
 class Plan:
     """One seed, drawn out. Times are ticks: microseconds since the beginning.
 
-    ``sites`` and ``small``: see ``buggify.py``; ``kept_behind``: the retry router's own. ``patience``: who finds
-    nothing to do for several turns rests up to so many times longer; ``busy_us``: who had something to do goes on
-    about so soon; ``heals_anew``: in the end everybody is started anew, not only who is dead. ``rows_kept_us``: how
-    long rows of ``due`` live after their time; ``loses_rows``: after the heal the store loses some of them.
+    ``sites`` and ``small``: see ``buggify.py``; ``kept_behind``: the retry router's and the DAG engine's own.
+    ``patience``: who finds nothing to do for several turns rests up to so many times longer; ``busy_us``: who had
+    something to do goes on about so soon; ``heals_anew``: in the end everybody is started anew, not only who is dead.
+    ``rows_kept_us``: how long rows of ``due`` live after their time; ``loses_rows``: after the heal the store loses
+    some of them.
     """
 
     seed: int
@@ -148,13 +155,20 @@ def draw(seed: int) -> Plan:
     gone = outages(dice(seed, "outages"), away, DISPATCHERS[0], horizon)
     around = orders_around(dice(seed, "around outages"), gone, jobs, start_at, horizon)
     orders += with_timing(dice(seed, "outage timing"), around, start_at)
+    orders += backfill_orders(dice(seed, "backfills"), jobs, start_at, horizon)
     orders += calendar_orders(dice(seed, "calendars"), start_at, horizon)
+    orders += counted_orders(dice(seed, "counted"), start_at, horizon)
+    orders = [*with_counts(dice(seed, "counts"), orders)]
+    dags = dice(seed, "dags")
+    of_dags = dag_orders(dags, start_at, horizon, has_side=has_side)
+    orders += of_dags
+    engines = ENGINES[: dags.randint(1, 2)] if of_dags else ()
     return Plan(
         seed=seed,
         start_at=start_at,
         horizon=horizon,
         partitions=rng.choice([1, 2, 2, 4]),
-        slots=slots,
+        slots=(*slots, *engines),
         slots_per_slice=rng.choice([32, 128, 256]),
         pace=Pace(
             look_ahead_s=rng.choice([5.0, 20.0, 60.0]),
@@ -168,8 +182,9 @@ def draw(seed: int) -> Plan:
         worker_slots=2 if races else rng.choice([2, 8, 8]),
         drain_grace_s=rng.choice([0.5, 3.0, 10.0]),
         cancel_grace_s=rng.choice([0.5, 2.0, 10.0]),
-        skew_us={slot: _skew(rng) for slot in slots},
-        step_us={slot: _step(rng, slot, lease_s, races=races) for slot in slots},
+        skew_us={slot: _skew(rng) for slot in slots} | {slot: _skew(dags) for slot in engines},
+        step_us={slot: _step(rng, slot, lease_s, races=races) for slot in slots}
+        | {slot: _step(dags, slot, lease_s, races=races) for slot in engines},
         pool_of={"worker-2": "side"} if has_side else {},
         repeat_within_us=pools.choice([24 * 3_600, 24 * 3_600, 15]) * US_PER_S,
         patience=1 if races else dice(seed, "patience").choice([2, 4, 6]),
@@ -180,7 +195,7 @@ def draw(seed: int) -> Plan:
         small=draw_some(dice(seed, "small"), tuple(SMALL)),
         kept_behind=dice(seed, "kept").choice([3, 20, 100_000]),
         api_wait_s=rng.choice([0.3, 1.0, 3.0]),
-        troubles=tuple(sorted([*troubles(dice(seed, "troubles"), slots, horizon, races=races), *gone])),
+        troubles=tuple(sorted([*troubles(dice(seed, "troubles"), (*slots, *engines), horizon, races=races), *gone])),
         heals_anew=dice(seed, "heal").random() < _ANEW_SHARE,
         rows_kept_us=_SHORT_LIFE_US if dice(seed, "rows kept").random() < _SHORT_LIFE_SHARE else DUE_KEPT_US,
         loses_rows=loses_rows,

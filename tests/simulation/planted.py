@@ -26,9 +26,12 @@ from waterclock.model.events import WorkRecord
 from waterclock.model.job import JobVersion, Once
 from waterclock.transact import Round, Rounds
 
+from .planted_backfills import PLANTED_BACKFILLS
 from .planted_beside import PLANTED_BESIDE
 from .planted_calendars import PLANTED_CALENDARS
 from .planted_control import PLANTED_CONTROL
+from .planted_counts import PLANTED_COUNTS
+from .planted_dags import PLANTED_DAGS
 from .planted_failures import PLANTED_FAILURES, Planted
 from .planted_fires import PLANTED_FIRES
 from .planted_gaps import PLANTED_GAPS
@@ -195,6 +198,7 @@ NUMBERS = {
     "no seek after abort": 5,
     "attempt not counted after a crash": 7,
     "fold fires twice": 9,
+    "child released on an attempt that is retried": 10,
     "dead letter before the last retry": 11,
     "lost before fencing": 12,
     "keeper judges while lagging": 14,
@@ -225,8 +229,11 @@ PLANTED: dict[str, Planted] = {
     **PLANTED_FAILURES,
     **PLANTED_FIRES,
     **PLANTED_CONTROL,
+    **PLANTED_COUNTS,
     **PLANTED_BESIDE,
     **PLANTED_UPKEEP,
     **PLANTED_GAPS,
     **PLANTED_CALENDARS,
+    **PLANTED_DAGS,
+    **PLANTED_BACKFILLS,
 }

@@ -19,12 +19,14 @@ from waterclock.log.memory import Killed
 from waterclock.log.port import TopicPartition
 from waterclock.model.errors import BackendDown, LostResource
 from waterclock.model.ids import US_PER_S, Instant, job_of_run
+from waterclock.model.job import JobStatus
 from waterclock.store.memory import MemoryStore
 
 from .api_clients import ApiClients
 from .asking import Asking
 from .beside_people import BESIDE
 from .checkers import CHECKERS, Checker, judged
+from .counted_people import COUNTED
 from .dice import dice
 from .dumps import Dumps, take_dumps
 from .losses import Losses
@@ -148,11 +150,12 @@ class _Play:
             self._lose_rows()
         if self._paused_too_long():
             self._wait_for("ends the pauses whose time has come", lambda: not self._paused_too_long())
-        self._asking.pause_all(self._job_ids(), world.clock.now())
+        self._end_all(again=False)
         schedule.run(schedule.tick + _SLICE)
         self._wait_for("hears what its clients want", lambda: not (self._clients.busy or lagging(world.cluster, DOORS)))
-        self._asking.pause_all(self._job_ids(), world.clock.now(), again=True)
+        self._end_all(again=True)
         schedule.run(schedule.tick + _SLICE)
+        self._asking.resume_dag_runs(world.clock.now())
         until = world.clock.now()
         self._wait_for("decides what is due", lambda: self._decided(until))
         is_at_rest = self._wait_for("comes to rest", self._at_rest)
@@ -190,6 +193,17 @@ class _Play:
         if lost:
             self._wait_for("makes lost rows again", self._losses.are_made_good)
         self._losses.note_missing()
+
+    def _end_all(self, *, again: bool) -> None:
+        """Nothing fires any more. A pause would hide whether a job was paused for its failures, or ended; but only a
+        pause ends a backlog, which some dispatchers here take fire by fire."""
+        now = self._world.clock.now()
+        (row,) = MemoryStore(self._world.clock, self._world.tables, "onlooker").job_rows([COUNTED])
+        if row is not None and row.status is not JobStatus.DELETED and self._decided(now - 3 * _SECOND):
+            self._asking.quiet({COUNTED: row.spec}, now, again=again)
+            self._asking.pause_all([job_id for job_id in self._job_ids() if job_id != COUNTED], now, again=again)
+        else:
+            self._asking.pause_all(self._job_ids(), now, again=again)
 
     def _job_ids(self) -> list[str]:
         return sorted(self._plan.job_ids())
@@ -231,6 +245,8 @@ class _Play:
         chronicle = self._onlooker.look()
         waits = []
         for run_id in chronicle.open.difference(self._onlooker.held()):
+            if any(node in chronicle.open for node in chronicle.runs[run_id]["nodes"] or ()):
+                continue  # a DagRun waits for its nodes
             retry = chronicle.retries.get((run_id, chronicle.runs[run_id]["attempt"] + 1))
             if chronicle.runs[run_id]["status"] != "RETRYING" or retry is None:
                 return 0
@@ -368,4 +384,9 @@ class _Play:
             return False
         if self._onlooker.look().open.difference(self._onlooker.held()):
             return self._until_next_retry_us() > _SLEEP_FROM_US
-        return not lagging(world.cluster)
+        return not (lagging(world.cluster) or self._onlooker.backfills_go_on(self._paused_jobs()))
+
+    def _paused_jobs(self) -> set[str]:
+        """Jobs that are paused: what reaches into a pause waits for its end."""
+        rows = MemoryStore(self._world.clock, self._world.tables, "onlooker").job_rows(self._job_ids())
+        return {row.job_id for row in rows if row and row.pause}

@@ -42,7 +42,9 @@ from .damages import (
     with_events,
     work_without_its_run,
 )
+from .door_checkers import same_key_same_answer
 from .dumps import Dumps, RawRecord
+from .history import Line
 from .people import Order
 from .plan import Plan, draw
 from .play import leave_behind
@@ -183,6 +185,17 @@ def test_an_empty_history_fails(good: Dumps) -> None:
 
 def test_a_keeper_that_stood_behind_its_last_look_is_not_blamed(good: Dumps) -> None:
     assert complaints(stood_before(fenced_though_it_beat(good), "init")) == []
+
+
+def test_a_replay_of_an_answer_that_is_still_on_its_way_is_not_blamed(good: Dumps) -> None:
+    def asked(called_at: int, returned_at: int, answer: bytes) -> Line:
+        return Line("c2", "api", "t", "t:j", "CREATE", "k", called_at, returned_at, "ok", 201, answer)
+
+    at_once = [asked(2, 4, b'{"as": 1}'), asked(2, 9, b'{"as": 2}')]
+    for answer, count in ((b'{"as": 2}', 0), (b'{"as": 3}', 1)):
+        replayed = replace(asked(5, 8, answer), is_replay=True)
+        told = same_key_same_answer(replace(good, history=[*at_once, replayed]), Counter())
+        assert len(told) == count
 
 
 def test_a_judge_that_breaks_is_a_complaint(good: Dumps) -> None:

@@ -6,6 +6,7 @@ Seeds are fresh in every session (``WATERCLOCK_FIRST_SEED`` repeats a session); 
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import secrets
@@ -39,6 +40,9 @@ FIRST_SEED = int(os.environ.get("WATERCLOCK_FIRST_SEED") or secrets.randbits(40)
 SLICE = 750
 CAUGHT_WITHIN = 2_000
 REGRESSIONS = Path(__file__).with_name("regressions")
+LAST_CAUGHT = Path(__file__).with_name("planted_seeds.json")
+"""By planted bug the seed that caught it last: looked at first. Whatever changes what a seed draws may make it another;
+``WATERCLOCK_WRITE_PLANTED_SEEDS=1`` has the test write them anew."""
 Caught = tuple[int, str, bool]
 ALMOST_SURE_IN_A_SLICE = (
     "crash",
@@ -98,9 +102,13 @@ NOT_RARE = [name for name in PLANTED if name not in RARE]
 
 @pytest.fixture(scope="module")
 def caught() -> dict[str, Caught]:
-    """Who caught which planted bug: looked for once, on two cores."""
+    """Who caught which planted bug: looked for once, on two cores, first in the seed that caught it last."""
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return dict(zip(NOT_RARE, pool.map(_catch, NOT_RARE), strict=True))
+        found = dict(zip(NOT_RARE, pool.map(_catch, NOT_RARE), strict=True))
+    if os.environ.get("WATERCLOCK_WRITE_PLANTED_SEEDS"):
+        seeds = {name: seed for name, (seed, _, _) in sorted(found.items()) if seed >= 0}
+        LAST_CAUGHT.write_text(json.dumps(seeds, indent=1) + "\n", encoding="utf-8")
+    return found
 
 
 @pytest.mark.parametrize("name", NOT_RARE)
@@ -113,7 +121,9 @@ def test_a_planted_bug_is_caught_by_the_checkers_and_by_nothing_else(name: str, 
 
 def _catch(name: str) -> Caught:
     """(seed or -1, its first complaint, whether neither closed eyes nor the sound product complain of that seed)."""
-    found = catch_planted(name, range(CAUGHT_WITHIN))
+    last = json.loads(LAST_CAUGHT.read_text(encoding="utf-8")).get(name)
+    seeds = range(CAUGHT_WITHIN) if last is None else (last, *range(CAUGHT_WITHIN))
+    found = catch_planted(name, seeds)
     if found is None:
         return -1, "", False
     unjudged = play(found.seed, checkers=(no_role_broke,), planted=PLANTED[name])

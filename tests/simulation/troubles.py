@@ -111,11 +111,11 @@ def _of(slots: Sequence[str], role: str) -> list[str]:
 
 
 def _process(rng: random.Random, kind: str, at: int, slots: Sequence[str]) -> Trouble:
-    """A kill or a standstill, at some call or at any. Dispatchers and workers are hit twice as often."""
+    """A kill or a standstill, at some call or at any. Dispatchers, workers and engines are hit twice as often."""
     operation = rng.choice(("", "", *LOG_OPERATIONS, *LOG_OPERATIONS, *STORE_OPERATIONS))
     calls = rng.choice([1, 2, rng.randint(1, 8), rng.randint(1, 60)])
     us = rng.choice(_RESTART_US if kind == "crash" else _STANDSTILL_US)
-    slot = rng.choice([*_of(slots, "dispatcher"), *_of(slots, "worker"), *slots])
+    slot = rng.choice([*_of(slots, "dispatcher"), *_of(slots, "worker"), *_of(slots, "dag-engine"), *slots])
     return Trouble(at, kind, slot, operation, calls, us, with_twin=rng.random() < 0.25)
 
 
@@ -137,7 +137,8 @@ def _commit(rng: random.Random, kind: str, at: int, slots: Sequence[str]) -> Tro
     operation = rng.choice(["", "append", "append", "append", "send_offsets", "commit"])
     calls = rng.choice([1, 2, rng.randint(1, 25)]) if not operation else rng.randint(1, 4)
     committing = [slot for slot in slots if not slot.startswith(("recorder", "lease-keeper", "api"))]
-    return Trouble(at, kind, rng.choice([*_of(slots, "dispatcher"), *committing]), operation, calls, fate=fate)
+    slot = rng.choice([*_of(slots, "dispatcher"), *_of(slots, "dag-engine"), *committing])
+    return Trouble(at, kind, slot, operation, calls, fate=fate)
 
 
 def _store(rng: random.Random, kind: str, at: int, slots: Sequence[str]) -> Trouble:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from waterclock.dag_engine.loop import DagEngine
 from waterclock.dispatcher.loop import Dispatcher
 from waterclock.retry_router.keeper import Keeper
 from waterclock.retry_router.ladder import Ladder
@@ -30,7 +31,7 @@ from waterclock.role import Role
 from waterclock.settings import WorkerSettings
 from waterclock.store.memory import MemoryStore, MemoryTables
 from waterclock.wire.messages import event_message
-from waterclock.wire.names import Names, topic_specs
+from waterclock.wire.names import ROLES_WITH_STATE, Names, topic_specs
 from waterclock.wire.pools import Pools
 
 from .api_process import ApiProcess
@@ -156,7 +157,7 @@ class World:
     def compact(self) -> None:
         """The log cleaner comes by; what it takes from ``leases`` is evidence, and kept outside."""
         self.keep_leases()
-        for topic in (NAMES.state("dispatcher"), NAMES.state("retry-router"), NAMES.leases):
+        for topic in (*map(NAMES.state, ROLES_WITH_STATE), NAMES.leases):
             self.cluster.compact(topic)
 
     def keep_leases(self) -> None:
@@ -232,6 +233,17 @@ class World:
             "recorder": lambda: Recorder(log, store, clock, NAMES, slot, generation=GENERATION),
             "retry-router": lambda: RetryRouter(
                 log, clock, NAMES, slot, generation=GENERATION, kept_behind=self.plan.kept_behind
+            ),
+            "dag-engine": lambda: DagEngine(
+                log,
+                store,
+                clock,
+                NAMES,
+                slot,
+                generation=GENERATION,
+                releases_max=self.plan.pace.round_records,
+                kept_behind=self.plan.kept_behind,
+                window=self.plan.kept_behind // 3,
             ),
             "retry-ladder": lambda: Ladder(log, clock, NAMES, slot),
             "lease-keeper": lambda: Keeper(log, clock, NAMES, slot),

@@ -85,7 +85,7 @@ class History:
             self._skip_all(before, self._paused_s, stamp_s, "paused")
             decided_s = max(self.edge_s, stamp_s)
         elif status is not JobStatus.ACTIVE:
-            reason = "paused" if status is JobStatus.PAUSED else "deleted"
+            reason = {JobStatus.PAUSED: "paused", JobStatus.ENDED: "ended"}.get(status, "deleted")
             for each in self.versions:
                 if each.status is JobStatus.ACTIVE:
                     self._skip_all(each, self.edge_s, stamp_s, reason)

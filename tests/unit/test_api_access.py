@@ -33,7 +33,10 @@ def routes(world: ApiWorld) -> list[tuple[str, str]]:
 
 
 def call(world: ApiWorld, method: str, path: str, **headers: str) -> Any:
-    filled = path.format(job_id="x", run_id="default:x@20261121T090000Z", operation_id="o", revision=7, name="x")
+    run_id = "default:x@20261121T090000Z"
+    filled = path.format(
+        job_id="x", run_id=run_id, dag_run_id=run_id, operation_id="o", backfill_id="default:x~7", revision=7, name="x"
+    )
     if path.endswith("/stream"):
         headers["Last-Event-ID"] = "none of ours"  # else an accepted one would never end
     return world.client.request(method.upper(), filled, headers=headers)

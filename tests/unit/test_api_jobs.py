@@ -13,6 +13,7 @@ import pytest
 from tests.unit.api_world import JOB, ApiWorld, until
 from waterclock.log.memory import MemoryLog
 from waterclock.model.events import Heartbeat
+from waterclock.model.time_text import format_rfc3339
 from waterclock.wire import messages
 from waterclock.wire.names import Names
 
@@ -154,6 +155,25 @@ def test_pause_and_resume_answer_with_the_job(world: ApiWorld) -> None:
 
     assert (paused["status"], paused["next_fire_time"]) == ("paused", None)
     assert (resumed["status"], resumed["next_fire_time"] is None) == ("active", False)
+
+
+def test_a_job_that_has_made_its_runs_is_ended_and_says_what_to_do(world: ApiWorld) -> None:
+    past = format_rfc3339(world.clock.now() - 5_000_000)
+    document = {"name": "once", "handler": "demo.ping", "at": past, "max_runs": 1, "pause_after_failures": 3}
+    made = world.client.post(JOBS, json=document).json()
+    assert (made["max_runs"], made["pause_after_failures"]) == (1, 3)
+    for _ in range(500):
+        shown = world.client.get(f"{JOBS}/once").json()
+        if shown["status"] == "ended":
+            break
+    assert (shown["status"], shown["next_fire_time"]) == ("ended", None)
+    assert [job["status"] for job in world.client.get(JOBS).json()["jobs"] if job["name"] == "once"] == ["ended"]
+    refused = world.client.post(f"{JOBS}/once/resume")
+    assert refused.status_code == 422
+    assert "max_runs" in refused.text
+    assert world.client.post(f"{JOBS}/once/trigger").status_code == 201
+    raised = world.client.patch(f"{JOBS}/once", json={"max_runs": 2}, headers={"If-Match": "*"}).json()
+    assert raised["status"] == "active"
 
 
 def test_a_delete_answers_deleted_and_the_job_is_gone(world: ApiWorld) -> None:

@@ -13,9 +13,9 @@ import pytest
 import waterclock
 from waterclock.clients import exchange
 from waterclock.clients.client import Client
-from waterclock.clients.http import NotYetApplied
 from waterclock.clients.job_events import JobEvents
 from waterclock.clients.kafka import KafkaClient
+from waterclock.clients.verbs import NotYetApplied
 from waterclock.clock import ManualClock
 from waterclock.intake.judge import Judge
 from waterclock.log.memory import MemoryCluster, MemoryLog
@@ -374,3 +374,69 @@ def test_a_key_does_not_travel_in_the_open() -> None:
         Client.http("http://waterclock.example", "wck_x")
     Client.http("http://waterclock.example", "wck_x", allow_plain_http=True).close()
     Client.http("https://waterclock.example", "wck_x").close()
+
+
+RUN = "default:etl@20261121T050000Z"
+STANDS = {"run_id": RUN, "status": "RUNNING", "paused": True, "cancel_requested": False}
+
+
+def test_dag_runs_are_asked_for_by_the_names_of_the_command_line(api: Api, client: Any) -> None:
+    api.will_answer((200, {"dag_runs": [STANDS], "next_cursor": "c"}), (200, {"dag_runs": [], "next_cursor": None}))
+    assert [each["run_id"] for each in client.dag.runs("etl")] == [RUN]
+    api.will_answer((200, {"stuck": [], "next_cursor": None}))
+    assert list(client.dag.stuck("etl")) == []
+    api.will_answer((200, STANDS))
+    assert client.dag.show(RUN)["paused"] is True
+    paths = [path for _, path, _, _ in api.asked]
+    assert paths == [
+        "/api/v1/jobs/etl/dag-runs?limit=200",
+        "/api/v1/jobs/etl/dag-runs?limit=200&cursor=c",
+        "/api/v1/dag-runs/stuck?job=etl&limit=100",
+        "/api/v1/dag-runs/default%3Aetl%4020261121T050000Z",
+    ]
+
+
+@pytest.mark.parametrize("act", ["cancel", "pause", "resume"])
+def test_an_act_on_a_dag_run_tells_how_it_stands(api: Api, client: Any, act: str) -> None:
+    api.will_answer((200, STANDS))
+    assert getattr(client.dag, act)(RUN, note="why") == STANDS
+    waits = {"operation_id": "7", "status": "pending", "job_id": "default:etl"}
+    api.will_answer((202, waits), (200, {**waits, "status": "applied"}), (200, {**STANDS, "nodes": []}))
+    assert getattr(client.dag, act)(RUN) == STANDS
+    assert api.asked[0][1].endswith(f"/{act}")
+    assert (api.asked[0][3], api.asked[1][3]) == ({"note": "why"}, None)
+
+
+def test_a_rerun_names_the_new_dag_run_and_a_plan_does_nothing(api: Api, client: Any) -> None:
+    made = {"job_id": "default:etl", "run_id": f"{RUN}~9", "linked_run": RUN, "held": None, "skipped": None}
+    api.will_answer((201, made))
+    assert client.dag.rerun(RUN, ["load"], payload={"day": 1}) == (f"{RUN}~9", RUN, "", "")
+    api.will_answer((200, {"dry_run": True, "run_id": RUN, "runs": ["load"]}))
+    assert client.dag.plan(RUN, "rerun", failed=True)["runs"] == ["load"]
+    assert [body for _, _, _, body in api.asked] == [
+        {"from": ["load"], "payload": {"day": 1}},
+        {"dry_run": True, "failed": True},
+    ]
+
+
+def test_a_backfill_is_counted_asked_for_and_turned(api: Api, client: Any) -> None:
+    told = {"backfill_id": None, "job_id": "default:j", "dry_run": True, "fires": 7}
+    told |= {"left_out": 2, "blocked": 1, "would_run": 4}
+    api.will_answer((200, told))
+    assert client.backfills.count("j", "2026-11-01T00:00:00Z")["would_run"] == 4
+    waits = {"operation_id": "7", "status": "pending", "job_id": "default:j"}
+    applied = {**waits, "status": "applied", "run_id": "default:j~9"}
+    stands = {"backfill_id": "default:j~9", "fires": 7, "left_out": 2, "blocked": 1}
+    api.will_answer((202, waits), (200, applied), (200, stands))
+    asked = client.backfills.create("j", "2026-11-01T00:00:00Z", "2026-11-08T00:00:00Z", concurrency=3)
+    assert (asked["backfill_id"], asked["would_run"]) == ("default:j~9", 4)
+    api.will_answer((200, {"backfill_id": "default:j~9", "job_id": "default:j", "changed": True}))
+    client.backfills.pause("default:j~9")
+    assert [(method, path) for method, path, _, _ in api.asked] == [
+        ("POST", "/api/v1/jobs/j/backfills"),
+        ("POST", "/api/v1/jobs/j/backfills"),
+        ("GET", "/api/v1/operations/7"),
+        ("GET", "/api/v1/backfills/default:j~9"),
+        ("POST", "/api/v1/backfills/default:j~9/pause"),
+    ]
+    assert api.asked[1][3] == {"from": "2026-11-01T00:00:00Z", "to": "2026-11-08T00:00:00Z", "concurrency": 3}

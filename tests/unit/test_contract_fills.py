@@ -42,5 +42,8 @@ def test_every_path_parameter_has_a_value_under_which_there_is_something(server:
     asked = [path for path, methods in server.description["paths"].items() if "{" in path and "get" in methods]
     assert NO_DEAD_LETTER in asked
     filled = [path.format(**known) for path in asked if path != NO_DEAD_LETTER]
+    for name in ("run_id", "dag_run_id"):
+        until(lambda name=name: server.send("GET", f"/api/v1/runs/{known[name]}").status_code == 200)  # history is here
     until(lambda: server.send("GET", f"/api/v1/runs/{known['run_id']}").status_code == 200)  # history has come so far
+    until(lambda: server.send("GET", f"/api/v1/backfills/{known['backfill_id']}").status_code == 200)
     assert {path: server.send("GET", path).status_code for path in filled} == dict.fromkeys(filled, 200)

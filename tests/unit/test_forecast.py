@@ -128,7 +128,7 @@ def test_a_forecast_does_not_read_paused_jobs_for_ever() -> None:
     forecast = Forecast(NOON, jobs_max=10)
     assert forecast.take([], 100)
     assert not forecast.take([], 1)
-    assert "101 paused or deleted" in forecast.stopped
+    assert "101 paused, ended or deleted" in forecast.stopped
 
 
 def test_a_second_cron_costs_a_step_a_minute() -> None:

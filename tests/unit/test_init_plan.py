@@ -59,8 +59,8 @@ def test_nobody_but_roles_may_write_what_decides():
     for acl in acls(Names()):
         if acl.resource is Resource.TOPIC and "Write" in acl.operations:
             writers.setdefault(acl.name, set()).add(acl.role)
-    assert writers["waterclock.run-events"] == {"dispatcher", "worker", "retry-router"}
-    assert writers["waterclock.runs."] == {"dispatcher", "retry-router"}
+    assert writers["waterclock.run-events"] == {"dispatcher", "worker", "retry-router", "dag-engine"}
+    assert writers["waterclock.runs."] == {"dispatcher", "retry-router", "dag-engine"}
     assert writers["waterclock.commands"] == {"intake", "api", "operator", "retry-router", "dispatcher"}
     assert writers["waterclock.leases"] == {"worker", "retry-router"}
     assert [name for name, roles in writers.items() if "producer" in roles] == ["waterclock.job-events"]

@@ -13,6 +13,7 @@ STATES = [
     RunState(RunStatus.PENDING),
     RunState(RunStatus.RETRYING, 2, Outcome.LOST, "worker-1", 7, 4_294_967_297),
     RunState(RunStatus.RUNNING, 1, Outcome.NONE, 'a "name"', 0, 3, cancel_requested=True),
+    RunState(RunStatus.RUNNING, is_dag=True, expired=True),
 ]
 
 
@@ -26,7 +27,7 @@ def test_the_text_of_a_known_state_is_a_format() -> None:
 
 
 def test_a_field_of_a_later_release_is_dropped() -> None:
-    assert state_from_text('[0,0,0,"",0,0,false,false,"later"]') == STATES[1]
+    assert state_from_text('[0,0,0,"",0,0,false,false,false,false,false,"later"]') == STATES[1]
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "7", "[99,0,0]", "nonsense"])

@@ -24,7 +24,7 @@ from waterclock.ledger.sums import FaultKind
 from waterclock.model.errors import Busy
 from waterclock.model.events import EventKind, Revised, RunEvent
 from waterclock.model.ids import US_PER_S, make_run_id
-from waterclock.model.job import Cron, Dates, JobStatus, Once
+from waterclock.model.job import Cron, Dates, JobSpec, JobStatus, Once
 from waterclock.model.timing import Timing
 
 
@@ -45,6 +45,41 @@ def test_a_history_in_which_every_fire_is_decided_balances() -> None:
     assert summed.is_balanced
     assert (summed.owed, summed.runs) == (59, 43)
     assert summed.skipped == Counter(coalesced=6, paused=10)
+
+
+def bounded(seconds: int = 60, most: int = 9) -> JobSpec:
+    return every(seconds, Timing(max_runs=most))
+
+
+def test_what_fires_after_the_end_of_a_job_is_not_owed() -> None:
+    history = History()
+    history.command(0, spec=bounded())
+    history.fire(9 * 60)
+    history.command(12 * 60 + 10, JobStatus.ENDED)  # late: three fires are skipped with it
+    summed = total(history.judged())
+    assert summed.is_balanced
+    assert (summed.owed, summed.runs) == (12, 9)
+    assert summed.skipped == Counter(ended=3)
+
+
+def test_a_fire_beyond_the_last_run_is_a_skip_where_runs_are_bounded_and_nowhere_else() -> None:
+    for job, is_right in ((bounded(), True), (every(60), False)):
+        history = History()
+        history.command(0, spec=job)
+        history.fire(9 * 60)
+        history.skip(1, 600, 600, 1, "max_runs")
+        history.edge_s = 600
+        history.command(610, JobStatus.DELETED)
+        assert total(history.judged()).is_balanced is is_right
+
+
+def test_a_run_after_the_end_is_named() -> None:
+    history = History()
+    history.command(0, spec=bounded())
+    history.fire(9 * 60)
+    history.command(550, JobStatus.ENDED)
+    history.run(1, 600)
+    assert not total(history.judged()).is_balanced
 
 
 def test_sums_are_by_the_hour() -> None:

@@ -18,6 +18,7 @@ OPTIONS = {
     "runs": ("TimeWindowCompactionStrategy", 86_400),
     "attempts": ("TimeWindowCompactionStrategy", 86_400),
     "failures": ("TimeWindowCompactionStrategy", 86_400),
+    "dag_nodes": ("TimeWindowCompactionStrategy", 86_400),
     "letters": ("TimeWindowCompactionStrategy", 86_400),
     "audit": ("TimeWindowCompactionStrategy", 86_400),
     "api_keys": ("UnifiedCompactionStrategy", 864_000),
@@ -28,6 +29,7 @@ OPTIONS = {
     "calendar_jobs": ("UnifiedCompactionStrategy", 864_000),
     "run_logs": ("TimeWindowCompactionStrategy", 86_400),
     "upkeep": ("UnifiedCompactionStrategy", 864_000),
+    "backfills": ("UnifiedCompactionStrategy", 864_000),
 }
 
 

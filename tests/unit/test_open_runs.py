@@ -7,11 +7,12 @@ import pytest
 from waterclock.log.memory import CommitFate
 from waterclock.log.port import Isolation, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.events import Ended, EventKind, OpenRunState, Skipped
+from waterclock.model.events import Ended, EventKind, Skipped
 from waterclock.model.failure_policy import FailurePolicy, policy_to_json
 from waterclock.model.fold import Fold, parse_fold_from
 from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import Tier
+from waterclock.model.role_state import OpenRunState
 from waterclock.wire.codec import decode_open_run
 
 from .router_world import JOB, NAMES, OTHER, World

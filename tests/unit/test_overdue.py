@@ -8,7 +8,7 @@ from waterclock.clock import ManualClock
 from waterclock.model.errors import BackendDown, RequestError
 from waterclock.model.events import Outcome, RunStatus
 from waterclock.model.ids import US_PER_S, Instant, partition_of
-from waterclock.model.job import Cron, Every, JobSpec, JobStatus, JobVersion, Once, Tier
+from waterclock.model.job import Cron, Every, JobSpec, JobStatus, JobVersion, Once, Pause, Tier
 from waterclock.model.timing import Timing, timing_from_json, timing_to_json
 from waterclock.model.timing_document import timing_from_document, timing_to_document
 from waterclock.recorder.overdue import OverdueWatch
@@ -33,11 +33,13 @@ class Desk:
 
     def put(
         self, spec: JobSpec = HOURLY, job_id: str = "acme:job", *, at: Instant, action: str = "create",
-        status: JobStatus = JobStatus.ACTIVE, created_at: Instant = 0,
+        status: JobStatus = JobStatus.ACTIVE, created_at: Instant = 0, pause: Pause | None = None,
     ) -> JobRow:  # fmt: skip
         self.revision += 1
-        row = JobRow(job_id, spec, status, self.revision, 0, self.revision, created_at or at, at, 0, 1, at)
-        version = JobVersion(job_id, self.revision, spec, status, "me", at, 0, self.revision, created_at or at, action)
+        row = JobRow(job_id, spec, status, self.revision, 0, self.revision, created_at or at, at, 0, 1, at, pause)
+        version = JobVersion(
+            job_id, self.revision, spec, status, "me", at, 0, self.revision, created_at or at, action, pause=pause
+        )
         self.store.apply([JobChange(row, version)])
         return row
 
@@ -84,6 +86,42 @@ def test_nobody_waits_while_it_is_paused_and_a_resume_begins_anew(desk: Desk) ->
     assert desk.asked(paused) is None
     desk.put(at=NOW - 20 * HOUR_US, action="resume", created_at=NOW - 100 * HOUR_US)
     edited = desk.put(at=NOW - HOUR_US, action="update", created_at=NOW - 100 * HOUR_US)
+    found = desk.asked(edited)
+    assert found is not None
+    assert (found.is_overdue, found.by) == (False, NOW + 6 * HOUR_US)
+
+
+def test_a_pause_for_its_failures_is_no_reason_not_to_wait(desk: Desk) -> None:
+    created_at = NOW - 100 * HOUR_US
+    desk.put(at=created_at)
+    desk.run(NOW - 90 * HOUR_US)
+    pause = Pause("dispatcher", "3 runs in a row failed", NOW - 80 * HOUR_US)
+    paused = desk.put(
+        at=NOW - 80 * HOUR_US, action="pause", status=JobStatus.PAUSED, created_at=created_at, pause=pause
+    )
+    found = desk.asked(paused)
+    assert found is not None
+    assert (found.is_overdue, found.by) == (True, NOW - 64 * HOUR_US + US_PER_S)
+    desk.put(job_id="acme:by-hand", at=created_at, status=JobStatus.PAUSED, pause=pause._replace(actor="me"))
+    watch = OverdueWatch(desk.store, desk.clock, 1, lambda: (0,))
+    for _ in range(60):
+        watch.step()
+        desk.clock.advance(US_PER_S // 10)
+    (told,) = desk.store.told_of_all(OVERDUE)
+    assert (told.parts["watched"], told.parts["count"]) == (1, 1)
+    resumed = desk.put(at=NOW - HOUR_US, action="resume", created_at=created_at)
+    found = desk.asked(resumed)
+    assert found is not None
+    assert not found.is_overdue, "its resume begins anew, as any"
+
+
+def test_nobody_waits_for_what_has_ended_and_an_edit_that_lets_it_go_on_begins_anew(desk: Desk) -> None:
+    created_at = NOW - 100 * HOUR_US
+    desk.put(at=created_at)
+    ended = desk.put(at=NOW - 60 * HOUR_US, action="end", status=JobStatus.ENDED, created_at=created_at)
+    assert desk.asked(ended) is None
+    desk.put(at=NOW - 20 * HOUR_US, action="update", created_at=created_at)
+    edited = desk.put(at=NOW - HOUR_US, action="update", created_at=created_at)
     found = desk.asked(edited)
     assert found is not None
     assert (found.is_overdue, found.by) == (False, NOW + 6 * HOUR_US)

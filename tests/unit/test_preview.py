@@ -11,12 +11,14 @@ from waterclock.model.cron import compile_cron
 from waterclock.model.cron_words import in_words
 from waterclock.model.document import spec_from_document
 from waterclock.model.errors import RequestError
-from waterclock.model.ids import Instant
-from waterclock.model.job import Cron, Fold
+from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.job import Cron, Every, Fold, JobSpec, JobStatus
 from waterclock.model.preview import PREVIEW_MAX, anchor_of, preview_cron, preview_job
 from waterclock.model.preview_document import preview_document, shown_rows
 from waterclock.model.time_text import parse_rfc3339
 from waterclock.model.timetable import offset_of
+from waterclock.model.timing import Timing
+from waterclock.model.upcoming import upcoming
 
 NEW_YORK = "America/New_York"
 SPRING, AUTUMN = "2026-03-07T12:00:00Z", "2026-10-31T12:00:00Z"
@@ -200,3 +202,9 @@ def test_the_jitter_of_a_job_without_a_name_is_not_made_up() -> None:
     assert [fire["due_time"] for fire in told["next_fires"]] == [None] * 3
     assert [fire["remark"] for fire in told["next_fires"]] == [None] * 3
     assert "name the job" in told["warnings"][0]
+
+
+def test_a_schedule_shows_no_more_fires_than_it_may_make_runs() -> None:
+    hourly = JobSpec("h", Every(3_600 * US_PER_S), timing=Timing(max_runs=3))
+    assert len(upcoming(hourly, JobStatus.ACTIVE, 0, 0, 10)) == 3
+    assert upcoming(hourly, JobStatus.ENDED, 0, 0, 10) == []

@@ -213,6 +213,21 @@ def test_a_machine_that_slept_between_two_pages_makes_all_of_them_anew(monkeypat
     assert {run_id.partition("@")[0] for run_id in world.runs()} == set(specs)
 
 
+def test_a_machine_that_slept_while_a_jump_of_the_edge_was_prepared_prepares_it_anew() -> None:
+    """The rows beyond the edge that the jump has written have expired by the time that it is made."""
+    timing = Timing(catch_up_window_us=30 * 24 * HOUR_US)
+    specs = {f"acme:often{number}": JobSpec("demo.noop", OFTEN, timing=timing) for number in range(5)}
+    world = world_that_was_away(specs, HOUR_US)
+    back_at = world.clock.now()
+    while not (shard := world.dispatcher._shards.get(0)) or shard.jump is None or not shard.jump.gap.row_count:
+        world.steps(1)
+    world.clock.jump(4 * HOUR_US)
+    catch_up(world)
+    for job_id in specs:
+        runs, skipped = decided(world.events(), job_id, back_at)
+        assert len(runs) + skipped == 6 * 5
+
+
 def test_what_a_process_made_anew_is_not_believed_by_itself_hours_later() -> None:
     """It lost the shard and got it back: what it had made has expired meanwhile."""
     world = world_that_was_away({"acme:often": JobSpec("demo.noop", OFTEN)}, 4 * HOUR_US)

@@ -455,6 +455,18 @@ def test_a_failure_tells_class_error_and_attempts() -> None:
     assert (failure.error_class, failure.error, failure.attempts) == ("ValueError", "no 7", 1)
 
 
+def test_the_last_run_of_a_schedule_is_marked() -> None:
+    world = World()
+    runs = [make_run_id(JOB, world.clock.now() + number) for number in (0, 1)]
+    for run_id, is_last in zip(runs, (False, True), strict=True):
+        fire_at = parse_run_id(run_id).fire_at
+        detail = Pending(9, fire_at, fire_at, Tier.HIGH, Origin.SCHEDULE, is_last=is_last)
+        world.event(EventKind.PENDING, run_id, detail=detail)
+    world.turn(world.recorder())
+
+    assert [world.row(run_id).is_last for run_id in runs] == [False, True]
+
+
 def test_what_is_done_about_a_dead_letter_is_told_whatever_is_replayed() -> None:
     world = World()
     first, second, untouched = world.failed(), world.failed(), world.failed()

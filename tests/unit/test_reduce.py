@@ -17,7 +17,7 @@ from waterclock.model.events import (
 )
 from waterclock.model.ids import parse_run_id
 from waterclock.model.job import Tier
-from waterclock.model.reduce import Ignored, RunState, covers, reduce
+from waterclock.model.reduce import Ignored, RunState, Verdict, covers, reduce
 
 JOB = "acme:nightly"
 RUN = "acme:nightly@20261121T090000Z"
@@ -225,10 +225,10 @@ def test_nothing_but_a_birth_speaks_of_an_unknown_run(each: RunEvent) -> None:
     assert_refused(None, each, Ignored.UNKNOWN_RUN)
 
 
-def test_what_is_not_built_is_refused_by_name() -> None:
+def test_what_speaks_of_dags_alone_is_refused_of_any_other_run() -> None:
     for kind in (EventKind.DAG_SUCCEEDED, EventKind.DAG_FAILED, EventKind.NODE_SKIPPED):
-        assert_refused(None, event(kind), Ignored.DAG_NOT_BUILT)
-    assert_refused(None, pending()._replace(run_id=f"{RUN}/load"), Ignored.DAG_NOT_BUILT)
+        assert_refused(None, event(kind), Ignored.NO_DAG_RUN)
+    assert_refused(None, pending()._replace(run_id=f"{RUN}/load"), Ignored.NO_DAG_RUN)
     assert_refused(RUNNING, event(EventKind.UNKNOWN), Ignored.UNKNOWN_KIND)
 
 
@@ -248,3 +248,14 @@ def test_a_skipped_range_covers_the_timeline_of_its_job_and_revision_alone() -> 
     assert not covers(JOB, skipped, run._replace(series=9))
     assert not covers(JOB, skipped, run._replace(node="load"))
     assert not covers(JOB, skipped, run, 5)
+
+
+def test_the_one_status_that_gives_way_gives_way_to_a_backfill_alone_and_once() -> None:
+    skipped = RunState(RunStatus.SKIPPED)
+    asked = Pending(1, 5, None, Tier.LOW, Origin.BACKFILL, backfill=7)
+    plain = RunEvent(EventKind.PENDING, JOB, RUN, 5, detail=asked._replace(origin=Origin.SCHEDULE))
+    event = plain._replace(detail=asked)
+    assert reduce(skipped, plain, 1).reason is Ignored.FINAL
+    assert reduce(skipped, event, 1) == Verdict(RunState(RunStatus.PENDING), True)
+    for status in (RunStatus.PENDING, RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED):
+        assert not reduce(RunState(status), event, 1).accepted

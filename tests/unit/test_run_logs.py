@@ -18,6 +18,7 @@ from waterclock.workers.executors.python import PythonExecutors
 from waterclock.workers.run_logs import RunLogSender
 
 from waterclock.app import App, Context
+from waterclock.beside import Beside
 from waterclock.clock import ManualClock, SystemClock
 from waterclock.log.memory import MemoryCluster, MemoryLog
 from waterclock.log.port import Outgoing, Ticket, TopicPartition
@@ -26,7 +27,6 @@ from waterclock.model.events import WorkRecord
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Tier
 from waterclock.model.run_log import KEPT_DAYS, LINES_MAX, NOTE_SEQ, LogLine, LogStream, RunLog
-from waterclock.recorder.beside import Beside
 from waterclock.recorder.run_logs import GROUP, RunLogs
 from waterclock.store.line_pages import LinePlace, lines_of
 from waterclock.store.memory import MemoryStore, MemoryTables, WriteFault

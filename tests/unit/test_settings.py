@@ -88,6 +88,17 @@ def test_an_unknown_nested_variable_is_an_error(monkeypatch):
         load_settings()
 
 
+def test_a_variable_of_a_whole_group_says_how_one_of_its_settings_is_given(monkeypatch):
+    monkeypatch.setenv("WATERCLOCK_API", "http://127.0.0.1:8080")
+    with pytest.raises(RequestError) as raised:
+        load_settings()
+    assert (raised.value.message, raised.value.pointer) == (
+        "WATERCLOCK_API is a group of settings, and its value is none",
+        "/api",
+    )
+    assert "WATERCLOCK_API__HOST" in raised.value.hint
+
+
 @pytest.mark.parametrize("partitions", [0, 3, 512])
 def test_partitions_divide_the_256_slots(partitions):
     with pytest.raises(RequestError, match="power of two"):

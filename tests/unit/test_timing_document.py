@@ -41,6 +41,8 @@ def test_every_part_is_read() -> None:
         jitter={"window": "30s", "per_fire": True},
         misfire="all",
         catch_up={"max": 7, "window": "6h", "order": "newest"},
+        pause_after_failures=3,
+        max_runs=14,
     )
     assert spec.timing == Timing(
         from_at=parse_rfc3339(NINE),
@@ -51,6 +53,8 @@ def test_every_part_is_read() -> None:
         catch_up_order=CatchUpOrder.NEWEST,
         jitter_us=30 * US_PER_S,
         jitter_per_fire=True,
+        pause_after_failures=3,
+        max_runs=14,
     )
     assert read(jitter="30s").timing == Timing(jitter_us=30 * US_PER_S)
 
@@ -77,6 +81,13 @@ def test_a_stored_form_of_a_later_release_does_not_stop_a_dispatcher() -> None:
         ({"jitter": 30}, "/jitter", "30s"),
         ({"jitter": {"per_fire": True}}, "/jitter/window", "needs"),
         ({"jitter": {"window": "30s", "per_fire": "yes"}}, "/jitter/per_fire", "true or false"),
+        ({"pause_after_failures": 0}, "/pause_after_failures", "1 to 1000"),
+        ({"pause_after_failures": 1_001}, "/pause_after_failures", "1 to 1000"),
+        ({"pause_after_failures": True}, "/pause_after_failures", "True is not a number"),
+        ({"max_runs": 0}, "/max_runs", "1 to 1000000000"),
+        ({"max_runs": 1_000_000_001}, "/max_runs", "1 to 1000000000"),
+        ({"max_runs": "14"}, "/max_runs", "'14' is not a number"),
+        ({"max_runs": 14.0}, "/max_runs", "14.0 is not a number"),
         ({"jitter": "31m"}, "/jitter", "30m"),
         ({"jitter": "301s"}, "/jitter", "5m"),
         ({"dates": [NINE]}, "/dates", "exactly one"),
@@ -182,6 +193,8 @@ any_timing = st.builds(
     catch_up_order=st.sampled_from(CatchUpOrder),
     jitter_us=st.integers(0, 1_800).map(lambda seconds: seconds * US_PER_S),
     jitter_per_fire=st.booleans(),
+    pause_after_failures=st.integers(0, 1_000),
+    max_runs=st.integers(0, 1_000_000_000),
 )
 
 

@@ -14,7 +14,11 @@ from fastavro import schemaless_writer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from waterclock.model.backfill import Backfilled, BackfillStatus
 from waterclock.model.concurrency import FREE, Concurrency, Overlap
+from waterclock.model.dag import DagSpec, MapOver, Node, TriggerRule
+from waterclock.model.dag_events import DagStart, NodeEnd, NodeSkipped
+from waterclock.model.dag_state import KeptDagRun, KeptNode
 from waterclock.model.errors import RequestError, UndecodableRecord
 from waterclock.model.events import (
     Answered,
@@ -24,17 +28,14 @@ from waterclock.model.events import (
     Ended,
     EventKind,
     Heartbeat,
-    KeyState,
     Lease,
     LeaseKind,
-    OpenRunState,
     Origin,
     Pending,
     Reject,
     Retrying,
     Revised,
     RunEvent,
-    ShardState,
     Skipped,
     SourceRecord,
     Started,
@@ -45,6 +46,7 @@ from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, Failure
 from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Tier
 from waterclock.model.job_state import Edge, JobState
+from waterclock.model.role_state import KeyState, OpenRunState, ShardState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
 from waterclock.model.timing import PLAIN, CalendarUse, CatchUpOrder, Misfire, OnCalendar, Timing
 from waterclock.wire import codec, records, schemata
@@ -76,13 +78,20 @@ details = st.one_of(
         longs,
         longs,
         longs,
+        st.booleans(),
+        st.none() | st.builds(DagStart, st.none() | blobs, st.lists(texts, max_size=3).map(tuple)),
+        longs,
     ),
     st.builds(Skipped, longs, longs, longs, longs, tiers, longs, texts, texts, longs),
+    st.builds(NodeSkipped, st.sampled_from(NodeEnd), st.none() | blobs),
     st.builds(Started, texts, ints, longs),
     st.builds(Ended, longs, texts, texts, texts, st.none() | blobs, ints, longs),
     st.builds(Revised, longs, longs, longs, texts, st.lists(pairs, max_size=5).map(tuple)),
     st.builds(Answered, texts, longs, texts, longs, texts, texts, texts, texts, texts, texts, texts, texts),
     st.builds(Retrying, longs, longs),
+    st.builds(
+        Backfilled, longs, longs, st.sampled_from(BackfillStatus), *[longs] * 4, tiers, *[longs] * 11, *[texts] * 3
+    ),
 )
 events = st.builds(
     RunEvent, st.sampled_from(EventKind), texts, texts, longs, ints, texts, longs, longs, texts, detail=details
@@ -105,6 +114,8 @@ works = st.builds(
     longs,
     texts,
     ints,
+    longs,
+    texts,
 )
 crons = st.builds(Cron, texts, texts, st.booleans(), st.sampled_from(Gap), st.sampled_from(Fold))
 schedules = crons | st.builds(Every, longs, st.none() | longs) | st.builds(Once, longs)
@@ -149,7 +160,26 @@ policies = st.just(DEFAULT) | st.builds(
     waits,
 )
 besides = st.just(FREE) | st.builds(Concurrency, st.sampled_from(Overlap), ints, texts, ints, ints)
-rules = (policies, timings, besides)
+maps = st.builds(MapOver, texts, st.integers(0, 9), texts, st.integers(1, 9), st.integers(0, 9))
+name_lists = st.lists(texts, max_size=3).map(tuple)
+nodes = st.builds(
+    Node,
+    texts,
+    texts,
+    st.none() | executors,
+    name_lists,
+    st.sampled_from(TriggerRule),
+    st.none() | tiers,
+    texts,
+    st.none() | blobs,
+    st.none() | policies,
+    st.booleans(),
+    name_lists,
+    st.none() | maps,
+    st.booleans(),
+)
+dags = st.builds(DagSpec, st.lists(nodes, max_size=3).map(tuple), st.integers(0, 9), st.integers(0, 9))
+rules = (policies, timings, besides, st.none() | dags)
 specs = st.builds(JobSpec, texts, schedules, tiers, texts, blobs, st.none() | executors, st.booleans(), *rules)
 commands = st.builds(
     Command,
@@ -170,6 +200,11 @@ commands = st.builds(
     resume_at=longs,
     to_revision=longs,
     calendars=uses,
+    from_at=longs,
+    to_at=longs,
+    concurrency=ints,
+    tier=st.none() | tiers,
+    backfill_id=texts,
 )
 sources = st.builds(
     SourceRecord,
@@ -247,7 +282,33 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         codec.encode_open_run,
         codec.decode_open_run,
     ),
-    "flow_job": (st.builds(JobFlow, texts, texts), codec.encode_flow_job, codec.decode_flow_job),
+    "dag_run": (
+        st.builds(
+            KeptDagRun,
+            texts,
+            longs,
+            texts,
+            longs,
+            longs,
+            longs,
+            longs,
+            st.none() | blobs,
+            st.lists(texts, max_size=3).map(tuple),
+            texts,
+        ),
+        codec.encode_dag_run,
+        codec.decode_dag_run,
+    ),
+    "dag_node": (
+        st.builds(KeptNode, texts, longs, texts, longs, ints, st.none() | blobs),
+        codec.encode_dag_node,
+        codec.decode_dag_node,
+    ),
+    "flow_job": (
+        st.builds(JobFlow, texts, texts, longs, ints, longs, ints, texts, texts, ints, longs, longs, st.booleans()),
+        codec.encode_flow_job,
+        codec.decode_flow_job,
+    ),
     "flow_run": (
         st.builds(
             RunFlow,
@@ -262,6 +323,10 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
             st.none() | blobs,
             texts,
             texts,
+            longs,
+            st.booleans(),
+            st.lists(st.tuples(texts, texts), max_size=3).map(tuple),
+            st.lists(texts, max_size=3).map(tuple),
             longs,
         ),
         codec.encode_flow_run,

@@ -25,7 +25,6 @@ from waterclock.model.events import (
     Reject,
     Revised,
     RunEvent,
-    ShardState,
     Skipped,
     SourceRecord,
     Started,
@@ -34,6 +33,7 @@ from waterclock.model.events import (
 from waterclock.model.ids import make_job_id, make_run_id
 from waterclock.model.job import Command, CommandKind, Tier
 from waterclock.model.job_state import JobState
+from waterclock.model.role_state import ShardState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
 from waterclock.wire import codec, headers, messages
 from waterclock.wire.names import Names
@@ -135,6 +135,9 @@ def test_the_words_of_events_are_kept() -> None:
         EventKind.NODE_SKIPPED: "node-skipped",
         EventKind.REVISED: "revised",
         EventKind.ANSWERED: "answered",
+        EventKind.DAG_PAUSED: "dag-paused",
+        EventKind.DAG_RESUMED: "dag-resumed",
+        EventKind.BACKFILL: "backfill",
     }
 
 

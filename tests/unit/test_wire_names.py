@@ -56,13 +56,14 @@ def test_topics_are_made_as_the_protocol_needs_them() -> None:
         "rejects",
         "run-logs",
         *(f"delay.{rung}" for rung in ("1s", "5s", "30s", "2m", "10m", "1h")),
+        "state.dag-engine",
         "state.dispatcher",
         "state.retry-router",
     }
     assert {spec.partitions for spec in specs.values()} == {8}
     assert {spec.config["max.message.bytes"] for spec in specs.values()} == {"1048576"}
     compacted = {name for name, spec in specs.items() if spec.config["cleanup.policy"] == "compact"}
-    assert compacted == {"leases", "state.dispatcher", "state.retry-router"}
+    assert compacted == {"leases", "state.dispatcher", "state.retry-router", "state.dag-engine"}
     stamped = {name for name, spec in specs.items() if spec.config.get("message.timestamp.type") == "LogAppendTime"}
     assert stamped == {"commands"}
     days = {name: int(spec.config["retention.ms"]) / DAY_MS for name, spec in specs.items() if name not in compacted}

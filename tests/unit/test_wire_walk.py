@@ -50,6 +50,7 @@ _events = st.fixed_dictionaries(
         "expected_revision": _longs,
         "http": st.none() | _http,
         "shell": st.none() | _shell,
+        "dag": _texts,
     }
 ).map(lambda parts: JobEvent(**parts))
 

@@ -21,9 +21,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from waterclock.model.errors import BackendDown, RequestError
 
 from . import (
+    backfills,
     bulk,
     calendars,
     cancelling,
+    dag_acts,
+    dag_runs,
     dlq,
     forecast,
     history,
@@ -69,7 +72,7 @@ def build_app(services: Services, *, threads: bool = True) -> FastAPI:
     app.state.services = services
     # run_logs stands before runs, whose path for a run takes in whatever follows.
     parts = (bulk, jobs, history, run_logs, runs, cancelling, dlq, operations, preview, forecast, stream, overview)
-    for part in (*parts, calendars):
+    for part in (*parts, calendars, dag_runs, dag_acts, backfills):
         app.include_router(part.routes, prefix=PREFIX, dependencies=[Depends(known_parameters)])
     app.include_router(probes.routes, dependencies=[Depends(known_parameters)])
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # FastAPI's own way to replace it

@@ -77,7 +77,7 @@ class BulkBody(BaseModel):
     prefix: str = Field("", description="Names that begin so")
     tier: list[str] = Field([], description="high, medium, low")
     handler: str = Field("", description="The handler's name, or where the executor goes, as lists show it")
-    status: list[str] = Field([], description="active, paused; without: those that the action changes")
+    status: list[str] = Field([], description="active, paused, ended; without: those that the action changes")
     dry_run: bool = Field(True, description="Count them, and change nothing. false: do it")
     cap: int = Field(wanting.CAP, ge=1, le=wanting.CAP_MAX)
     rate_per_s: float = Field(wanting.RATE_PER_S, ge=0.1, le=wanting.RATE_MAX)

@@ -22,6 +22,7 @@ from waterclock.model.events import FINAL, RunStatus
 from waterclock.model.ids import RunId, make_run_id
 from waterclock.model.job import CommandKind
 from waterclock.model.time_text import parse_duration
+from waterclock.store.dag_port import NodeRow
 from waterclock.store.open_runs import OPEN, OpenRuns, open_runs, parse_place
 from waterclock.store.port import RunRow
 
@@ -33,7 +34,7 @@ from .keyring import Caller
 from .orders import Order, give, is_refused, refuse
 from .pacing import send_paced
 from .repeats import once, wants_no_wait
-from .runs import no_such_run, own_run, run_row
+from .runs import no_such_run, own_run, row_now, run_row
 from .services import Services
 from .shapes import Answers
 
@@ -137,7 +138,7 @@ async def cancel_many(request: Request, services: Held, caller: Writer) -> Respo
 )
 async def cancel_run(run_id: str, request: Request, services: Held, caller: Writer) -> Response:
     """A run that waits ends at once; one that runs is asked to stop, then stopped. Of one that has ended: as it is."""
-    place = own_run(run_id, caller.tenant)
+    place = own_run(run_id, caller.tenant, nodes=True)
     document = await read_object(request, optional=True)
     wanting.check_known(document, ("note",))
     note = wanting.text(document, "note", wanting.NOTE_MAX)
@@ -147,30 +148,30 @@ async def cancel_run(run_id: str, request: Request, services: Held, caller: Writ
         if row is None:
             raise no_such_run(run_id)
         if row.status in FINAL:
-            return _told(row)
+            return _told(place, row)
         order = Order(CommandKind.CANCEL, place.job_id, repeat_key=repeat_key, run_id=str(place), note=note)
         obeyed = await give(services, caller, order, wait=not wants_no_wait(request))
         if obeyed.answer is None:
             return pending_reply(obeyed, request)
         if is_refused(obeyed.answer):
             refuse(obeyed.answer, order.kind)
-        return _told(await _since(services, place) or row._replace(cancel_requested=True))
+        return _told(place, await _since(services, place) or row._replace(cancel_requested=True))
 
     return await once(services, caller, request, document, act)
 
 
-async def _since(services: Services, place: RunId) -> RunRow | None:
+async def _since(services: Services, place: RunId) -> RunRow | NodeRow | None:
     """The run once history shows the cancel, a second at most; None: it does not yet."""
     for _ in range(_LOOKS):
-        row = await services.call(services.store.run, place.job_id, place.fire_at, place.series)
+        row = await row_now(services, place)
         if row is not None and (row.status in FINAL or row.cancel_requested):
             return row
         await asyncio.sleep(_LOOK_AGAIN_S)
     return None
 
 
-def _told(row: RunRow) -> Response:
-    document = {"run_id": _run_id(row), "status": row.status.name, "cancel_requested": row.cancel_requested}
+def _told(place: RunId, row: RunRow | NodeRow) -> Response:
+    document = {"run_id": str(place), "status": row.status.name, "cancel_requested": row.cancel_requested}
     return views.reply(200, document)
 
 

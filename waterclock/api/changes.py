@@ -11,7 +11,7 @@ from typing import Any
 
 _FAMILIES: tuple[dict[str, tuple[str, ...]], ...] = (
     {"cron": ("zone", "seconds", "gap", "fold"), "every": ("start_at",), "at": (), "dates": ()},
-    {"handler": (), "http": (), "grpc": (), "shell": (), "kafka": (), "callback_url": ()},
+    {"handler": (), "http": (), "grpc": (), "shell": (), "kafka": (), "callback_url": (), "dag": ()},
     {"payload": (), "payload_base64": ()},
     {"tier": (), "priority": ()},
 )

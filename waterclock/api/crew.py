@@ -31,10 +31,15 @@ class Crew:
 
     async def warnings(self, spec: JobSpec) -> list[str]:
         """What a person should know about the job's workers: [] where all is well, or nothing is known."""
+        known = await self.serving()
+        warning = "" if known is None else warning_for(spec, known)
+        return [warning] if warning else []
+
+    async def serving(self) -> dict[str, Served] | None:
+        """Who serves which pool; None where nobody can tell."""
         if self._clock.monotonic_s() >= self._fresh_until_s:
             await self._refresh()
-        warning = "" if self._known is None else warning_for(spec, self._known)
-        return [warning] if warning else []
+        return self._known
 
     async def _refresh(self) -> None:
         async with self._looking:

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
-from . import bulk, calendar_shapes, cancelling, history, letter_views, shapes
+from . import backfill_shapes, bulk, calendar_shapes, cancelling, dag_run_shapes, history, letter_views, shapes
 
 VERSION = "1"
 _REF = "#/components/schemas/{model}"
@@ -23,6 +23,8 @@ _MORE_BODIES: tuple[type[BaseModel], ...] = (
     letter_views.DiscardBody,
     letter_views.RedriveBody,
     *calendar_shapes.BODIES,
+    *dag_run_shapes.BODIES,
+    *backfill_shapes.BODIES,
 )
 _OPEN_PATHS = ("/healthz", "/readyz")
 

@@ -15,6 +15,8 @@ from waterclock.model.catch_up_eta import CatchUpEta
 from waterclock.model.ids import US_PER_S
 from waterclock.store.upkeep import Told
 
+from .dag_measures import DagFigures
+
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
@@ -93,6 +95,7 @@ class Measures:
         )
         self.repairs.set(float("nan"))
         self.upkeep = UpkeepGauges(registry)
+        self.dags = DagFigures(registry)
         self._owed = Gauge(
             "waterclock_catch_up_owed",
             "Due rows of gaps that are still to be caught up; NaN: not known",

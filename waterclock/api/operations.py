@@ -15,7 +15,7 @@ from waterclock.log.reading import read_range
 from waterclock.model.errors import UndecodableRecord
 from waterclock.model.events import Answered
 from waterclock.model.ids import US_PER_S, partition_of
-from waterclock.store.port import Operation
+from waterclock.store.request_port import Operation
 from waterclock.wire.codec import decode_event
 
 from . import shapes, views

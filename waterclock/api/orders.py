@@ -15,9 +15,9 @@ from typing import NamedTuple, NoReturn
 from waterclock.model.errors import BackendDown
 from waterclock.model.events import Answered, CommandVerdict
 from waterclock.model.ids import Instant
-from waterclock.model.job import Command, CommandKind, JobSpec
+from waterclock.model.job import Command, CommandKind, JobSpec, Tier
 from waterclock.model.timing import CalendarUse
-from waterclock.store.port import Operation
+from waterclock.store.request_port import Operation
 from waterclock.wire.messages import command_message
 
 from .keyring import Caller
@@ -41,6 +41,12 @@ class Order(NamedTuple):
     resume_at: Instant = 0
     to_revision: int = 0
     calendars: tuple[CalendarUse, ...] = ()
+    rerun_from: tuple[str, ...] = ()
+    from_at: Instant = 0
+    to_at: Instant = 0
+    concurrency: int = 0
+    tier: Tier | None = None
+    backfill_id: str = ""
 
 
 async def give_all(services: Services, commands: Sequence[Command]) -> list[Answered | None]:
@@ -135,6 +141,12 @@ def command_of(services: Services, caller: Caller, order: Order) -> Command:
         resume_at=order.resume_at,
         to_revision=order.to_revision,
         calendars=order.calendars,
+        rerun_from=order.rerun_from,
+        from_at=order.from_at,
+        to_at=order.to_at,
+        concurrency=order.concurrency,
+        tier=order.tier,
+        backfill_id=order.backfill_id,
     )
 
 

@@ -33,7 +33,7 @@ from .services import Services
 from .shapes import Answers
 
 _EXPRESSION_MAX = 1_000
-_WORK_KEYS = ("handler", *EXECUTORS, "callback_url")
+_WORK_KEYS = ("handler", *EXECUTORS, "callback_url", "dag")
 
 Count = Annotated[int, Query(ge=1, le=PREVIEW_MAX, description="How many fires")]
 From = Annotated[str | None, Query(alias="from", max_length=40, description="After this instant, RFC 3339 [now]")]

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from waterclock.model.catch_up_eta import told_by
 from waterclock.model.errors import BackendDown, UndecodableRecord
 from waterclock.model.fold import parse_repairs
-from waterclock.store.upkeep import DUE_SWEEP, LEDGER, OVERDUE
+from waterclock.store.upkeep import DAG_ENGINE, DUE_SWEEP, LEDGER, OVERDUE, STUCK_DAGS
 
 from . import shapes, views
 from .access import Admin, Held
@@ -74,6 +74,8 @@ async def _ask_upkeep(services: Services) -> None:
     """Dispatchers and recorders tell it in a table. Where the store does not answer, as it was told last."""
     try:
         told = [await services.call(services.store.told_of_all, what) for what in (DUE_SWEEP, LEDGER, OVERDUE)]
+        of_dags = [await services.call(services.store.told_of_all, what) for what in (DAG_ENGINE, STUCK_DAGS)]
     except (BackendDown, UndecodableRecord, Problem):
         return
     services.measures.upkeep.take(*told)
+    services.measures.dags.take(*of_dags)

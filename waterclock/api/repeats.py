@@ -21,7 +21,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from waterclock.model.errors import BackendDown
-from waterclock.store.port import KeptAnswer
+from waterclock.store.request_port import KeptAnswer
 
 from .keyring import Caller
 from .problems import Problem

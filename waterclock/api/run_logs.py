@@ -65,7 +65,7 @@ async def run_logs(
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = 1_000,
 ) -> Response:
     """Lines are kept for 7 days, of each attempt the first 1,000 and 64 KiB."""
-    place = own_run(run_id, caller.tenant)
+    place = own_run(run_id, caller.tenant, nodes=True)
     row = await run_row(services, place)
     if row is None:
         raise no_such_run(run_id)

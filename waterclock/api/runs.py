@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import US_PER_S, RunId, parse_run_id
+from waterclock.store.dag_port import NodeRow
 from waterclock.store.port import RunRow
 
 from . import shapes, views
@@ -56,34 +57,44 @@ async def list_runs(
     responses=shapes.answers(Answers.READ_ONE, {200: shapes.RunInFull}),
 )
 async def show_run(run_id: str, services: Held, caller: Reader) -> Response:
-    """With the attempts before its last one. In a path, percent-encode the `@` and `/` of a run id."""
-    place = own_run(run_id, caller.tenant)
+    """Also of a node of a DagRun. With the attempts before its last one. In a path, percent-encode `@` and `/`."""
+    place = own_run(run_id, caller.tenant, nodes=True)
     row = await run_row(services, place)
     if row is None:
         raise no_such_run(run_id)
-    attempts = await services.call(services.store.attempts, place.job_id, place.fire_at, place.series)
+    attempts = await services.call(services.store.attempts, *place)
     return views.reply(200, {**views.run_view(row), "attempts": [views.attempt_view(each) for each in attempts]})
 
 
-async def run_row(services: Services, place: RunId) -> RunRow | None:
+async def run_row(services: Services, place: RunId) -> RunRow | NodeRow | None:
     """The run; one that may just have been made is waited for, a second at most, because history lags."""
     may_be_young = abs(services.clock.now() - place.fire_at) < _YOUNG_US
     for look in range(_LOOKS if may_be_young else 1):
         if look:
             await asyncio.sleep(_LOOK_AGAIN_S)
-        row = await services.call(services.store.run, place.job_id, place.fire_at, place.series)
+        row = await row_now(services, place)
         if row is not None:
             return row
     return None
 
 
-def own_run(text: str, tenant: str) -> RunId:
-    """The run that a path names. Raises Problem (404), also where it is another tenant's."""
+async def row_now(services: Services, place: RunId) -> RunRow | NodeRow | None:
+    """What history knows of it at this moment."""
+    if place.node:
+        return await services.call(services.store.dag_node, place)
+    return await services.call(services.store.run, place.job_id, place.fire_at, place.series)
+
+
+def own_run(text: str, tenant: str, *, nodes: bool = False) -> RunId:
+    """The run that a path names. Raises Problem (404), also where it is another tenant's.
+
+    ``nodes``: it may be a node of a DagRun.
+    """
     try:
         place = parse_run_id(text)
     except RequestError:
         raise no_such_run(text) from None
-    if not place.job_id.startswith(f"{tenant}:") or place.node or place.series >= _INT64:
+    if not place.job_id.startswith(f"{tenant}:") or (place.node and not nodes) or place.series >= _INT64:
         raise no_such_run(text)
     return place
 

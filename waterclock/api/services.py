@@ -19,8 +19,8 @@ from waterclock.model.events import Answered, EventKind, Revised
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.serving import Served, who_serves
 from waterclock.settings import Settings
+from waterclock.store.made_runs import UpkeptStore
 from waterclock.store.placing import Placing
-from waterclock.store.upkeep import UpkeptStore
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 

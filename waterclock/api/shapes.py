@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from .dag_shapes import Dag
 from .part_shapes import CLOSED as _CLOSED
 from .part_shapes import DURATION as _DURATION
 from .part_shapes import (
@@ -26,9 +27,15 @@ from .part_shapes import (
     ShellCommand,
     Timeouts,
 )
+from .probe_shapes import METRICS as METRICS  # noqa: PLC0414 - routes name these as of here
+from .probe_shapes import STREAM as STREAM  # noqa: PLC0414
+from .probe_shapes import Health as Health  # noqa: PLC0414
+from .probe_shapes import Ready as Ready  # noqa: PLC0414
 from .problem_shapes import OperationProblem
 from .problem_shapes import Problem as Problem  # noqa: PLC0414 - every route names it as one of these
 from .problems import MEDIA_TYPE
+from .request_parts import body as body  # noqa: PLC0414 - routes describe themselves by this module alone
+from .request_parts import headers as headers  # noqa: PLC0414 - the same
 
 _OPEN = ConfigDict(extra="allow")
 _NAME = r"^[a-z0-9][a-z0-9._-]{0,127}$"
@@ -50,6 +57,7 @@ class JobChange(BaseModel):
     grpc: GrpcCall | None = None
     shell: ShellCommand | None = None
     kafka: KafkaRecord | None = None
+    dag: Dag | None = None
     cron: str | None = Field(None, examples=["0 9 * * 1-5"])
     zone: str | None = Field(None, description="IANA name, with cron or dates", examples=["Europe/Berlin"])
     seconds: bool | None = Field(None, description="The cron expression has six fields, the second first")
@@ -68,10 +76,10 @@ class JobChange(BaseModel):
     active_from: Instant | None = Field(None, description="No fire before it, RFC 3339")
     active_until: Instant | None = Field(None, description="No fire at or after it, RFC 3339")
     jitter: Jitter | str | None = Field(None, description="A string is a window, alike for all fires")
-    misfire: Literal["latest", "skip", "all"] | None = Field(
-        None, description="What becomes of missed fires; else latest"
-    )
+    misfire: Literal["latest", "skip", "all"] | None = Field(None, description="Which missed fires run; else latest")
     catch_up: CatchUp | None = None
+    max_runs: int | None = Field(None, ge=1, le=1_000_000_000, description="Runs its schedule makes; then it ends")
+    pause_after_failures: int | None = Field(None, ge=1, le=1000, description="FAILED runs in a row that pause the job")
     overlap: (
         Literal["allow", "skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "sequential"] | None
     ) = Field(None, description="What becomes of a fire that finds a run of the job still open; else allow")
@@ -166,7 +174,7 @@ class Job(BaseModel):
     model_config = _OPEN
     job_id: str = Field(examples=["default:nightly-invoice"])
     name: str
-    status: Literal["active", "paused", "deleted"]
+    status: Literal["active", "paused", "deleted", "ended"]
     next_fire_time: Instant | None
     next_due_time: Instant | None = Field(description="When that fire is due, jitter included")
     tier: Literal["high", "medium", "low"]
@@ -215,7 +223,7 @@ class Status(BaseModel):
     """How a job stands."""
 
     job_id: str
-    status: Literal["active", "paused", "deleted"]
+    status: Literal["active", "paused", "deleted", "ended"]
     last_run: Instant | None = Field(description="When its newest run started")
     last_run_id: str | None
     last_run_status: str | None
@@ -263,8 +271,10 @@ class Run(BaseModel):
     next_attempt_at: Instant | None = Field(description="While it is RETRYING")
     cancel_requested: bool
     linked_run: str | None = Field(description="Of a redrive: the run that was given up")
+    is_last: bool = Field(description="The last its schedule makes, by the max_runs that stood when it was decided")
     skipped_count: int | None
     skipped_to: Instant | None
+    is_dag: bool = Field(description="A DagRun: GET /api/v1/dag-runs/{dag_run_id} shows its nodes")
 
 
 class RunInFull(Run):
@@ -292,29 +302,6 @@ class Operation(BaseModel):
     run_id: str | None
     problem: OperationProblem | None
 
-
-class Health(BaseModel):
-    """Whether threads move."""
-
-    status: Literal["ok", "stuck"]
-    stuck: list[str]
-
-
-class Ready(BaseModel):
-    """Which backends do not answer."""
-
-    status: Literal["ok", "waiting"]
-    away: list[str]
-
-
-STREAM: dict[str, Any] = {
-    "description": "An endless stream; see docs/api.md",
-    "content": {"text/event-stream": {"schema": {"type": "string"}}},
-}
-METRICS: dict[str, Any] = {
-    "description": "The text that Prometheus reads",
-    "content": {"text/plain": {"schema": {"type": "string"}}},
-}
 
 BODIES: tuple[type[BaseModel], ...] = (JobDefinition, JobChange, TriggerBody, NoteBody, PauseBody)
 """Models of requests."""
@@ -365,34 +352,3 @@ _MEANING = {
     429: "Too many requests",
     503: "Busy, or a backend does not answer",
 }
-
-_REPEAT_KEY = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "description": "The same request again gets the same answer, for a day and more",
-    "schema": {"type": "string", "pattern": "^[!-~]{1,200}$"},
-}
-_PREFER = {
-    "name": "Prefer",
-    "in": "header",
-    "description": "`respond-async`: do not wait until the change is applied",
-    "schema": {"type": "string"},
-}
-_IF_MATCH = {
-    "name": "If-Match",
-    "in": "header",
-    "description": "The job's ETag: only if nobody changed it meanwhile; `*`: whatever stands",
-    "schema": {"type": "string"},
-}
-
-
-def headers(*, if_match: bool = False) -> dict[str, Any]:
-    """What every change takes."""
-    return {"parameters": [_REPEAT_KEY, _PREFER, *([_IF_MATCH] if if_match else [])]}
-
-
-def body(name: str, *, if_match: bool = False, required: bool = True) -> dict[str, Any]:
-    """The same, and a body."""
-    schema = {"$ref": f"#/components/schemas/{name}"}
-    content = {"application/json": {"schema": schema}}
-    return {**headers(if_match=if_match), "requestBody": {"required": required, "content": content}}

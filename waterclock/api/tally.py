@@ -116,6 +116,9 @@ class Tally:
             return
         if not verdict.accepted or verdict.state is None:
             return
+        for _, touched in fold.touched:
+            if touched.note is not None:
+                self._stand(touched.note, touched.state.status, seen.at)
         if isinstance(event.detail, Skipped):
             self._count_end(seen.at, event.detail.tier, RunStatus.SKIPPED, event.detail.fire_count)
         if before is not None and before.note is not None:
@@ -134,6 +137,10 @@ class Tally:
             run.error = (event.detail.error_message or event.detail.error_class)[:_ERROR_MAX]
         if event.kind is EventKind.RUN_FAILED:
             run.error = run.error or event.reason[:_ERROR_MAX]
+        self._stand(run, status, at)
+
+    def _stand(self, run: TalliedRun, status: RunStatus, at: Instant) -> None:
+        """It has this status now."""
         if status is run.status:
             return
         self._open[run.tier, run.status] -= 1

@@ -13,8 +13,11 @@ from waterclock.model.ids import Instant, make_run_id, split_job_id
 from waterclock.model.job import JobVersion, Pause
 from waterclock.model.time_text import format_rfc3339
 from waterclock.model.upcoming import due_times, next_fire_of
+from waterclock.store.dag_port import NodeRow
 from waterclock.store.expecting import Expectation
-from waterclock.store.port import AttemptRow, JobRow, Operation, RunRow
+from waterclock.store.port import AttemptRow, JobRow, RunRow
+from waterclock.store.request_port import Operation
+from waterclock.store.run_rows import node_as_run
 from waterclock.store.standing import Standing
 from waterclock.wire.headers import WORDS
 
@@ -107,33 +110,37 @@ def status_view(row: JobRow, standing: Standing) -> dict[str, Any]:
     }
 
 
-def run_view(row: RunRow) -> dict[str, Any]:
-    """A run, as history has it."""
-    is_skipped = row.status is RunStatus.SKIPPED
+def run_view(row: RunRow | NodeRow) -> dict[str, Any]:
+    """A run, or a node of a DagRun, as history has it."""
+    run = node_as_run(row) if isinstance(row, NodeRow) else row
+    node = row.node if isinstance(row, NodeRow) else ""
+    is_skipped = run.status is RunStatus.SKIPPED and not node
     return {
-        "run_id": make_run_id(row.job_id, row.fire_at, row.series),
-        "job_id": row.job_id,
-        "status": row.status.name,
-        "fire_time": instant(row.fire_at),
-        "made_by": row.origin.lower(),
-        "tier": row.tier.word,
-        "revision": row.revision,
-        "attempt": row.attempt,
-        "outcome": None if row.outcome is Outcome.NONE else row.outcome.name.lower(),
-        "dispatched_at": instant(row.dispatched_at),
-        "started_at": instant(row.started_at),
-        "ended_at": instant(row.ended_at),
-        "worker": row.worker or None,
-        "fencing_token": row.fence or None,
-        "result": _result(row.result),
-        "error": row.error or None,
-        "reason": row.reason or None,
-        "held": held_of(row) or None,
-        "next_attempt_at": instant(row.next_attempt_at),
-        "cancel_requested": row.cancel_requested,
-        "linked_run": row.linked_run or None,
-        "skipped_count": row.skipped_count if is_skipped else None,
-        "skipped_to": instant(row.skipped_to) if is_skipped else None,
+        "run_id": make_run_id(run.job_id, run.fire_at, run.series, node),
+        "job_id": run.job_id,
+        "status": run.status.name,
+        "fire_time": instant(run.fire_at),
+        "made_by": run.origin.lower(),
+        "tier": run.tier.word,
+        "revision": run.revision,
+        "attempt": run.attempt,
+        "outcome": None if run.outcome is Outcome.NONE else run.outcome.name.lower(),
+        "dispatched_at": instant(run.dispatched_at),
+        "started_at": instant(run.started_at),
+        "ended_at": instant(run.ended_at),
+        "worker": run.worker or None,
+        "fencing_token": run.fence or None,
+        "result": _result(run.result),
+        "error": run.error or None,
+        "reason": run.reason or None,
+        "held": held_of(run) or None,
+        "next_attempt_at": instant(run.next_attempt_at),
+        "cancel_requested": run.cancel_requested,
+        "linked_run": run.linked_run or None,
+        "is_last": run.is_last,
+        "skipped_count": run.skipped_count if is_skipped else None,
+        "skipped_to": instant(run.skipped_to) if is_skipped else None,
+        "is_dag": run.is_dag,
     }
 
 

@@ -87,9 +87,64 @@ class CatchUpDefinition(TypedDict, total=False):
     order: Literal["oldest", "newest"]
 
 
+class MapDefinition(TypedDict, total=False):
+    """What a node is run over: ``over`` (a list, or the name of a node before it), or ``count``."""
+
+    over: list[Any] | str
+    count: int
+    max: int
+    concurrency: int
+
+
+class NodeDefinition(TypedDict, total=False):
+    """One node of a Dag. What it leaves out of a job's words is the job's."""
+
+    name: str
+    handler: str
+    http: HttpDefinition
+    callback_url: str
+    grpc: GrpcDefinition
+    shell: ShellDefinition
+    kafka: KafkaDefinition
+    after: list[str]
+    trigger_rule: Literal[
+        "all_success",
+        "all_failed",
+        "all_done",
+        "all_done_min_one_success",
+        "all_skipped",
+        "one_success",
+        "one_failed",
+        "one_done",
+        "none_failed",
+        "none_failed_min_one_success",
+        "none_skipped",
+        "always",
+    ]
+    inputs: list[str]
+    map: MapDefinition
+    branch: bool
+    tier: Literal["high", "medium", "low"]
+    priority: str
+    pool: str
+    payload: Any
+    payload_base64: str
+    at_most_once: bool
+    retry: RetryDefinition | Literal[False]
+    timeouts: TimeoutsDefinition
+
+
+class DagDefinition(TypedDict, total=False):
+    """Nodes that wait for each other."""
+
+    nodes: list[NodeDefinition]
+    max_active_nodes: int
+    timeout: str
+
+
 class JobDefinition(TypedDict, total=False):
-    """One way to the work (``handler``, ``http``, ``callback_url``, ``grpc``, ``shell``, ``kafka``), one schedule
-    (``cron``, ``every``, ``at``, ``dates``), and the rest. Durations as ``5m``, instants as RFC 3339.
+    """One way to the work (``handler``, ``http``, ``callback_url``, ``grpc``, ``shell``, ``kafka``, ``dag``), one
+    schedule (``cron``, ``every``, ``at``, ``dates``), and the rest. Durations as ``5m``, instants as RFC 3339.
     """
 
     handler: str
@@ -98,6 +153,7 @@ class JobDefinition(TypedDict, total=False):
     grpc: GrpcDefinition
     shell: ShellDefinition
     kafka: KafkaDefinition
+    dag: DagDefinition
     cron: str
     zone: str
     seconds: bool
@@ -112,6 +168,8 @@ class JobDefinition(TypedDict, total=False):
     jitter: JitterDefinition | str
     misfire: Literal["latest", "skip", "all"]
     catch_up: CatchUpDefinition
+    pause_after_failures: int
+    max_runs: int
     overlap: Literal["allow", "skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "sequential"]
     max_concurrent: int
     concurrency_key: str

@@ -1,27 +1,19 @@
 """A client of the HTTP API: every verb answers what became of it.
 
-What must hold: a change carries an ``Idempotency-Key`` (one is made where none is given), so that a try that got no
-answer can be made again and counts once. A change that the API accepts but has not seen applied yet (202) is followed
-until it is, for ``timeout_s``. How it fails: as ``exchange.py`` says; NotYetApplied where it was accepted and is still
-open: it will be obeyed, so look at the job, and do not send it again under another key.
+What must hold, and how it fails: see ``verbs.py``.
 """
 
 from __future__ import annotations
 
-import time
-import uuid
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Self, TypedDict, Unpack, cast
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
-from waterclock.model.errors import BackendDown, Conflict, NotFound, RequestError
-
+from .backfills import BackfillVerbs
+from .dag_runs import DagVerbs
 from .definition import JobDefinition
 from .exchange import Answer, Exchange
-
-_LOOK_AGAIN_S = 0.2
-_PAGE = 200
+from .verbs import Verbs, place
 
 
 class JobView(TypedDict, total=False):
@@ -140,99 +132,95 @@ class Triggered(NamedTuple):
     run_id: str
 
 
-class NotYetApplied(BackendDown):
-    """The command was accepted and nobody has obeyed it in time. ``operation_id`` names it: it is not lost."""
-
-    def __init__(self, operation_id: str, job_id: str) -> None:
-        super().__init__("the dispatcher", f"the command {operation_id} for {job_id} was accepted and waits")
-        self.operation_id = operation_id
-        self.job_id = job_id
-
-
 class HttpClient:
-    """See ``Client.http``. ``name`` is a job's name in the tenant of the key, or its whole id."""
+    """See ``Client.http``. ``name`` is a job's name in the tenant of the key, or its whole id.
+
+    ``dag``: what DagRuns have beyond runs; ``backfills``: fires of a past range.
+    """
 
     def __init__(self, url: str, key: str = "", *, timeout_s: float = 10.0, allow_plain_http: bool = False) -> None:
-        self._exchange = Exchange(url, key, timeout_s=timeout_s, allow_plain_http=allow_plain_http)
-        self._timeout_s = timeout_s
+        exchange = Exchange(url, key, timeout_s=timeout_s, allow_plain_http=allow_plain_http)
+        self._verbs = Verbs(exchange, timeout_s)
+        self.dag = DagVerbs(self._verbs)
+        self.backfills = BackfillVerbs(self._verbs)
 
     def create(self, name: str = "", *, idempotency_key: str = "", **job: Unpack[JobDefinition]) -> JobView:
         """Define a job. The same definition again changes nothing; another one under its name is a Conflict."""
         body = {**job, **({"name": name} if name else {})}
-        return self._job(self._change("POST", "/jobs", body, idempotency_key))
+        return self._job(self._verbs.change("POST", "/jobs", body, idempotency_key))
 
     def update(
         self, name: str, *, revision: int = 0, idempotency_key: str = "", **changes: Unpack[JobDefinition]
     ) -> JobView:
         """Change a job: only what is named changes. ``revision``: refuse with Conflict unless it stands; 0: any."""
-        return self._job(self._change("PATCH", _path(name), changes, idempotency_key, _match(revision) or "*"))
+        return self._job(self._verbs.change("PATCH", _path(name), changes, idempotency_key, _match(revision) or "*"))
 
     def pause(self, name: str, *, revision: int = 0, idempotency_key: str = "") -> JobView:
         """Stop a job from firing; its fires count as paused until it is resumed."""
-        return self._job(self._change("POST", f"{_path(name)}/pause", None, idempotency_key, _match(revision)))
+        return self._job(self._verbs.change("POST", f"{_path(name)}/pause", None, idempotency_key, _match(revision)))
 
     def resume(self, name: str, *, revision: int = 0, idempotency_key: str = "") -> JobView:
         """Let a paused job fire again."""
-        return self._job(self._change("POST", f"{_path(name)}/resume", None, idempotency_key, _match(revision)))
+        return self._job(self._verbs.change("POST", f"{_path(name)}/resume", None, idempotency_key, _match(revision)))
 
     def delete(self, name: str, *, revision: int = 0, idempotency_key: str = "") -> None:
         """End a job. Its history stays for 30 days."""
-        self._change("DELETE", _path(name), None, idempotency_key, _match(revision))
+        self._verbs.change("DELETE", _path(name), None, idempotency_key, _match(revision))
 
     def trigger(self, name: str, *, payload: Any = None, idempotency_key: str = "") -> Triggered:
         """Run a job now. ``payload``, any JSON value, stands in for the job's own, this once."""
         body = None if payload is None else {"payload": payload}
-        found = self._change("POST", f"{_path(name)}/trigger", body, idempotency_key).body
+        found = self._verbs.change("POST", f"{_path(name)}/trigger", body, idempotency_key).body
         return Triggered(str(found["job_id"]), str(found["run_id"]))
 
     def job(self, name: str) -> JobView:
         """A job as it stands. Raises NotFound."""
-        return cast("JobView", self._exchange.ask("GET", _path(name)).body)
+        return cast("JobView", self._verbs.ask(_path(name)))
 
     def status(self, name: str) -> StatusView:
         """How a job stands: its last run, its next one. Raises NotFound."""
-        return cast("StatusView", self._exchange.ask("GET", f"{_path(name)}/status").body)
+        return cast("StatusView", self._verbs.ask(f"{_path(name)}/status"))
 
     def jobs(self) -> Iterator[JobView]:
         """All jobs of the tenant, newest first, asked for page by page as they are taken; without payloads."""
-        return cast("Iterator[JobView]", self._pages("/jobs", "jobs"))
+        return cast("Iterator[JobView]", self._verbs.pages("/jobs", "jobs"))
 
     def runs(self, name: str) -> Iterator[RunView]:
         """The runs of a job, newest fire first, asked for page by page as they are taken."""
-        return cast("Iterator[RunView]", self._pages(f"{_path(name)}/runs", "runs"))
+        return cast("Iterator[RunView]", self._verbs.pages(f"{_path(name)}/runs", "runs"))
 
     def run(self, run_id: str) -> RunView:
         """A run. Raises NotFound; history may lag behind the log by a second or so."""
-        return cast("RunView", self._exchange.ask("GET", f"/runs/{quote(run_id, safe='')}").body)
+        return cast("RunView", self._verbs.ask(f"/runs/{quote(run_id, safe='')}"))
 
     def cancel(self, run_id: str, *, note: str = "", idempotency_key: str = "") -> CancelView:
         """Ask a run to end. One that waits is CANCELLED at once; one that runs is asked to stop. Raises NotFound."""
         body = {"note": note} if note else None
-        found = self._change("POST", f"/runs/{quote(run_id, safe='')}/cancel", body, idempotency_key).body
+        found = self._verbs.change("POST", f"/runs/{quote(run_id, safe='')}/cancel", body, idempotency_key).body
         if "operation_id" in found:
             found = {"run_id": run_id, "status": self.run(run_id)["status"], "cancel_requested": True}
         return cast("CancelView", found)
 
     def cancel_all(self, *, idempotency_key: str = "", **choice: Unpack[RunChoice]) -> dict[str, Any]:
         """Ask all open runs to end that ``choice`` means; with ``dry_run`` only count them. ``left``: ask again."""
-        return dict(self._change("POST", "/runs/cancel", choice, idempotency_key).body)
+        return dict(self._verbs.change("POST", "/runs/cancel", choice, idempotency_key).body)
 
     def dead_letters(self, **choice: Unpack[LetterFilter]) -> Iterator[LetterView]:
         """Runs that were given up, newest first; open ones of the last day where ``choice`` says nothing else."""
         asked = {key: str(value) for key, value in choice.items()}
-        return cast("Iterator[LetterView]", self._pages("/dlq", "letters", asked))
+        return cast("Iterator[LetterView]", self._verbs.pages("/dlq", "letters", asked))
 
     def redrive(self, *, idempotency_key: str = "", **choice: Unpack[RedriveChoice]) -> dict[str, Any]:
         """Run dead letters once more: ``done`` names the new runs, ``refused`` what was not done, and why."""
-        return dict(self._change("POST", "/dlq/redrive", choice, idempotency_key).body)
+        return dict(self._verbs.change("POST", "/dlq/redrive", choice, idempotency_key).body)
 
     def discard(self, *, idempotency_key: str = "", **choice: Unpack[LetterChoice]) -> dict[str, Any]:
         """Put dead letters away."""
-        return dict(self._change("POST", "/dlq/discard", choice, idempotency_key).body)
+        return dict(self._verbs.change("POST", "/dlq/discard", choice, idempotency_key).body)
 
     def close(self) -> None:
         """Give the connection up."""
-        self._exchange.close()
+        self._verbs.close()
 
     def __enter__(self) -> Self:
         return self
@@ -240,54 +228,15 @@ class HttpClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _change(
-        self, method: str, path: str, body: Mapping[str, Any] | None, idempotency_key: str, match: str = ""
-    ) -> Answer:
-        headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
-        if match:
-            headers["If-Match"] = match
-        answer = self._exchange.ask(method, path, body, headers, has_body=body is not None)
-        return self._followed(answer) if answer.status == 202 else answer
-
-    def _followed(self, accepted: Answer) -> Answer:
-        """The operation, once it is over, in the form of what it stands for."""
-        operation = accepted.body
-        until_s = time.monotonic() + self._timeout_s
-        while operation["status"] == "pending":
-            if time.monotonic() > until_s:
-                raise NotYetApplied(operation["operation_id"], operation["job_id"])
-            time.sleep(_LOOK_AGAIN_S)
-            operation = self._exchange.ask("GET", f"/operations/{quote(operation['operation_id'], safe='')}").body
-        if operation["status"] == "refused":
-            raise _refused(operation.get("problem") or {})
-        return Answer(200, operation, {})
-
     def _job(self, answer: Answer) -> JobView:
         if "operation_id" in answer.body:
             return self.job(answer.body["job_id"])
         return cast("JobView", answer.body)
 
-    def _pages(self, path: str, field: str, choice: Mapping[str, str] = MappingProxyType({})) -> Iterator[Any]:
-        cursor: str | None = None
-        while True:
-            asked = {**choice, "limit": str(_PAGE), **({"cursor": cursor} if cursor else {})}
-            page = self._exchange.ask("GET", f"{path}?{urlencode(asked)}").body
-            yield from page[field]
-            cursor = page["next_cursor"]
-            if cursor is None:
-                return
-
 
 def _path(name: str) -> str:
-    return f"/jobs/{quote(name, safe=':')}"
+    return f"/jobs/{place(name)}"
 
 
 def _match(revision: int) -> str:
     return f'"{revision}"' if revision else ""
-
-
-def _refused(problem: Mapping[str, Any]) -> RequestError:
-    detail = str(problem.get("detail") or "the command was refused")
-    slug = str(problem.get("type", "")).rpartition(":")[2]
-    kind: type[RequestError] = {"not-found": NotFound, "stale": Conflict, "exists": Conflict}.get(slug, RequestError)
-    return kind(detail)

@@ -76,8 +76,8 @@ def acls(names: Names, ingress: Sequence[str] = (), records: Sequence[str] = ())
 
 def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict[str, _Needs]:
     work, everything = f"{names.prefix}.runs.", f"{names.prefix}."
-    own = {role: [names.state(role)] for role in ROLES_WITH_STATE}
-    rungs = [names.delay(rung) for rung in RUNGS]
+    own, rungs = {role: [names.state(role)] for role in ROLES_WITH_STATE}, [names.delay(rung) for rung in RUNGS]
+    leases, ends = [names.leases, names.heartbeats], [names.dlq, names.rejects]
     ingress = [topic for topic in ingress if topic != names.job_events]
     return {
         "dispatcher": _Needs(
@@ -93,23 +93,27 @@ def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict
             transactional_ids=[names.transactional_id("worker", "")],
         ),
         "retry-router": _Needs(
-            reads=[names.run_events, work, names.leases, names.heartbeats, *rungs, *own["retry-router"]],
+            reads=[names.run_events, work, *leases, *rungs, *own["retry-router"]],
             writes=[
                 names.run_events,
-                names.dlq,
-                names.rejects,
+                *ends,
                 work,
                 *rungs,
                 names.control,
                 names.commands,
-                names.leases,
-                names.heartbeats,
+                *leases,
                 *own["retry-router"],
             ],
             groups=[names.group("retry_router"), f"{names.group('retry-ladder')}.", names.group("lease-keeper")],
             transactional_ids=[names.transactional_id(role, "") for role in _ROUTER_CORES],
             looks_at=[f"{names.prefix}.workers."],
             asks_groups=[names.group("dispatcher")],
+        ),
+        "dag-engine": _Needs(
+            reads=[names.run_events, *own["dag-engine"]],
+            writes=[names.run_events, work, names.control, *own["dag-engine"]],
+            groups=[names.group("dag-engine")],
+            transactional_ids=[names.transactional_id("dag-engine", "")],
         ),
         "recorder": _Needs(
             reads=[names.commands, names.run_events, names.run_logs],

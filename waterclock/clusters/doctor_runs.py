@@ -17,7 +17,7 @@ from waterclock.log.reading import read_range
 from waterclock.model.errors import BackendDown, NotFound, RequestError
 from waterclock.model.events import Pending, Retrying, RunStatus, Started
 from waterclock.model.fold import Fold, FoldFull, parse_fold_from, parse_repairs
-from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.ids import US_PER_S, Instant, partition_of, work_key
 from waterclock.model.known_state import state_from_text
 from waterclock.model.leases import Standing, after, is_dead
 from waterclock.model.reduce import RunState
@@ -34,7 +34,7 @@ ROUTER = "retry-router"
 
 
 class Seen(NamedTuple):
-    """An open run: where its work can be claimed ("": not known), and since when it is as it is.
+    """An open run: where its work can be claimed ("": not known; ``partition``), and since when it is as it is.
 
     ``since`` of one that waits for its next attempt: when that is due.
     """
@@ -101,7 +101,8 @@ def named(runs: list[Seen]) -> str:
 
 
 def _is_orphan(log: Log, names: Names, run: Seen) -> bool:
-    if not run.tier or run.state.held or run.state.status not in {RunStatus.PENDING, RunStatus.RETRYING}:
+    waits = run.state.status in {RunStatus.PENDING, RunStatus.RETRYING} and not run.state.held
+    if not run.tier or not waits or run.state.is_dag:
         return False
     place = TopicPartition(run.tier, run.partition)
     taken_to = log.group_positions(names.worker_group_of(run.tier)).get(place)
@@ -131,9 +132,10 @@ def _open_runs(
     start = max(log.low_watermark(place), end - EVENTS_MAX, known_from or 0)
     for record in read_range(log, Isolation.COMMITTED, place, start, end):
         _apply(fold, names, record)
+    count = log.partitions(names.run_events)
     for run_id, run in fold.open.items():
         tier, since = run.note or ("", 0)
-        yield Seen(run_id, run.state, tier, place.partition, since)
+        yield Seen(run_id, run.state, tier, partition_of(work_key(run_id), count), since)
 
 
 def _apply(fold: Fold[tuple[str, Instant]], names: Names, record: Record) -> None:

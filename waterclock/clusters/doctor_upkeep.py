@@ -13,11 +13,12 @@ from waterclock.model.errors import BackendDown, UndecodableRecord
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.model.time_text import format_rfc3339
 from waterclock.model.zones import TZDATA_VERSION
-from waterclock.store.upkeep import DUE_SWEEP, LEDGER, OVERDUE, TZDATA, Told, UpkeepKeeping
+from waterclock.store.upkeep import DUE_SWEEP, LEDGER, OVERDUE, STUCK_DAGS, TZDATA, Told, UpkeepKeeping
 
 from .finding import Finding, State, ok
 
 SWEEP_CHECK, LEDGER_CHECK, OVERDUE_CHECK = "due rows", "running ledger", "overdue jobs"
+STUCK_CHECK = "stuck nodes of DagRuns"
 ZONES_CHECK = "zone data of dispatchers"
 RECENT_US = 7 * 86_400 * US_PER_S
 """So long a repair is news."""
@@ -38,6 +39,7 @@ def examine(store: UpkeepKeeping, clock: Clock) -> Iterator[Finding]:
         (SWEEP_CHECK, DUE_SWEEP, judge_sweep),
         (LEDGER_CHECK, LEDGER, judge_ledger),
         (OVERDUE_CHECK, OVERDUE, judge_overdue),
+        (STUCK_CHECK, STUCK_DAGS, judge_stuck),
     ):
         try:
             yield judge(store.told_of_all(what), now)
@@ -130,6 +132,20 @@ def judge_overdue(told: Sequence[Told], now: Instant) -> Finding:
         return Finding(OVERDUE_CHECK, State.WARN, found, "Do their recorders run, and does Cassandra answer them?")
     watched = sum(int(each.parts.get("watched", 0)) for each in told)
     return ok(OVERDUE_CHECK, f"none of {watched} jobs that say expect_within")
+
+
+def judge_stuck(told: Sequence[Told], now: Instant) -> Finding:
+    """``told``: of every shard."""
+    named = [each for line in told for each in line.parts.get("named", ())]
+    count = sum(sum(line.parts.get("by_reason", {}).values()) for line in told)
+    if count:
+        shown = ", ".join(f"{each['run_id']}/{each['node']} ({each['reason']})" for each in named[:_NAMED])
+        found = f"{count} wait for what does not come by itself: {shown}"
+        return Finding(STUCK_CHECK, State.WARN, found, "waterclock dag stuck")
+    if silent := _silent(told, now):
+        found = f"nobody has looked for stuck nodes for an hour in shards {silent}"
+        return Finding(STUCK_CHECK, State.WARN, found, "Do their recorders run, and does Cassandra answer them?")
+    return ok(STUCK_CHECK, f"none in {sum(int(line.parts.get('looked_at', 0)) for line in told)} open DagRuns")
 
 
 def _silent(told: Sequence[Told], now: Instant) -> list[int]:

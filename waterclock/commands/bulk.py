@@ -53,7 +53,9 @@ def bulk(
     prefix: Annotated[str, typer.Option(help="Names that begin so")] = "",
     tier: Annotated[list[str] | None, typer.Option(help="high, medium, low; may be repeated")] = None,
     handler: Annotated[str, typer.Option(help="As `job list` shows it")] = "",
-    status: Annotated[list[str] | None, typer.Option(help="active, paused; without: those that it changes")] = None,
+    status: Annotated[
+        list[str] | None, typer.Option(help="active, paused, ended; without: those that it changes")
+    ] = None,
     note: Annotated[str, typer.Option(help="Why, for those who read it later")] = "",
     until: Annotated[str | None, typer.Option(help="With pause: they resume by themselves then, RFC 3339")] = None,
     cap: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many")] = _CAP,

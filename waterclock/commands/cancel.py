@@ -11,11 +11,12 @@ from waterclock.clock import SystemClock
 from waterclock.dead_letters.acting import cancel_of
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.events import FINAL, RunStatus
-from waterclock.model.ids import make_run_id, parse_run_id
+from waterclock.model.ids import RunId, make_run_id, parse_run_id
 from waterclock.model.time_text import parse_duration
 from waterclock.settings import Settings
 from waterclock.store.open_runs import OPEN, PATIENT_MAX, OpenRuns, open_runs, parse_place
 from waterclock.store.port import Reading, RunRow
+from waterclock.store.run_rows import run_or_node
 
 from .connect import here, job_id_of, open_log, open_store
 from .output import OutputOption, say, show_one
@@ -26,7 +27,7 @@ _RATE_PER_S = 100.0
 
 
 def cancel(
-    runs: Annotated[list[str] | None, typer.Argument(metavar="RUN...", help="Run ids")] = None,
+    runs: Annotated[list[str] | None, typer.Argument(metavar="RUN...", help="Run ids, also of nodes")] = None,
     job: Annotated[str | None, typer.Option(help="All open runs of this job")] = None,
     status: Annotated[list[str] | None, typer.Option(help="pending, running, retrying; may be repeated")] = None,
     older_than: Annotated[str | None, typer.Option(help="Made so long ago: 10m, 2h")] = None,
@@ -42,20 +43,22 @@ def cancel(
     settings = here()
     with open_store(settings) as store, open_log(settings) as log:
         if runs:
-            found = OpenRuns([_named(store, run) for run in runs])
+            named = {str(place): _named(store, place) for place in map(parse_run_id, runs)}
+            found = OpenRuns(list(named.values()))
         else:
             found = _meant(settings, store, job, status or [], older_than, cap, after)
-        ended = [row for row in found.rows if row.status in FINAL]
-        open_ones = [row for row in found.rows if row.status not in FINAL]
+            named = {make_run_id(row.job_id, row.fire_at, row.series): row for row in found.rows}
+        open_ones = [run_id for run_id, row in named.items() if row.status not in FINAL]
         by_status = dict(Counter(row.status.name for row in found.rows))
-        for row in ended:
-            say(f"{_run_id(row)} had ended: {row.status.name}")
+        for run_id, row in named.items():
+            if row.status in FINAL:
+                say(f"{run_id} had ended: {row.status.name}")
         card: dict[str, Any] = {"matched": len(found.rows), "by_status": by_status, "dry_run": dry_run, "requested": 0}
         refused, done, silent = list[str](), 0, 0
         if open_ones and not dry_run:
             if not runs:
                 confirm(f"Cancel {len(open_ones)} runs ({by_status})?", yes=yes)
-            commands = [cancel_of(_run_id(row), asked_here(note)) for row in open_ones]
+            commands = [cancel_of(run_id, asked_here(note)) for run_id in open_ones]
             passed = pass_on(settings, log, commands, rate)
             done, _, silent = passed.tally(commands)
             refused = refusals(passed, commands)
@@ -68,11 +71,12 @@ def cancel(
     tell_failures(refused, silent, done=done)
 
 
-def _named(store: Reading, run: str) -> RunRow:
-    place = parse_run_id(run)
-    row = store.run(place.job_id, place.fire_at, place.series)
+def _named(store: Reading, place: RunId) -> RunRow:
+    row = run_or_node(store, place)
     if row is None:
-        raise NotFound(f"History knows no run {run}", hint=f"`waterclock run list {place.job_id}` shows those it knows")
+        raise NotFound(
+            f"History knows no run {place}", hint=f"`waterclock run list {place.job_id}` shows those it knows"
+        )
     return row
 
 
@@ -99,7 +103,3 @@ def _status(word: str) -> RunStatus:
     if status is None:
         raise RequestError(f"{word!r} is no status that can be cancelled", hint="pending, running or retrying")
     return status
-
-
-def _run_id(row: RunRow) -> str:
-    return make_run_id(row.job_id, row.fire_at, row.series)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +27,17 @@ from waterclock.store.port import JobRow, Reading
 from . import bulk, importing, versions, watching
 from .connect import here, job_id_of, names_of, open_log, open_store
 from .failing import CommandFailed, ExitCode
+from .job_options import (
+    ConcurrencyKeyOption,
+    DocumentOption,
+    FailuresOption,
+    MaxConcurrentOption,
+    MaxHeldOption,
+    MaxPerKeyOption,
+    MaxRunsOption,
+    NewJobArgument,
+    OverlapOption,
+)
 from .ordering import Obeyed, check_pool, command_for, order
 from .output import Format, OutputOption, say, show_one, show_rows
 from .saving import follow_calendars, spec_here
@@ -40,26 +50,11 @@ _PAGE_MAX = 500
 
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="A name, or <tenant>:<name>")]
 NoteOption = Annotated[str, typer.Option(help="Why, for those who read it later")]
-OverlapOption = Annotated[
-    str | None,
-    typer.Option(
-        help="While a run is open: allow, skip, buffer_one, buffer_all, cancel_other, terminate_other, "
-        "sequential [allow]"
-    ),
-]
-MaxConcurrentOption = Annotated[int | None, typer.Option(help="Runs that may be open")]
-ConcurrencyKeyOption = Annotated[
-    str | None, typer.Option(help="JSON pointer into the payload; runs with one value are limited together")
-]
-MaxPerKeyOption = Annotated[int | None, typer.Option(help="Runs with one key that may be open [1]")]
-MaxHeldOption = Annotated[int | None, typer.Option(help="Runs that may wait [100]")]
 
 
 @app.command()
 def create(
-    name: Annotated[
-        str | None, typer.Argument(metavar="JOB", help="A name, or <tenant>:<name>; without: one is made up")
-    ] = None,
+    name: NewJobArgument = None,
     handler: Annotated[str | None, typer.Option(help="The handler's name, as a worker registered it")] = None,
     cron: Annotated[str | None, typer.Option(help='Cron expression: "0 9 * * 1-5"')] = None,
     tz: Annotated[str | None, typer.Option("--tz", help="IANA time zone of the cron expression or dates [UTC]")] = None,
@@ -75,6 +70,8 @@ def create(
     catch_up_max: Annotated[int | None, typer.Option(help="Missed fires that run at most, with all [100]")] = None,
     catch_up_window: Annotated[str | None, typer.Option(help="Skip what is missed for longer [24h]")] = None,
     catch_up_order: Annotated[str | None, typer.Option(help="Which run first: oldest or newest [oldest]")] = None,
+    pause_after_failures: FailuresOption = None,
+    max_runs: MaxRunsOption = None,
     overlap: OverlapOption = None,
     max_concurrent: MaxConcurrentOption = None,
     concurrency_key: ConcurrencyKeyOption = None,
@@ -87,7 +84,7 @@ def create(
     tier: Annotated[str | None, typer.Option(help="high, medium or low [medium]")] = None,
     pool: Annotated[str | None, typer.Option(help="Which workers [default]")] = None,
     payload: Annotated[str | None, typer.Option(help="JSON; what is not JSON is taken as a JSON string")] = None,
-    file: Annotated[Path | None, typer.Option("-f", "--file", help="The job as a JSON document; options win")] = None,
+    file: DocumentOption = None,
     seconds: Annotated[bool, typer.Option("--seconds", help="The cron expression has six fields")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check it and show its next fires; send nothing")] = False,
     output: OutputOption = None,
@@ -98,19 +95,18 @@ def create(
     own_name = str(written.pop("name", ""))
     job_id = job_id_of(settings, name or own_name or f"job-{secrets.token_hex(5)}")
     once = format_rfc3339(SystemClock().now() + parse_duration(after, "/in")) if after else at
-    options = {
+    document = written | {
         **_named(handler=handler, cron=cron, zone=tz, every=every, start_at=start_at, at=once, dates=date or None),
         **_named(active_from=active_from, active_until=active_until, misfire=misfire),
         **_named(jitter=_given(window=jitter, placement=placement) if placement else jitter),
         **_named(calendars=calendar or None, on_calendar=on_calendar),
         **_named(catch_up=_given(max=catch_up_max, window=catch_up_window, order=catch_up_order)),
+        **_named(pause_after_failures=pause_after_failures, max_runs=max_runs, expect_within=expect_within),
         **_named(overlap=overlap, max_concurrent=max_concurrent, concurrency_key=concurrency_key),
         **_named(max_concurrent_per_key=max_concurrent_per_key, max_held=max_held),
-        **_named(expect_within=expect_within),
         **_named(tier=tier, pool=pool, seconds=seconds or None),
         **_named(payload=None if payload is None else _json_or_text(payload)),
     }
-    document = written | options
     spec = spec_here(settings, document, job_id, dry_run=dry_run)
     if dry_run:
         _show_only(job_id, spec, document.get("cron"), output)
@@ -389,12 +385,6 @@ def _json_or_text(text: str) -> Any:
 def _read_document(file: Path | None) -> dict[str, Any]:
     if file is None:
         return {}
-    try:
-        document = json.loads(file.read_text())
-    except OSError as error:
-        raise RequestError(f"{file} cannot be read: {error.strerror}", hint="Give a readable file") from None
-    except ValueError as error:
-        raise RequestError(f"{file} is not JSON: {error}", hint="Correct the file") from None
-    if not isinstance(document, Mapping):
-        raise RequestError(f"{file} is not a JSON object", hint='Such as {"handler": "demo.ping", "every": "5s"}')
-    return dict(document)
+    from .documents import read_document  # YAML is loaded for a file alone
+
+    return read_document(file)

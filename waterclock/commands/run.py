@@ -13,6 +13,7 @@ from waterclock.model.events import Outcome, RunStatus
 from waterclock.model.ids import US_PER_S, make_run_id, parse_run_id
 from waterclock.serving import warning_for, who_serves
 from waterclock.store.port import AttemptRow, RunRow
+from waterclock.store.run_rows import run_or_node
 
 from .cancel import cancel
 from .connect import here, job_id_of, names_of, open_log, open_store
@@ -62,19 +63,19 @@ def list_runs(
 
 @app.command()
 def show(run: Annotated[str, typer.Argument(metavar="RUN", help="A run id")], output: OutputOption = None) -> None:
-    """Show one run: its attempts, result or error; of one that waits, for what."""
+    """Show one run, or one node of a DagRun: its attempts, result or error; of one that waits, for what."""
     settings = here()
     place = parse_run_id(run)
     with open_store(settings) as store:
-        row = store.run(place.job_id, place.fire_at, place.series)
+        row = run_or_node(store, place)
         if row is None:
             raise NotFound(
                 f"History knows no run {run}",
                 hint=f"`waterclock run list {place.job_id}` shows those it knows; history may lag: `waterclock lag`",
             )
-        attempts = store.attempts(place.job_id, place.fire_at, place.series)
+        attempts = store.attempts(*place)
         job = store.job(place.job_id)
-    card = _card(row) | {"attempts": [_attempt_text(each) for each in attempts]}
+    card = _card(row) | {"run": str(place), "attempts": [_attempt_text(each) for each in attempts]}
     if row.status is RunStatus.RUNNING:
         with open_log(settings) as log:
             now, ttl_s = SystemClock().now(), settings.worker.lease_ttl_s
@@ -129,6 +130,7 @@ def _card(row: RunRow) -> dict[str, Any]:
         "next_attempt_at": instant_text(row.next_attempt_at),
         "cancel_requested": row.cancel_requested or None,
         "linked_run": row.linked_run or None,
+        "is_last": row.is_last or None,
         "skipped_count": row.skipped_count if skipped else None,
         "skipped_to": instant_text(row.skipped_to) if skipped else None,
         "zone": row.zone or None,

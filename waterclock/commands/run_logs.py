@@ -20,6 +20,7 @@ from waterclock.model.run_log import NOTE_SEQ, LogStream
 from waterclock.model.time_text import format_rfc3339
 from waterclock.store.line_pages import SETTLED_S
 from waterclock.store.port import LogRow, Reading, RunRow
+from waterclock.store.run_rows import run_or_node
 
 from .connect import here, open_store
 from .failing import CommandFailed, ExitCode
@@ -44,7 +45,7 @@ def logs(
     form = output or default_format()
     place = parse_run_id(run)
     with open_store(settings) as store:
-        row = store.run(place.job_id, place.fire_at, place.series)
+        row = run_or_node(store, place)
         if row is None:
             raise NotFound(f"History knows no run {run!r}", hint=f"waterclock run list {place.job_id}")
         tail = _Tail(store, run, row, attempt)
@@ -85,7 +86,7 @@ class _Tail:
         while True:
             place = parse_run_id(self._run)
             was_final = self.row.status in FINAL
-            self.row = self._store.run(place.job_id, place.fire_at, place.series) or self.row
+            self.row = run_or_node(self._store, place) or self.row
             for line in self.new_lines():
                 quiet_since_s = time.monotonic()
                 yield line

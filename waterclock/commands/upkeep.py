@@ -12,7 +12,7 @@ from waterclock.clusters.doctor_upkeep import newest_of
 from waterclock.model.errors import NotFound
 from waterclock.model.time_text import format_rfc3339
 from waterclock.model.zones import TZDATA_VERSION
-from waterclock.store.upkeep import DUE_SWEEP, LEDGER, OVERDUE, TZDATA, Told, UpkeepKeeping
+from waterclock.store.upkeep import DUE_SWEEP, LEDGER, OVERDUE, STUCK_DAGS, TZDATA, Told, UpkeepKeeping
 
 from .connect import here, open_store
 from .output import OutputOption, say, show_rows
@@ -21,7 +21,7 @@ app = typer.Typer(
     add_completion=False, help="How far sweeps and checks are, and what they found.", no_args_is_help=True
 )
 
-_WORKS = (DUE_SWEEP, LEDGER, OVERDUE)
+_WORKS = (DUE_SWEEP, LEDGER, OVERDUE, STUCK_DAGS)
 _COLUMNS = ("work", "shard", "told_at", "found", "reached")
 
 
@@ -81,6 +81,7 @@ def _lines(what: str, told: Told) -> Iterator[dict[str, Any]]:
         DUE_SWEEP: lambda: f"{parts.get('repairs', 0)} repaired, {parts.get('recomputed', 0)} recomputed",
         LEDGER: lambda: ", ".join(f"{parts.get(kind, 0)} {kind}" for kind in ("missing", "doubled", "wrong")),
         OVERDUE: lambda: f"{parts.get('count', 0)} overdue of {parts.get('watched', 0)}",
+        STUCK_DAGS: lambda: f"{sum(parts.get('by_reason', {}).values())} stuck in {parts.get('looked_at', 0)} DagRuns",
     }[what]()
     reached = int(parts.get("verified_to" if what == LEDGER else "ended_at", 0))
     at = {"told_at": format_rfc3339(told.at), "reached": format_rfc3339(reached) if reached else None}

@@ -17,6 +17,7 @@ from waterclock.model.job import CommandKind
 from waterclock.model.job_event import JobEvent
 from waterclock.model.schedule import AT_MAX
 from waterclock.model.time_text import format_duration, format_rfc3339
+from waterclock.wire.json_text import read_json
 
 from .sent import Sent
 
@@ -61,6 +62,8 @@ def _document(event: JobEvent) -> dict[str, object]:
         part = getattr(event, word)
         if part is not None:
             document[word] = _executor(word, part)
+    if event.dag:
+        document["dag"] = _dag(event.dag)
     if event.at_most_once:
         document["at_most_once"] = True
     if event.retry is not None:
@@ -74,6 +77,13 @@ def _document(event: JobEvent) -> dict[str, object]:
     if event.pool != "default":
         document["pool"] = event.pool
     return document
+
+
+def _dag(text: str) -> object:
+    try:
+        return read_json(text.encode())
+    except RequestError as error:
+        _refuse("/dag", error.message, error.hint)
 
 
 def _schedule(event: JobEvent) -> dict[str, object]:
@@ -109,6 +119,10 @@ def _timing(event: JobEvent) -> dict[str, object]:
         document["expect_within"] = f"{event.expect_within_s}s"
     if event.jitter is not None:
         document["jitter"] = {"window": f"{event.jitter['window_s']}s", "per_fire": event.jitter["per_fire"]}
+    if event.pause_after_failures:
+        document["pause_after_failures"] = event.pause_after_failures
+    if event.max_runs:
+        document["max_runs"] = event.max_runs
     return document
 
 

@@ -20,7 +20,8 @@ from waterclock.model.ids import US_PER_MINUTE, Instant, make_run_id
 from waterclock.model.job import JobVersion
 from waterclock.model.timetable import count_blocked, count_of, is_blocked, next_of
 
-from .duties import CALENDAR, DELETED, EXPIRED, PAUSED, Stretch, stretches_of
+from .backfilled import BackfillJudge
+from .duties import CALENDAR, EXPIRED, MAX_RUNS, PAUSED, REASONS, Stretch, stretches_of
 from .facts import HOUR_US, JobFacts, RevisedFact, SkipFact, hour_of
 from .sums import FaultKind, Span, Sums
 
@@ -30,8 +31,8 @@ EDGE_AHEAD_US = 10 * US_PER_MINUTE
 _FIRES_OF_HOUR = 3_600
 """No schedule fires more often than once a second."""
 
-_Covered: TypeAlias = tuple[Instant, Instant, JobVersion]
-"""Fires of this version in (first, second] were skipped, as they had to be."""
+_Covered: TypeAlias = tuple[Instant, Instant, JobVersion, str]
+"""Fires of this version in (first, second] were skipped, as they had to be, for this reason."""
 
 
 def judge_job(
@@ -76,11 +77,17 @@ class _Judge:
         self._take_skips()
         # In the order of time, and they never overlap: from here on they are looked up.
         self._covered.sort(key=lambda each: each[:2])
-        self._cover_starts = [after for after, _, _ in self._covered]
+        self._cover_starts = [after for after, *_ in self._covered]
         self._take_runs()
         self._made.sort()
         for stretch in self._stretches:
             self._count_owed(stretch)
+        facts, span = self._facts, self._span
+        if facts.backfilled or facts.backfills:
+            judge = BackfillJudge(
+                self._job_id, self._versions, facts, span, self._sums, reason_of=self._reason_of, owes=self._owes
+            )
+            judge.judge()
 
     # What is said -------------------------------------------------------------------------------------------------
 
@@ -154,7 +161,7 @@ class _Judge:
                 count = _count_for(version, after, until, fact.reason) if after < until else 0
                 right += count
                 if count and not stretch.not_yet:
-                    self._covered.append((after, until, version))
+                    self._covered.append((after, until, version, fact.reason))
                     self._sum_skipped(stretch, after, until, fact.reason)
         wrong = self._inside(version, begin, skipped.to_at) - right
         if wrong > 0:
@@ -261,7 +268,7 @@ class _Judge:
     def _covers(self, stretch: Stretch, after: Instant, until: Instant) -> Iterator[tuple[Instant, Instant]]:
         """The parts of (after, until] in which fires of the stretch's version were skipped."""
         number = max(bisect_right(self._cover_starts, after) - 1, 0)
-        for begin, end, version in islice(self._covered, number, None):
+        for begin, end, version, _ in islice(self._covered, number, None):
             if begin >= until:
                 return
             if version is stretch.version:
@@ -269,10 +276,19 @@ class _Judge:
 
     def _is_covered(self, fire_at: Instant) -> bool:
         """Whether it was skipped."""
+        return bool(self._reason_of(fire_at))
+
+    def _reason_of(self, fire_at: Instant) -> str:
+        """Why it was skipped; "" where it was not."""
         number = bisect_right(self._cover_starts, fire_at - 1) - 1
         if number < 0 or self._covered[number][1] < fire_at:
-            return False
-        return _fires(self._covered[number][2], fire_at)
+            return ""
+        return self._covered[number][3] if _fires(self._covered[number][2], fire_at) else ""
+
+    def _owes(self, fire_at: Instant) -> bool:
+        """Whether the schedule owed it, be it as a run or as a skip."""
+        stretch = self._stretch_at(fire_at)
+        return stretch is not None and _fires(stretch.version, fire_at)
 
     def _clip(self, after: Instant, until: Instant) -> tuple[Instant, Instant]:
         """The part of (after, until] that is judged."""
@@ -297,15 +313,18 @@ class _Judge:
 
 
 def _may_skip(stretch: Stretch, reason: str) -> bool:
-    """A pause or a delete skips with its own reason; where fires were to run, any other may."""
+    """A pause, a delete or an end skips with its own reason; where fires were to run, any other may."""
     if stretch.standing:
         return False
-    return reason == stretch.reason if stretch.reason else reason not in {PAUSED, DELETED}
+    if stretch.reason:
+        return reason == stretch.reason
+    is_bounded = stretch.version.spec.timing.max_runs > 0
+    return reason not in REASONS.values() and (reason != MAX_RUNS or is_bounded)
 
 
 def _count_for(version: JobVersion, after: Instant, until: Instant, reason: str) -> int:
     """How many of the fires in (after, until] may be skipped for this reason: what a calendar blocks, by no policy."""
-    if not version.spec.timing.calendars or reason in {PAUSED, DELETED, EXPIRED}:
+    if not version.spec.timing.calendars or reason in {*REASONS.values(), EXPIRED}:
         return 0 if reason == CALENDAR else count_of(version, after, until)
     blocked = count_blocked(version, after, until)
     return blocked if reason == CALENDAR else count_of(version, after, until) - blocked

@@ -27,6 +27,12 @@ PAUSED = "paused"
 DELETED = "deleted"
 EXPIRED = "expired"
 CALENDAR = "calendar"
+ENDED = "ended"
+MAX_RUNS = "max_runs"
+"""Of a fire that came when its schedule had made all its runs; only where they are bounded."""
+
+REASONS = {JobStatus.PAUSED: PAUSED, JobStatus.DELETED: DELETED, JobStatus.ENDED: ENDED}
+"""With which reason a command skips what is undecided when it comes, by what it makes of the job."""
 
 SHARED_MAX = 10_000
 """Fires of a newer version that are gone through where an older one owes as well; the rest is left to the older. By
@@ -148,10 +154,10 @@ def _behind_at(version: JobVersion, edge: _Edge) -> Instant | None:
 
 
 def _ended_by(versions: Sequence[JobVersion], edges: Sequence[_Edge], number: int) -> tuple[str, _Edge] | None:
-    """The first pause or delete after this version: what is undecided then is skipped with that reason, once."""
+    """The first pause, delete or end after this version: what is undecided then is skipped with that reason, once."""
     for version, edge in zip(versions[number + 1 :], edges[number + 1 :], strict=True):
         if version.status is not JobStatus.ACTIVE:
-            return (PAUSED if version.status is JobStatus.PAUSED else DELETED), edge
+            return REASONS[version.status], edge
     return None
 
 

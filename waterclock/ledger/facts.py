@@ -14,8 +14,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from waterclock.model.backfill import Backfilled as Told
 from waterclock.model.errors import Busy, RequestError
-from waterclock.model.events import EventKind, Pending, Revised, RunEvent, Skipped
+from waterclock.model.events import EventKind, Origin, Pending, Revised, RunEvent, Skipped
 from waterclock.model.ids import US_PER_S, Instant, parse_run_id
 
 HOUR_US = 3_600 * US_PER_S
@@ -42,14 +43,27 @@ class RevisedFact(NamedTuple):
     at: Instant
 
 
+class Backfilled(NamedTuple):
+    """A run of a backfill: its fire, the revision that it is made of, and which backfill made it."""
+
+    fire_at: Instant
+    revision: int
+    number: int
+
+
 @dataclass(slots=True)
 class JobFacts:
-    """What was decided for one job. ``runs``: (fire time, revision) of each PENDING; ``held``: fire times."""
+    """What was decided for one job. ``runs``: (fire time, revision) of each PENDING; ``held``: fire times.
+
+    ``backfilled``: what backfills made; ``backfills``: by number, what was told last of each.
+    """
 
     runs: list[tuple[Instant, int]] = field(default_factory=list)
     held: list[Instant] = field(default_factory=list)
     skipped: list[SkipFact] = field(default_factory=list)
     revised: list[RevisedFact] = field(default_factory=list)
+    backfilled: list[Backfilled] = field(default_factory=list)
+    backfills: dict[int, Told] = field(default_factory=dict)
 
 
 class Facts:
@@ -75,6 +89,9 @@ class Facts:
                 self._take_run(event)
         elif kind is EventKind.SKIPPED:
             self._take_skip(event)
+        elif kind is EventKind.BACKFILL and isinstance(event.detail, Told):
+            if event.detail.from_at < self.until_at and event.detail.to_at > self.from_at:
+                self._of(event).backfills[event.detail.number] = event.detail
         elif kind is EventKind.REVISED and isinstance(event.detail, Revised):
             self._of(event).revised.append(RevisedFact(event.detail, at))
 
@@ -89,6 +106,8 @@ class Facts:
             return
         if event.kind is EventKind.HELD or not isinstance(detail, Pending):
             self._of(event).held.append(fire_at)
+        elif detail.origin is Origin.BACKFILL:
+            self._of(event).backfilled.append(Backfilled(fire_at, detail.revision, detail.backfill))
         else:
             self._of(event).runs.append((fire_at, detail.revision))
             if detail.zone and detail.tzdata:
@@ -127,4 +146,5 @@ class Facts:
         for job in self.jobs.values():
             job.runs = [run for run in job.runs if run[0] < self.until_at]
             job.held = [fire_at for fire_at in job.held if fire_at < self.until_at]
+            job.backfilled = [each for each in job.backfilled if each.fire_at < self.until_at]
             job.skipped = [each for each in job.skipped if each.skipped.from_at < self.until_at]

@@ -26,6 +26,8 @@ from .concurrency_document import KEYS as _CONCURRENCY_KEYS
 from .concurrency_document import concurrency_from_document, concurrency_to_document
 from .cron import compile_cron
 from .cron_lint import has_hashed
+from .dag import DagSpec, dag_from_stored, dag_to_stored
+from .dag_document import dag_from_document, dag_to_document
 from .dates_document import dates_from_document
 from .errors import RequestError
 from .executor import EXECUTORS, Executor, HttpCall, executor_from_stored, executor_to_stored
@@ -52,8 +54,9 @@ KINDS = ("cron", "every", "at", "dates")
 _OWNERS = {"zone": ("cron", "dates"), "start_at": ("every",)} | dict.fromkeys(("seconds", "gap", "fold"), ("cron",))
 """Keys that go with some kinds alone."""
 _WORK_KEYS = ("handler", *EXECUTORS, "callback_url")
+_DAG_KEYS = (*_WORK_KEYS, "dag")
 _REST_KEYS = ("tier", "priority", "pool", "payload", "payload_base64", "at_most_once")
-_KEYS = (*_WORK_KEYS, *KINDS, *_OWNERS, *_REST_KEYS, *_POLICY_KEYS, *_TIMING_KEYS, *_CONCURRENCY_KEYS)
+_KEYS = (*_DAG_KEYS, *KINDS, *_OWNERS, *_REST_KEYS, *_POLICY_KEYS, *_TIMING_KEYS, *_CONCURRENCY_KEYS)
 _TIERS = {tier.word: tier for tier in Tier}
 _HANDLER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*\Z")
 _POOL = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
@@ -65,14 +68,14 @@ def spec_from_document(
 ) -> JobSpec:
     """The spec that a document describes. Raises RequestError at its first fault.
 
-    Keys: one of ``handler``, ``http``, ``grpc``, ``shell`` and ``kafka``; one of ``cron`` (with ``zone``, ``seconds``,
-    ``gap``, ``fold``), ``every`` (with ``start_at``), ``at`` and ``dates`` (with ``zone``); ``tier``, ``pool``,
-    ``at_most_once``; ``retry`` and ``timeouts`` (``policy_document.py``); ``active_from``, ``active_until``,
-    ``jitter``, ``misfire``, ``catch_up``, ``calendars`` and ``on_calendar`` (``timing_document.py``); ``overlap`` and
-    the limits (``concurrency_document.py``); ``payload`` (any JSON value, kept compact) or ``payload_base64`` (any
-    bytes). Two more spellings: ``callback_url`` for an ``http`` with that ``url`` alone, and ``priority``, in any case,
-    for ``tier``. ``H`` in a cron text is replaced here by what it means for ``job_id``, so that nobody later needs the
-    id to know the fires; without a ``job_id`` it is refused.
+    Keys: one of ``handler``, ``http``, ``grpc``, ``shell``, ``kafka`` and ``dag`` (``dag_document.py``); one of
+    ``cron`` (with ``zone``, ``seconds``, ``gap``, ``fold``), ``every`` (with ``start_at``), ``at`` and ``dates`` (with
+    ``zone``); ``tier``, ``pool``, ``at_most_once``; ``retry`` and ``timeouts`` (``policy_document.py``);
+    ``active_from``, ``active_until``, ``jitter``, ``misfire``, ``catch_up``, ``calendars`` and ``on_calendar``
+    (``timing_document.py``); ``overlap`` and the limits (``concurrency_document.py``); ``payload`` (any JSON value,
+    kept compact) or ``payload_base64`` (any bytes). Two more spellings: ``callback_url`` for an ``http`` with that
+    ``url`` alone, and ``priority``, in any case, for ``tier``. ``H`` in a cron text is replaced here by what it means
+    for ``job_id``, so that nobody later needs the id to know the fires; without a ``job_id`` it is refused.
     ``calendars``: those that it names, as they stand; None: this door looks none up, and refuses a document that names
     any.
     """
@@ -84,7 +87,10 @@ def spec_from_document(
     if isinstance(schedule, Cron) and job_id and has_hashed(schedule.text):
         schedule = replace(schedule, text=compile_cron(schedule, job_id).resolved)
     check_schedule(schedule)
-    handler, executor = _work(document)
+    dag = dag_from_document(document["dag"], _node_parts) if "dag" in document else None
+    if dag is not None:
+        _check_beside_dag(document)
+    handler, executor = _work(document) if dag is None else ("", None)
     timing = timing_from_document(document, schedule, calendars)
     at_most_once = _flag(document, "at_most_once", "true: called once or never, and not tried again")
     return JobSpec(
@@ -98,7 +104,25 @@ def spec_from_document(
         policy=policy_from_document(document, at_most_once=at_most_once),
         timing=timing,
         concurrency=concurrency_from_document(document, timing),
+        dag=dag,
     )
+
+
+def dag_document(dag: DagSpec) -> dict[str, Any]:
+    """What a job's document has under ``dag``."""
+    return dag_to_document(dag, _payload_document)
+
+
+def check_dag(dag: DagSpec) -> None:
+    """Refuse a Dag that no document could have made: RequestError. For commands, which may come by no document."""
+    try:
+        same = dag_from_document(dag_document(dag), _node_parts) == dag
+    except RequestError:
+        raise
+    except (TypeError, ValueError, AttributeError, ArithmeticError, LookupError, RecursionError):
+        same = False
+    if not same:
+        _refuse("/dag", "The Dag is out of form", "Send the job as a document, which is checked in full")
 
 
 def is_pool_name(text: str) -> bool:
@@ -112,6 +136,8 @@ def spec_to_document(spec: JobSpec) -> dict[str, Any]:
     A payload that is no compact JSON goes as base64.
     """
     document: dict[str, Any] = executor_to_document(spec.executor) if spec.executor else {"handler": spec.handler}
+    if spec.dag is not None:
+        document = {"dag": dag_document(spec.dag)}
     match spec.schedule:
         case Cron() as cron:
             document |= {"cron": cron.text, "zone": cron.zone, "seconds": cron.seconds}
@@ -167,6 +193,8 @@ def spec_to_json(spec: JobSpec) -> bytes:
         stored["timing"] = timing
     if concurrency := concurrency_to_json(spec.concurrency):
         stored["concurrency"] = concurrency
+    if spec.dag is not None:
+        stored["dag"] = dag_to_stored(spec.dag)
     return orjson.dumps(stored)
 
 
@@ -189,7 +217,8 @@ def spec_from_json(stored: bytes | str) -> JobSpec:
     once = parts.get("at_most_once", False)
     rules = policy_from_json(parts.get("policy", "")), timing_from_json(parts.get("timing", ""))
     beside = concurrency_from_json(parts.get("concurrency", ""))
-    return JobSpec(parts["handler"], schedule, Tier(parts["tier"]), parts["pool"], body, executor, once, *rules, beside)
+    rest = beside, dag_from_stored(parts["dag"]) if "dag" in parts else None
+    return JobSpec(parts["handler"], schedule, Tier(parts["tier"]), parts["pool"], body, executor, once, *rules, *rest)
 
 
 def payload_from_document(document: Mapping[str, object]) -> bytes:
@@ -212,6 +241,29 @@ def _check_key(key: object) -> None:
     near = difflib.get_close_matches(str(key)[:40], _KEYS, n=1, cutoff=0.5)
     pointer = "/" + str(key)[:80].replace("~", "~0").replace("/", "~1")
     _refuse(pointer, f"{_shown(key)} is not known", f"Did you mean {near[0]}?" if near else f"Known: {' '.join(_KEYS)}")
+
+
+def _check_beside_dag(document: Mapping[str, object]) -> None:
+    """What goes with single pieces of work stands with the nodes of a Dag."""
+    for key in (*_WORK_KEYS, "at_most_once"):
+        if key in document:
+            _refuse(f"/{key}", f'A Dag has no "{key}" of its own', "Give it to its nodes")
+
+
+def _node_parts(document: Mapping[str, object]) -> dict[str, Any]:
+    """What a node says in a job's words; absent is what it takes from its job."""
+    handler, executor = _work(document)
+    parts: dict[str, Any] = {"handler": handler, "executor": executor}
+    if "tier" in document or "priority" in document:
+        parts["tier"] = _tier(document)
+    if "pool" in document:
+        parts["pool"] = _matching(document, "pool", _POOL, 63, "Use 1 to 63 of a-z, 0-9, '.', '_' and '-'")
+    if "payload" in document or "payload_base64" in document:
+        parts["payload"] = _payload(document)
+    once = parts["at_most_once"] = _flag(document, "at_most_once", "true: called once or never, and not tried again")
+    if any(key in document for key in _POLICY_KEYS):
+        parts["policy"] = policy_from_document(document, at_most_once=once)
+    return parts
 
 
 def _work(document: Mapping[str, object]) -> tuple[str, Executor | None]:

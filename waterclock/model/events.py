@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import IntEnum, StrEnum
 from typing import NamedTuple, TypeAlias
 
+from .backfill import Backfilled
+from .dag_events import DagStart, NodeSkipped
 from .ids import Instant
 from .job import Tier
 
@@ -35,6 +37,9 @@ class EventKind(StrEnum):
     NODE_SKIPPED = "NODE_SKIPPED"
     REVISED = "REVISED"
     ANSWERED = "ANSWERED"
+    DAG_PAUSED = "DAG_PAUSED"
+    DAG_RESUMED = "DAG_RESUMED"
+    BACKFILL = "BACKFILL"
 
 
 class RunStatus(IntEnum):
@@ -67,21 +72,23 @@ DRAINED = "drained"  # the error class of an attempt that was handed back: it co
 
 
 class Origin(StrEnum):
-    """What made a run: its schedule, somebody's trigger, or a redrive. UNKNOWN is Avro's default."""
+    """What made a run: its schedule, a trigger, a redrive, a Dag's release, a backfill. UNKNOWN is Avro's default."""
 
     UNKNOWN = "UNKNOWN"
     SCHEDULE = "SCHEDULE"
     TRIGGER = "TRIGGER"
     REDRIVE = "REDRIVE"
+    RELEASE = "RELEASE"
+    BACKFILL = "BACKFILL"
 
 
 class Pending(NamedTuple):
     """Detail of PENDING and of HELD. ``due_at`` and ``entry`` are the due position where the timeline decided the run,
-    else None: a PENDING that releases a HELD one names none.
-
-    ``linked_run``: the run that was given up, where this one is its redrive. ``queue_timeout_us``, ``run_timeout_us``:
-    the limits of its job's failure policy, 0 where there is none; the retry router ends what exceeds them.
-    ``gap_to_at``: the end of the gap whose catch-up made the run, else 0.
+    else None: a PENDING that releases a HELD one names none. ``linked_run``: of a redrive, the run that was given up.
+    ``queue_timeout_us``, ``run_timeout_us``: the limits of its job's failure policy, 0 where there is none; the retry
+    router ends what exceeds them. ``gap_to_at``: the end of the gap whose catch-up made the run, else 0. ``is_last``:
+    the last of its schedule by the ``max_runs`` that stood when it was decided. ``dag``: it is a DagRun.
+    ``backfill``: the number of the backfill that made it, else 0.
     """
 
     revision: int
@@ -98,6 +105,9 @@ class Pending(NamedTuple):
     queue_timeout_us: int = 0
     run_timeout_us: int = 0
     gap_to_at: Instant = 0
+    is_last: bool = False
+    dag: DagStart | None = None
+    backfill: int = 0
 
 
 class Skipped(NamedTuple):
@@ -177,7 +187,8 @@ class CommandVerdict(StrEnum):
 class Answered(NamedTuple):
     """Detail of ANSWERED: what became of the command at ``offset`` of its commands partition.
 
-    ``verdict``: a :class:`CommandVerdict`. ``revision``: the job's that stands after it, or 0. ``run_id``: a trigger's.
+    ``verdict``: a :class:`CommandVerdict`. ``revision``: the job's that stands after it, or 0. ``run_id``: a trigger's;
+    of a command about a backfill, that one's id.
     Refused: ``problem`` is a slug (``conflict``, ``not-found``, ``invalid``, ``key-reused``, ``busy``), the rest is
     what a RequestError says. ``first_command_id``: for a repeat, the command that was obeyed; ``revision`` and
     ``run_id`` are what that one made. ``held``, ``skipped``: why its run waits, or was dropped, or "".
@@ -197,15 +208,15 @@ class Answered(NamedTuple):
     skipped: str = ""
 
 
-Detail: TypeAlias = Pending | Skipped | Started | Ended | Revised | Answered | Retrying
+Detail: TypeAlias = Pending | Skipped | Started | Ended | Revised | Answered | Retrying | NodeSkipped | Backfilled
 
 
 class RunEvent(NamedTuple):
     """One fact. ``at`` is the writer's clock (display only: no reducer reads it).
 
     ``attempt`` counts from 1, 0 where there is none. ``worker``, ``incarnation`` and ``token`` name whose attempt an
-    outcome speaks of (a STARTED cannot know its own token: it is the offset that it gets). REVISED and ANSWERED
-    speak of no run: their run id is "".
+    outcome speaks of (a STARTED cannot know its own token: it is its offset). REVISED, ANSWERED and BACKFILL name no
+    run: "".
     """
 
     kind: EventKind
@@ -225,8 +236,10 @@ class WorkRecord(NamedTuple):
 
     ``executor``: its stored form (``executor_from_json`` reads it), "" where ``handler`` names a Python function.
     ``policy``: the stored form of the job's failure policy. ``verify_from``: -1, or the run-events offset up to which
-    its maker knew the run's state, ``verify_state``: whoever claims it folds from there to its own STARTED before it
-    runs it (design §7). ``redrives``: how often this work was redriven.
+    its maker knew the run's state, ``verify_state``: its claimer folds from there to its own STARTED before it runs it
+    (design §7). ``redrives``: how often it was redriven. ``dag_from``: of a node the run-events offset at which its
+    DagRun begins (a node's state can be told only from there on), -1 of any other run. ``backfill``: the id of the
+    backfill that made the run, else "".
     """
 
     run_id: str
@@ -245,6 +258,8 @@ class WorkRecord(NamedTuple):
     verify_from: int = -1
     verify_state: str = ""
     redrives: int = 0
+    dag_from: int = -1
+    backfill: str = ""
 
 
 class LeaseKind(StrEnum):
@@ -307,7 +322,7 @@ class Control(NamedTuple):
 
 
 class SourceRecord(NamedTuple):
-    """A Kafka record as received, kept whole: in rejects and in dead letters."""
+    """A Kafka record as received, kept whole."""
 
     topic: str
     partition: int
@@ -342,59 +357,3 @@ class DeadLetter(NamedTuple):
     last_failure_at: Instant
     at: Instant
     work: SourceRecord | None
-
-
-class ShardState(NamedTuple):
-    """A record of ``state.dispatcher`` under the key ``cursor``: a copy of what rides in the offset metadata.
-
-    ``commands_offset`` is the position that was committed with it; ``events_offset`` the run-events offset from which
-    PENDING and SKIPPED positions must be read on, should the metadata be lost.
-    """
-
-    cursor: str
-    commands_offset: int
-    events_offset: int
-    at: Instant
-
-
-class KeyState(NamedTuple):
-    """A record of ``state.dispatcher`` under ``key/<job id>/<hash of the key>``: an intention that was served.
-
-    ``key`` is "" where the command's id stood in; then it lies under ``id/<job id>/<hash of the command id>``.
-    ``body_hash`` is that of the command, to tell a repeat from another intention under the same key. The rest is what
-    became of it, for the answer to a repeat: ``revision`` stood after it, ``run_id`` is its trigger's. ``stamp_at``
-    (the broker's append time) and ``offset`` are the command's own; 24 hours after its stamp it is over.
-    """
-
-    job_id: str
-    key: str
-    body_hash: bytes
-    command_id: str
-    offset: int
-    revision: int
-    run_id: str
-    stamp_at: Instant
-
-
-class OpenRunState(NamedTuple):
-    """A record of ``state.retry-router`` under a run id: a run that has been open for long, as the router knows it.
-
-    ``first_offset``: of its first event. ``state``: a ``known_state`` text. ``folded_to``: its events below that offset
-    are in here; 0: not known. The rest is its story and its limits (``retry_router/trail.py``).
-    """
-
-    run_id: str
-    first_offset: int
-    state: str
-    work: Started | None = None
-    error_class: str = ""
-    error_message: str = ""
-    retry_after_us: int = 0
-    first_failure_at: Instant = 0
-    last_failure_at: Instant = 0
-    counted: int = 0
-    due_at: Instant = 0
-    claimable_at: Instant = 0
-    queue_timeout_us: int = 0
-    run_timeout_us: int = 0
-    folded_to: int = 0

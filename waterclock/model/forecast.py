@@ -28,7 +28,7 @@ STEPS_MAX = 2_000_000
 """(Job, minute) pairs of one forecast: some seconds of work."""
 
 PASSED_OVER_MAX = 10
-"""Paused and deleted jobs that are passed over for each that may be counted."""
+"""Paused, ended and deleted jobs that are passed over for each that may be counted."""
 
 BUSIEST_MAX = 60
 JOBS_SHOWN = 5
@@ -161,11 +161,13 @@ class Forecast:
     def take(self, jobs: Iterable[Planned], passed_over_count: int = 0) -> bool:
         """Count these. False at a bound, where ``stopped`` says which: a job is counted whole or not at all.
 
-        ``passed_over_count``: paused and deleted jobs that were read to find them.
+        ``passed_over_count``: paused, ended and deleted jobs that were read to find them.
         """
         self._passed_over_count += passed_over_count
         if self._passed_over_count > PASSED_OVER_MAX * self._jobs_max:
-            self.stopped = f"{self._passed_over_count} paused or deleted jobs were passed over, and there is more"
+            self.stopped = (
+                f"{self._passed_over_count} paused, ended or deleted jobs were passed over, and there is more"
+            )
             return False
         for job in jobs:
             if self.job_count >= self._jobs_max:

@@ -168,6 +168,12 @@ def job_of_run(run_id: str) -> str:
     return run_id.partition("@")[0]
 
 
+def work_key(run_id: str) -> str:
+    """The key of a run's work: the job id, and for a node the rest behind it, so that a Dag spreads over workers."""
+    node = run_id.partition("/")[2]
+    return f"{job_of_run(run_id)}/{node}" if node else job_of_run(run_id)
+
+
 def event_id(run_id: str, attempt: int, kind: str) -> str:
     """``<run id>/<attempt>/<kind>``, the CloudEvents id by which consumers of run-events drop repeats."""
     return f"{run_id}/{attempt}/{kind}"

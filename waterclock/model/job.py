@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from .concurrency import FREE, Concurrency
 from .executor import Executor, executor_label
 from .failure_policy import DEFAULT, FailurePolicy
 from .ids import Instant
 from .timing import PLAIN, CalendarUse, Timing
+
+if TYPE_CHECKING:
+    from .dag import DagSpec
 
 
 class Tier(IntEnum):
@@ -85,10 +88,11 @@ Schedule: TypeAlias = Cron | Every | Once | Dates
 class JobSpec:
     """What a job is, apart from its identity. Immutable: every change makes a new version.
 
-    ``handler`` names the Python function that a worker registered, "" where an ``executor`` reaches the work instead;
+    ``handler`` names the Python function that a worker registered, "" where an ``executor`` reaches the work instead,
+    or where the job is a ``dag``, whose nodes have handlers and executors of their own: it is exactly one of the three.
     ``payload`` is handed to either as bytes. ``at_most_once``: the call is made once or never, and not tried again.
-    ``timing`` narrows and spreads the schedule's fires, and says what becomes of missed ones; ``concurrency`` what
-    becomes of those that find others of its runs still open.
+    ``timing`` narrows and spreads the schedule's fires, says what becomes of missed ones and what pauses the job;
+    ``concurrency`` what becomes of those that find others of its runs still open.
     """
 
     handler: str
@@ -101,19 +105,33 @@ class JobSpec:
     policy: FailurePolicy = DEFAULT
     timing: Timing = PLAIN
     concurrency: Concurrency = FREE
+    dag: DagSpec | None = None
+
+    @property
+    def is_followed(self) -> bool:
+        """The shard's owner follows its runs to their end: others wait for them, or their failures are counted."""
+        return bool(self.timing.pause_after_failures) or not self.concurrency.is_free
+
+    @property
+    def is_admitted(self) -> bool:
+        """The shard's owner decides its runs one by one: they are followed, or counted (``max_runs``)."""
+        return bool(self.timing.max_runs) or self.is_followed
 
     @property
     def label(self) -> str:
-        """What people read: the handler's name, or where the executor goes."""
+        """What people read: the handler's name, where the executor goes, or ``dag``."""
+        if self.dag is not None:
+            return "dag"
         return self.handler if self.executor is None else executor_label(self.executor)
 
 
 class JobStatus(IntEnum):
-    """Status of a job; the numbers are on-disk format."""
+    """Status of a job; the numbers are on-disk format. ENDED: it has made all the runs that its ``max_runs`` allows."""
 
     ACTIVE = 0
     PAUSED = 1
     DELETED = 2
+    ENDED = 3
 
 
 class CommandKind(StrEnum):
@@ -121,7 +139,10 @@ class CommandKind(StrEnum):
 
     CANCEL: end ``run_id``. REDRIVE: run ``work`` once more, as a new series. DEFER: hand ``work`` out at ``due_at``.
     DISCARD: put the dead letter of ``run_id`` away. ROLLBACK: bring the spec of ``to_revision`` back. CALENDAR: put
-    newer versions of calendars that the job uses in the place of older ones.
+    newer versions of calendars that the job uses in the place of older ones. END: its ``max_runs`` are made, which only
+    the shard's owner can know. RERUN: run the DagRun ``run_id`` again, as a new series. PAUSE_RUN, RESUME_RUN: no node
+    of that DagRun begins in between. BACKFILL: run fires of a past range; the three that end so: pause, resume or
+    cancel ``backfill_id``.
     """
 
     UNKNOWN = "UNKNOWN"
@@ -137,6 +158,14 @@ class CommandKind(StrEnum):
     DISCARD = "DISCARD"
     ROLLBACK = "ROLLBACK"
     CALENDAR = "CALENDAR"
+    END = "END"
+    RERUN = "RERUN"
+    PAUSE_RUN = "PAUSE_RUN"
+    RESUME_RUN = "RESUME_RUN"
+    BACKFILL = "BACKFILL"
+    PAUSE_BACKFILL = "PAUSE_BACKFILL"
+    RESUME_BACKFILL = "RESUME_BACKFILL"
+    CANCEL_BACKFILL = "CANCEL_BACKFILL"
 
 
 JOB_VERBS = (
@@ -163,7 +192,10 @@ class Command(NamedTuple):
     ``answer``: say on run-events what became of it (an ANSWERED); a repeat is always answered. ``run_id``: of a CANCEL
     the run, of a REDRIVE or DISCARD the one that was given up. ``work``: a framed work record; ``due_at``: when a DEFER
     wants it. ``resume_at``: of a PAUSE when it ends by itself (0: it does not), of a RESUME the end that it carries
-    out. ``to_revision``: of a ROLLBACK the version whose spec comes back. ``calendars``: of a CALENDAR what it offers.
+    out. ``to_revision``: of a ROLLBACK the version whose spec comes back, of a RERUN that of the DagRun ``run_id``, of
+    a BACKFILL the one whose fires are meant (0: the one that stands). ``calendars``: of a CALENDAR what it offers.
+    ``rerun_from``: the nodes that a RERUN begins with, none: all of it anew. Of a BACKFILL: the range [``from_at``,
+    ``to_at``), ``concurrency`` and ``tier`` (0, None: the defaults). ``backfill_id``: the one to turn.
     """
 
     kind: CommandKind
@@ -183,6 +215,12 @@ class Command(NamedTuple):
     resume_at: Instant = 0
     to_revision: int = 0
     calendars: tuple[CalendarUse, ...] = ()
+    rerun_from: tuple[str, ...] = ()
+    from_at: Instant = 0
+    to_at: Instant = 0
+    concurrency: int = 0
+    tier: Tier | None = None
+    backfill_id: str = ""
 
 
 class Pause(NamedTuple):

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import orjson
+
 from .concurrency import Concurrency
+from .document import dag_document
 from .executor import executor_to_stored
 from .failure_policy import Backoff, FailurePolicy
 from .ids import US_PER_S, Instant
@@ -59,6 +62,9 @@ class JobEvent(NamedTuple):
     max_concurrent_per_key: int = 0
     max_held: int = 0
     expect_within_s: int = 0
+    pause_after_failures: int = 0
+    max_runs: int = 0
+    dag: str = ""
 
 
 def event_of(command: Command) -> JobEvent:
@@ -84,6 +90,8 @@ def _spec_parts(spec: JobSpec) -> dict[str, Any]:
         **_schedule_parts(spec.schedule),
     }
     parts |= _policy_parts(spec.policy) | _timing_parts(spec.timing) | _concurrency_parts(spec.concurrency)
+    if spec.dag is not None:
+        parts["dag"] = orjson.dumps(dag_document(spec.dag)).decode()
     if spec.executor is not None:
         ((word, stored),) = executor_to_stored(spec.executor).items()
         parts[word] = _record(stored)
@@ -124,6 +132,8 @@ def _timing_parts(timing: Timing) -> dict[str, Any]:
         "active_from_at": timing.from_at or None,
         "active_until_at": timing.until_at or None,
         "misfire": timing.misfire.name,
+        "pause_after_failures": timing.pause_after_failures,
+        "max_runs": timing.max_runs,
     }
     if timing.expect_within_us:
         parts["expect_within_s"] = timing.expect_within_us // US_PER_S

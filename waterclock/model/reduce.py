@@ -5,91 +5,41 @@ hold: the function is pure and reads no clock; a duplicate, a replay or a stale 
 final status never changes, so that cancel and complete have one winner. What is not valid is refused with a reason
 from :class:`Ignored`, to be counted and never raised: a log may hold anything.
 
-Not built yet, and refused so that nothing half-works: events of Dags and PENDING or HELD of a node
-(``dag-not-built``), and the one status that gives way: a backfill's PENDING over SKIPPED needs a mark that the event
-does not carry yet, so that every PENDING over SKIPPED is refused as ``final``.
+DagRuns and their nodes are runs as well; what is theirs alone stands in ``dag_reduce.py``. The one status that gives
+way is SKIPPED, to the PENDING of a backfill.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
-from typing import NamedTuple
 
-from .events import FINAL, EventKind, Outcome, RunEvent, RunStatus, Skipped
+from .dag_reduce import reduce_dag_run, reduce_node
+from .events import EventKind, Origin, Outcome, Pending, RunEvent, RunStatus, Skipped
 from .ids import RunId
+from .run_state import DagView, Ignored, RunState, Verdict
+from .run_state import refuse as _refuse
+
+__all__ = ["DagView", "Ignored", "RunState", "Verdict", "covers", "reduce"]
 
 
-class Ignored(StrEnum):
-    """Why an event was refused: the label ``reason`` of ``waterclock_reducer_ignored_total``. NOT: it was not."""
-
-    NOT = ""
-    UNKNOWN_KIND = "unknown-kind"
-    DAG_NOT_BUILT = "dag-not-built"
-    UNKNOWN_RUN = "unknown-run"
-    KNOWN_RUN = "known-run"
-    FINAL = "final"
-    HELD = "held"
-    NOT_WAITING = "not-waiting"
-    NO_OPEN_ATTEMPT = "no-open-attempt"
-    WRONG_ATTEMPT = "wrong-attempt"
-    WRONG_OWNER = "wrong-owner"
-    NO_VERDICT_DUE = "no-verdict-due"
-    ALREADY_REQUESTED = "already-requested"
-    FOLDED = "folded"
-    """Said by a fold, not by the reducer: the state it began with holds this event."""
-
-
-class RunState(NamedTuple):
-    """A run as of some offset.
-
-    ``attempt`` is the last one that started, 0 before the first. ``worker``, ``incarnation`` and ``token`` are those
-    of its accepted STARTED, ``outcome`` how it ended (NONE while it is open).
-    """
-
-    status: RunStatus
-    attempt: int = 0
-    outcome: Outcome = Outcome.NONE
-    worker: str = ""
-    incarnation: int = 0
-    token: int = 0
-    held: bool = False
-    cancel_requested: bool = False
-
-    @property
-    def final(self) -> bool:
-        """The status is final: nothing changes it any more."""
-        return self.status in FINAL
-
-    @property
-    def attempt_open(self) -> bool:
-        """An attempt has started and no outcome of it was accepted."""
-        return self.status is RunStatus.RUNNING and self.outcome is Outcome.NONE
-
-    @property
-    def undecided(self) -> bool:
-        """The last attempt ended, not well, and the retry router's verdict is not there yet."""
-        return self.status is RunStatus.RUNNING and self.outcome is not Outcome.NONE
-
-
-class Verdict(NamedTuple):
-    """What became of one event: the state after it (None: the run is unknown), and why it was refused."""
-
-    state: RunState | None
-    accepted: bool
-    reason: Ignored = Ignored.NOT
-
-
-def reduce(state: RunState | None, event: RunEvent, token: int) -> Verdict:
+def reduce(state: RunState | None, event: RunEvent, token: int, dag: DagView | None = None) -> Verdict:
     """The state of one run after ``event``; ``state`` is None while the run is unknown.
 
     ``token`` is ``ordinal(generation, offset)`` of the event's own record: a STARTED gets it as its fencing token.
-    A SKIPPED is applied to one run id; whether it speaks of that run says :func:`covers`. REVISED and ANSWERED touch
-    no run and are accepted.
+    ``dag``: what is known of the DagRun, for its own events and for those of its nodes. Whoever folds by itself also
+    does what an event of the one means for the other (``Fold`` does): ``dag_reduce.inherit`` and ``after_node``.
+    A SKIPPED is applied to one run id; whether it speaks of that run says :func:`covers`. REVISED, ANSWERED
+    and BACKFILL touch no run and are accepted.
     """
     rule = _RULES.get(event.kind)
     if rule is None:
         return Verdict(state, False, Ignored.UNKNOWN_KIND)
+    if state is not None and state.is_dag:
+        return reduce_dag_run(state, event, dag or DagView(state))
+    if dag is not None:
+        verdict = reduce_node(state, event, dag)
+        if verdict is not None:
+            return verdict
     return rule(state, event, token)
 
 
@@ -108,16 +58,23 @@ def covers(job_id: str, skipped: Skipped, run: RunId, revision: int | None = Non
     )
 
 
+def is_of_backfill(event: RunEvent) -> bool:
+    """Whether a backfill made the run: its PENDING is the one event that SKIPPED gives way to."""
+    return isinstance(event.detail, Pending) and event.detail.origin is Origin.BACKFILL
+
+
 # Looking a member up in its Enum costs as much as the comparison after it, and every event pays for several.
 _RUN_PENDING = RunStatus.PENDING
 _RUN_RUNNING = RunStatus.RUNNING
 _RUN_RETRYING = RunStatus.RETRYING
+_RUN_SKIPPED = RunStatus.SKIPPED
 _NO_OUTCOME = Outcome.NONE
 _OK = Outcome.SUCCEEDED
 _PENDING = RunState(RunStatus.PENDING)
 _HELD = RunState(RunStatus.PENDING, held=True)
 _SKIPPED = RunState(RunStatus.SKIPPED)
 _NOW_PENDING = Verdict(_PENDING, True)
+_NOW_DAG_RUN = Verdict(RunState(RunStatus.PENDING, is_dag=True), True)
 _NOW_HELD = Verdict(_HELD, True)
 _NOW_SKIPPED = Verdict(_SKIPPED, True)
 _OUTCOMES = {
@@ -129,24 +86,18 @@ _OUTCOMES = {
 }
 
 
-def _refuse(state: RunState | None, reason: Ignored) -> Verdict:
-    """Unknown and final runs have one reason each, whatever the rule was about to say."""
-    if state is None:
-        return Verdict(None, False, Ignored.UNKNOWN_RUN)
-    return Verdict(state, False, Ignored.FINAL if state.status in FINAL else reason)
-
-
 def _pending(state: RunState | None, event: RunEvent, _token: int) -> Verdict:
     if "/" in event.run_id:
-        return Verdict(state, False, Ignored.DAG_NOT_BUILT)
-    if state is None or state.held:
-        return _NOW_PENDING
+        return Verdict(state, False, Ignored.NO_DAG_RUN)
+    if state is None or state.held or (state.status is _RUN_SKIPPED and is_of_backfill(event)):
+        detail = event.detail
+        return _NOW_DAG_RUN if isinstance(detail, Pending) and detail.dag is not None else _NOW_PENDING
     return _refuse(state, Ignored.KNOWN_RUN)
 
 
 def _held(state: RunState | None, event: RunEvent, _token: int) -> Verdict:
     if "/" in event.run_id:
-        return Verdict(state, False, Ignored.DAG_NOT_BUILT)
+        return Verdict(state, False, Ignored.NOT_OF_NODES)
     if state is None:
         return _NOW_HELD
     return _refuse(state, Ignored.KNOWN_RUN)
@@ -181,12 +132,14 @@ def _ended(state: RunState | None, event: RunEvent, _token: int) -> Verdict:
         status = RunStatus.SUCCEEDED
     elif state.cancel_requested:
         status = RunStatus.CANCELLED
+    elif state.expired:
+        status = RunStatus.FAILED
     return Verdict(_moved(state, status, outcome), True)
 
 
 def _moved(state: RunState, status: RunStatus, outcome: Outcome) -> RunState:
-    _, attempt, _, worker, incarnation, token, held, cancel_requested = state
-    return RunState(status, attempt, outcome, worker, incarnation, token, held, cancel_requested)
+    _, attempt, _, worker, incarnation, token, held, cancel_requested, *rest = state
+    return RunState(status, attempt, outcome, worker, incarnation, token, held, cancel_requested, *rest)
 
 
 def _retrying(state: RunState | None, event: RunEvent, _token: int) -> Verdict:
@@ -221,8 +174,8 @@ def _cancel_requested(state: RunState | None, _event: RunEvent, _token: int) -> 
     return Verdict(state._replace(cancel_requested=True), True)
 
 
-def _dag_not_built(state: RunState | None, _event: RunEvent, _token: int) -> Verdict:
-    return Verdict(state, False, Ignored.DAG_NOT_BUILT)
+def _of_dags_alone(state: RunState | None, _event: RunEvent, _token: int) -> Verdict:
+    return Verdict(state, False, Ignored.NO_DAG_RUN)
 
 
 def _of_no_run(state: RunState | None, _event: RunEvent, _token: int) -> Verdict:
@@ -243,9 +196,12 @@ _RULES: dict[EventKind, Callable[[RunState | None, RunEvent, int], Verdict]] = {
     EventKind.RUN_FAILED: _run_failed,
     EventKind.RUN_EXPIRED: _run_expired,
     EventKind.CANCEL_REQUESTED: _cancel_requested,
-    EventKind.DAG_SUCCEEDED: _dag_not_built,
-    EventKind.DAG_FAILED: _dag_not_built,
-    EventKind.NODE_SKIPPED: _dag_not_built,
+    EventKind.DAG_SUCCEEDED: _of_dags_alone,
+    EventKind.DAG_FAILED: _of_dags_alone,
+    EventKind.DAG_PAUSED: _of_dags_alone,
+    EventKind.DAG_RESUMED: _of_dags_alone,
+    EventKind.NODE_SKIPPED: _of_dags_alone,
     EventKind.REVISED: _of_no_run,
     EventKind.ANSWERED: _of_no_run,
+    EventKind.BACKFILL: _of_no_run,
 }

@@ -73,6 +73,8 @@ class Timing:
     ``catch_up_window_us``: what is later than that when a misfire is decided is SKIPPED(expired), whatever the policy.
     ``balanced``: that one offset is the least loaded second of the window, ``placed_us``, which was picked when the job
     was saved; -1: nobody picked, and the offset is the usual one.
+    ``pause_after_failures``: how many of its runs in a row end FAILED before the job is paused; 0: however many.
+    ``max_runs``: how many runs its schedule makes, 0: any number; skips do not count.
     """
 
     from_at: Instant = 0
@@ -88,6 +90,8 @@ class Timing:
     on_calendar: OnCalendar = OnCalendar.SKIP
     balanced: bool = False
     placed_us: int = -1
+    pause_after_failures: int = 0
+    max_runs: int = 0
 
     @property
     def moves(self) -> bool:

@@ -1,5 +1,5 @@
-"""Timing in a job document: ``active_from``, ``active_until``, ``jitter``, ``misfire``, ``catch_up``, ``calendars``,
-``on_calendar`` and ``expect_within``, key by key.
+"""Timing in a job document: ``active_from``, ``active_until``, ``jitter``, ``misfire``, ``catch_up``,
+``pause_after_failures``, ``max_runs``, ``calendars``, ``on_calendar`` and ``expect_within``, key by key.
 
 ``{"active_from": "2026-12-01T00:00:00Z", "jitter": "30s", "misfire": "all", "catch_up": {"max": 20}}``. What must hold:
 ``timing_from_document(timing_to_document(t)) == t`` for every timing that came through here. How it fails: RequestError
@@ -28,6 +28,12 @@ from .timing import JITTER_US_MAX, PLAIN, CalendarUse, CatchUpOrder, Misfire, On
 _DAY_US = 86_400 * US_PER_S
 
 CATCH_UP_MAX = 1_000
+FAILURES_MAX = 1_000
+"""The most failures in a row that a job may ask to be paused after."""
+
+MAX_RUNS_MAX = 1_000_000_000
+"""The most runs that a schedule can be bound to."""
+
 WINDOW_US_MIN = 10 * US_PER_S
 WINDOW_US_MAX = 365 * _DAY_US
 GAPS_LOOKED_AT = 1_000
@@ -49,12 +55,16 @@ KEYS = (
     "jitter",
     "misfire",
     "catch_up",
+    "pause_after_failures",
+    "max_runs",
     "expect_within",
     "calendars",
     "on_calendar",
 )
 _CATCH_UP_KEYS = ("max", "window", "order")
 _JITTER_KEYS = ("window", "per_fire", "placement", "offset")
+_FAILURES_HINT = f"A whole number from 1 to {FAILURES_MAX}; leave it out and failures pause nothing"
+_MAX_RUNS_HINT = f"A whole number from 1 to {MAX_RUNS_MAX}; leave it out and there is no end"
 _JITTER_HINT = (
     'A duration such as "30s", {"window": "30s", "per_fire": true} or {"window": "10m", "placement": "balanced"}'
 )
@@ -84,6 +94,10 @@ def timing_from_document(
         parts["calendars"] = uses_named(document, calendars)
     if "on_calendar" in document:
         parts["on_calendar"] = _word(document["on_calendar"], OnCalendar, "/on_calendar")
+    if "pause_after_failures" in document:
+        parts["pause_after_failures"] = _count(document, "pause_after_failures", FAILURES_MAX, _FAILURES_HINT)
+    if "max_runs" in document:
+        parts["max_runs"] = _count(document, "max_runs", MAX_RUNS_MAX, _MAX_RUNS_HINT)
     timing = Timing(**parts)
     check_timing(timing, schedule)
     _check_that_it_fires(timing, schedule)
@@ -116,6 +130,10 @@ def timing_to_document(timing: Timing) -> dict[str, Any]:
         document["catch_up"] = {"max": timing.catch_up_max, "window": window, "order": order}
     if timing.expect_within_us:
         document["expect_within"] = format_duration(timing.expect_within_us)
+    if timing.pause_after_failures:
+        document["pause_after_failures"] = timing.pause_after_failures
+    if timing.max_runs:
+        document["max_runs"] = timing.max_runs
     return document
 
 
@@ -124,6 +142,7 @@ def check_timing(timing: Timing, schedule: Schedule) -> None:
     ends = (timing.from_at, timing.until_at)
     numbers: tuple[int, ...] = (*ends, timing.catch_up_max, timing.catch_up_window_us, timing.jitter_us)
     numbers += (timing.expect_within_us, timing.placed_us, *(use.version for use in timing.calendars))
+    numbers += (timing.pause_after_failures, timing.max_runs)
     if not all(isinstance(number, int) for number in numbers):
         _refuse("/timing", "The timing holds what is no whole number", "Send the job as a document")
     for at, key in ((timing.from_at, "active_from"), (timing.until_at, "active_until")):
@@ -143,9 +162,17 @@ def check_timing(timing: Timing, schedule: Schedule) -> None:
         _refuse("/expect_within", "The time is out of range", "Whole seconds, from 1m to 30d")
     if isinstance(schedule, Every) and timing.jitter_us > schedule.every_us // 2:
         _refuse_wide(timing, schedule.every_us)
+    _check_counts(timing)
     _check_placement(timing)
     if timing.calendars:
         _check_calendars(timing, schedule)
+
+
+def _check_counts(timing: Timing) -> None:
+    if not 0 <= timing.pause_after_failures <= FAILURES_MAX:
+        _refuse("/pause_after_failures", f"{timing.pause_after_failures} is out of range", _FAILURES_HINT)
+    if not 0 <= timing.max_runs <= MAX_RUNS_MAX:
+        _refuse("/max_runs", f"{timing.max_runs} is out of range", _MAX_RUNS_HINT)
 
 
 def _check_placement(timing: Timing) -> None:
@@ -235,6 +262,15 @@ def _catch_up(value: object) -> dict[str, Any]:
     if "order" in given:
         parts["catch_up_order"] = _word(given["order"], CatchUpOrder, "/catch_up/order")
     return parts
+
+
+def _count(document: Mapping[str, object], key: str, most: int, hint: str) -> int:
+    value = document[key]
+    if isinstance(value, bool) or not isinstance(value, int):
+        _refuse(f"/{key}", f"{_shown(value)} is not a number", hint)
+    if not 1 <= value <= most:
+        _refuse(f"/{key}", f"{_shown(value)} is out of range", hint)
+    return value
 
 
 def _jitter(value: object) -> dict[str, Any]:

@@ -18,8 +18,10 @@ def upcoming(spec: JobSpec, status: JobStatus, anchor_at: Instant, now: Instant,
     """The next ``count`` fires after ``now``, or as many as there are. ``anchor_at``: see ``schedule.py``.
 
     Those that a calendar blocks are left out: they make no run. What a document's ``H`` means must be in ``spec``
-    already. With jitter a fire is due later: :func:`due_times`.
+    already. With jitter a fire is due later: :func:`due_times`. Of a schedule with ``max_runs`` at most so many: how
+    many it has made is not known here.
     """
+    count = min(count, spec.timing.max_runs or count)
     fires: list[Instant] = []
     after: Instant | None = now
     while status is JobStatus.ACTIVE and len(fires) < count and after is not None:

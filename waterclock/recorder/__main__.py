@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from waterclock.beside import Beside
 from waterclock.clock import SystemClock
 from waterclock.leaving import leave_after
 from waterclock.process import open_log, run_role
+from waterclock.serving import who_serves
 from waterclock.settings import Settings
 from waterclock.store.opening import open_store
 from waterclock.wire.names import Names
 
-from .beside import Beside
 from .loop import ROLE, Recorder
 from .overdue import OverdueWatch
 from .run_logs import RunLogs
 from .running_ledger import RunningLedger
+from .stuck_watch import StuckWatch
 
 _REST_S = 0.05
 
@@ -44,7 +46,14 @@ def build(settings: Settings) -> Beside:
     )
     overdue = OverdueWatch(store, clock, log.partitions(names.run_events), lambda: history.shards)
     beside = Beside(Beside(history, lines), ledger, name="running-ledger", rest_s=_REST_S)
-    return Beside(beside, overdue, name="overdue-watch", rest_s=_REST_S)
+    beside = Beside(beside, overdue, name="overdue-watch", rest_s=_REST_S)
+    beats = open_log(settings, ROLE, patient=True)
+
+    def serving() -> frozenset[str]:
+        found = who_serves(beats, names, lease_ttl_s=settings.worker.lease_ttl_s, now=clock.now())
+        return frozenset(pool for pool, served in found.items() if served.workers)
+
+    return Beside(beside, StuckWatch(store, clock, history, serving), name="stuck-watch", rest_s=_REST_S)
 
 
 if __name__ == "__main__":

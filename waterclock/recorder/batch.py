@@ -10,12 +10,17 @@ from collections import Counter
 
 from waterclock.log.following import Followed
 from waterclock.log.port import Record
+from waterclock.model.backfill import Backfilled
+from waterclock.model.dag_events import NodeSkipped
 from waterclock.model.events import EventKind, Pending, RunEvent, Skipped
 from waterclock.model.fold import OpenRun
-from waterclock.model.ids import Instant
+from waterclock.model.ids import Instant, ordinal
 from waterclock.model.job import Command
+from waterclock.store.backfill_port import BackfillRow
+from waterclock.store.dag_port import NodeRow
 from waterclock.store.port import AttemptRow, AuditRow, FailureRow, History, LetterRow, RunRow
 
+from .node_rows import node_row, skipped_node_row
 from .projection import (
     Known,
     attempt_row,
@@ -23,6 +28,7 @@ from .projection import (
     discarded_row,
     failure_row,
     follow,
+    follow_touched,
     redriven_row,
     run_row,
     skipped_row,
@@ -34,17 +40,36 @@ _GIVEN_UP = frozenset({EventKind.RUN_FAILED, EventKind.RUN_EXPIRED})
 class Batch:
     """Collects. ``record_count`` counts what was read, also what asks for no row."""
 
-    __slots__ = ("attempts", "audit", "began_s", "failures", "ignored", "letters", "record_count", "runs", "skipped")
+    __slots__ = (
+        "_generation",
+        "attempts",
+        "audit",
+        "backfills",
+        "began_s",
+        "failures",
+        "ignored",
+        "letters",
+        "nodes",
+        "record_count",
+        "runs",
+        "skipped",
+        "skipped_nodes",
+    )
 
-    def __init__(self, began_s: float) -> None:
+    def __init__(self, began_s: float, generation: int = 1) -> None:
+        """``generation``: of the topics."""
         self.began_s = began_s
+        self._generation = generation
         self.record_count = 0
         self.runs: dict[str, OpenRun[Known]] = {}
+        self.nodes: dict[str, OpenRun[Known]] = {}
         self.skipped: list[RunRow] = []
+        self.skipped_nodes: list[NodeRow] = []
         self.attempts: list[AttemptRow] = []
         self.failures: list[FailureRow] = []
         self.audit: list[AuditRow] = []
         self.letters: list[LetterRow] = []
+        self.backfills: dict[tuple[str, int], BackfillRow] = {}
         self.ignored: Counter[str] = Counter()
 
     def take(self, shard: Followed[Known], event: RunEvent, record: Record) -> None:
@@ -52,24 +77,51 @@ class Batch:
         fold = shard.fold
         run = fold.open.get(event.run_id)
         verdict = fold.apply(event, record.offset)
-        kind, detail = event.kind, event.detail
+        detail = event.detail
         if not verdict.accepted:
             if shard.live:
                 self.ignored[verdict.reason] += 1
         elif isinstance(detail, Pending):
             self._made(shard, event, detail, record.timestamp_us)
+        elif isinstance(detail, Backfilled):
+            self._backfilled(shard, event, detail, record.offset)
         elif isinstance(detail, Skipped):
             self.runs.pop(event.run_id, None)  # it was held
             if shard.live:
                 self.skipped.append(skipped_row(event, detail, record.timestamp_us))
+        elif isinstance(detail, NodeSkipped):
+            self._never_runs(shard, event, detail, record.timestamp_us)
         elif run is not None and run.note is not None:
             follow(run.note, event, run.state)
             if shard.live:
-                self.runs[event.run_id] = run
-                if kind is EventKind.RETRYING:
-                    self.attempts.append(attempt_row(run.note, run.state, record.timestamp_us))
-                elif kind in _GIVEN_UP:
-                    self.failures.append(failure_row(run.note, event, run.state.attempt, record.timestamp_us))
+                self._moved(event, run, run.note, record.timestamp_us)
+        if fold.touched:
+            self._follow_touched(shard, event)
+
+    def _moved(self, event: RunEvent, run: OpenRun[Known], known: Known, recorded_at: Instant) -> None:
+        self._note_run(event.run_id, run)
+        if event.kind is EventKind.RETRYING:
+            self.attempts.append(attempt_row(known, run.state, recorded_at))
+        elif event.kind in _GIVEN_UP and not run.state.is_dag:
+            self.failures.append(failure_row(known, event, run.state.attempt, recorded_at))
+
+    def _backfilled(self, shard: Followed[Known], event: RunEvent, detail: Backfilled, offset: int) -> None:
+        if shard.live:
+            row = BackfillRow(event.job_id, detail, event.at, ordinal(self._generation, offset))
+            self.backfills[event.job_id, detail.number] = row
+
+    def _follow_touched(self, shard: Followed[Known], event: RunEvent) -> None:
+        """What the event has made of others: of its DagRun, or of the nodes of that."""
+        for run_id, touched in shard.fold.touched:
+            if touched.note is not None:
+                follow_touched(touched.note, event, touched.state)
+                if shard.live:
+                    self._note_run(run_id, touched)
+
+    def _never_runs(self, shard: Followed[Known], event: RunEvent, detail: NodeSkipped, recorded_at: Instant) -> None:
+        dag_run = shard.fold.open[event.run_id.partition("/")[0]]  # accepted, so its DagRun is open
+        if shard.live and dag_run.note is not None:
+            self.skipped_nodes.append(skipped_node_row(dag_run.note, event, detail, recorded_at))
 
     def _made(self, shard: Followed[Known], event: RunEvent, detail: Pending, recorded_at: Instant) -> None:
         """HELD, or PENDING: of a new run, or of one that was held."""
@@ -79,9 +131,13 @@ class Batch:
         else:
             follow(run.note, event, run.state)
         if shard.live:
-            self.runs[event.run_id] = run
-            if detail.linked_run:
+            self._note_run(event.run_id, run)
+            if detail.linked_run and detail.dag is None:  # a DagRun has no letter
                 self._note_letter(redriven_row(event, detail, recorded_at))
+
+    def _note_run(self, run_id: str, run: OpenRun[Known]) -> None:
+        """Its row is to be written."""
+        (self.nodes if "/" in run_id else self.runs)[run_id] = run
 
     def obey(self, command: Command, record: Record) -> None:
         """Note who asked for what, and what that did to a dead letter."""
@@ -95,7 +151,10 @@ class Batch:
     def history(self) -> History:
         """The rows, one for each run."""
         rows = [run_row(run.note, run.state) for run in self.runs.values() if run.note is not None]
-        return History(rows + self.skipped, self.attempts, self.failures, self.audit, self.letters)
+        nodes = [node_row(run.note, run.state) for run in self.nodes.values() if run.note is not None]
+        nodes += self.skipped_nodes
+        beside = (self.attempts, self.failures, self.audit, self.letters, nodes)
+        return History(rows + self.skipped, *beside, list(self.backfills.values()))
 
     @property
     def empty(self) -> bool:

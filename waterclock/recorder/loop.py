@@ -21,13 +21,15 @@ from waterclock.clock import Clock
 from waterclock.log.following import Beginning, Followed, Position, beginning
 from waterclock.log.port import Committed, Log, Polled, Record, TopicPartition
 from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError, UndecodableRecord
+from waterclock.model.events import EventKind, Pending, RunEvent
 from waterclock.model.fold import Fold
-from waterclock.store.port import Histories
+from waterclock.store.port import Histories, History
 from waterclock.wire.codec import decode_command, decode_event
 from waterclock.wire.names import Names
 
 from .batch import Batch
 from .projection import Known
+from .recorded import RecordedPositions
 from .writes import Writes
 
 ROLE = "recorder"
@@ -36,6 +38,7 @@ _POLL_RECORDS = 2_000
 _POLL_S = 0.05
 _TROUBLE_WAIT_S = 0.5
 _COMMITTED_TIMEOUT_S = 10.0
+_DAG_ENDS = frozenset({EventKind.DAG_SUCCEEDED, EventKind.DAG_FAILED})
 
 _log = structlog.get_logger()
 
@@ -73,10 +76,12 @@ class Recorder:
         self._to_take: set[TopicPartition] = set()
         self._is_troubled = False
         self._has_joined = False
-        self._batch = Batch(0.0)
+        self._batch = Batch(0.0, generation)
         self._writes = Writes(store, writes_in_flight)
         self._commit_due_s = 0.0
+        self._recorded = RecordedPositions(generation)
         self._ignored: Counter[str] = Counter()
+        self._dag_runs: dict[str, int] = {}
 
     @property
     def ready(self) -> bool:
@@ -87,6 +92,14 @@ class Recorder:
     def shards(self) -> tuple[int, ...]:
         """The partitions of run-events that are ours. Any thread may ask."""
         return tuple(self._shards)
+
+    def open_dag_runs(self) -> dict[str, int]:
+        """By run id the partition of DagRuns that may be open. Any thread may ask."""
+        return self._dag_runs.copy()
+
+    def close_dag_run(self, run_id: str) -> None:
+        """Whoever looked found that it has ended. Any thread may say so."""
+        self._dag_runs.pop(run_id, None)
 
     def step(self) -> bool:
         """One cycle; see ``waterclock.role``. Raises Fenced, and FoldFull at the bound of open runs."""
@@ -140,10 +153,12 @@ class Recorder:
         """Forget what is held. Rows under way may still land: they are the ones that will be written again."""
         self._shards.clear()
         self._orders.clear()
+        self._dag_runs.clear()
         if self._writes.is_stuck:
             self._consumer.resume()
         self._writes.clear()
-        self._batch = Batch(self._clock.monotonic_s())
+        self._recorded = RecordedPositions(self._generation)  # what was said last may never have been written
+        self._batch = Batch(self._clock.monotonic_s(), self._generation)
         self._to_take = set(self._consumer.owned())
 
     def _start_over(self, trouble: Exception) -> None:
@@ -161,6 +176,9 @@ class Recorder:
         for place, start in starts.items():
             if place.topic == self._names.run_events:
                 self._shards[place.partition] = Followed(place, start, Fold(generation=self._generation))
+                position = committed[place]
+                if position is not None:
+                    self._recorded.reached(place.partition, position.offset)
             else:
                 self._orders[place.partition] = Position(place, start.start_at)
             _log.info("partition taken over", topic=place.topic, partition=place.partition, **start._asdict())
@@ -191,13 +209,23 @@ class Recorder:
             if record.offset >= shard.act_from:
                 shard.live = True
             try:
-                take(shard, decode_event(record.value or b""), record)
+                event = decode_event(record.value or b"")
+                take(shard, event, record)
+                self._note_dag_run(event, record.partition)
             except RequestError as error:  # undecodable, or it names no run
                 self._cannot_read(record, error)
         batch.record_count += len(records)
         if not records:
             for place in self._places():
                 place.has_begun = True
+
+    def _note_dag_run(self, event: RunEvent, partition: int) -> None:
+        detail = event.detail
+        if isinstance(detail, Pending):
+            if detail.dag is not None:
+                self._dag_runs[event.run_id] = partition
+        elif event.kind in _DAG_ENDS:  # those that end otherwise are found by whoever looks
+            self._dag_runs.pop(event.run_id, None)
 
     def _audit(self, record: Record) -> None:
         order = self._orders.get(record.partition)
@@ -237,15 +265,18 @@ class Recorder:
                 return
         if not self._batch.empty:
             self._begin_write()
+        elif word := self._recorded.word(self._clock.now(), self._clock.monotonic_s()):
+            self._writes.begin(History(recorded=word), self._positions())
         else:
             self._writes.acknowledged.update(self._positions())
         if self._clock.monotonic_s() >= self._commit_due_s:
             self._commit()
 
     def _begin_write(self) -> None:
-        batch, self._batch = self._batch, Batch(self._clock.monotonic_s())
+        batch, self._batch = self._batch, Batch(self._clock.monotonic_s(), self._generation)
         self._ignored.update(batch.ignored)
-        self._writes.begin(batch.history(), self._positions())
+        word = self._recorded.word(self._clock.now(), self._clock.monotonic_s())
+        self._writes.begin(batch.history()._replace(recorded=word), self._positions())
 
     def _positions(self) -> dict[Position, Committed]:
         """Where every partition stands: all that was delivered is in this batch, or in an earlier one."""
@@ -290,4 +321,6 @@ class Recorder:
         self._consumer.commit({place.partition: due for place, due in self._writes.acknowledged.items()})
         for place, due in self._writes.acknowledged.items():
             place.committed = due
+            if place.partition.topic == self._names.run_events:
+                self._recorded.reached(place.partition.partition, due.offset)
         self._writes.acknowledged.clear()

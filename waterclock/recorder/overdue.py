@@ -20,7 +20,7 @@ from waterclock.clock import Clock
 from waterclock.model.errors import BackendDown, RequestError
 from waterclock.model.ids import Instant, slots_of_partition
 from waterclock.model.job import JobStatus
-from waterclock.store.expecting import Expectation, expectation_of
+from waterclock.store.expecting import Expectation, expectation_of, is_waited_for
 from waterclock.store.port import JobRow, Reading
 from waterclock.store.shelves import JobPages, ShelfReading
 from waterclock.store.upkeep import OVERDUE, UpkeepKeeping
@@ -31,6 +31,7 @@ SHARE = 0.1
 LAP_S = 60.0
 SLICE = 50
 _NAMED_MAX = 20
+_STANDING = frozenset({JobStatus.ACTIVE, JobStatus.PAUSED})
 
 _log = structlog.get_logger()
 
@@ -116,9 +117,9 @@ class OverdueWatch:
             self._next_lap_s[number] = lap.began_s + self._lap_s
             del self._laps[number]
             return
-        active = [line.job_id for line in listings if line.status is JobStatus.ACTIVE]
-        rows = self._store.job_rows(active) if active else []
-        found = [(row.job_id, self._asked(row, now)) for row in rows if row and row.spec.timing.expect_within_us]
+        standing = [line.job_id for line in listings if line.status in _STANDING]
+        rows = [row for row in self._store.job_rows(standing) if row and is_waited_for(row)] if standing else []
+        found = [(row.job_id, self._asked(row, now)) for row in rows if row.spec.timing.expect_within_us]
         overdue = [(job_id, each) for job_id, each in found if each is not None and each.is_overdue]
         lap.pages = pages
         lap.watched_count += len(found)

@@ -3,11 +3,14 @@
 Must hold: a row is a function of the run and of its write stamp alone, so that a replay, in whatever batches, writes
 the same cells: ``wts = dispatched_at + attempt * 64 + rank``, and each rank is reached by one accepted event of that
 attempt (``dispatched_at`` is that of the run's first event, be it HELD or PENDING). Between RUNNING and RETRYING, rank
-10 is an open attempt that was asked to stop, and rank 12 one that has ended and waits for its verdict. What was done
-last about a dead letter is a row of its own, by the record time of the redrive's PENDING or of the command that
-discarded it.
+10 is an open attempt, or DagRun, that was asked to stop, and rank 12 one that has ended and waits for its verdict. What
+was done last about a dead letter is a row of its own, by the record time of the redrive's PENDING or of the command
+that discarded it.
 
-A run that is HELD has the row of a PENDING one whose ``reason`` says why it waits; its release is rank 4.
+A run of a backfill takes the place of a SKIPPED row, so it is stamped half an hour later: no clocks are that far apart.
+
+A run that is HELD has the row of a PENDING one whose ``reason`` says why it waits; its release is rank 4. A DagRun has
+no attempts: how often it was paused and resumed stands in their place.
 """
 
 from __future__ import annotations
@@ -28,9 +31,10 @@ from waterclock.model.events import (
     Skipped,
 )
 from waterclock.model.fingerprint import fingerprint
-from waterclock.model.ids import Instant, parse_run_id
+from waterclock.model.ids import US_PER_S, Instant, parse_run_id
 from waterclock.model.job import Command, CommandKind
 from waterclock.model.reduce import RunState
+from waterclock.model.time_text import format_rfc3339
 from waterclock.store.port import AttemptRow, AuditRow, FailureRow, LetterAction, LetterRow, RunRow
 
 _RANK = {
@@ -42,10 +46,14 @@ _RANK = {
     RunStatus.CANCELLED: 32,
     RunStatus.SKIPPED: 32,
 }
+_ASKS_FOR_AN_END = frozenset({EventKind.CANCEL_REQUESTED, EventKind.RUN_EXPIRED})
+_TURNS = frozenset({EventKind.DAG_PAUSED, EventKind.DAG_RESUMED})
 _RANK_RELEASED = 4
 _RANK_ASKED_TO_STOP = 10
 _RANK_UNDECIDED = 12
 _ATTEMPT_STEP = 64
+_GAVE_WAY_US = 1_800 * US_PER_S
+"""Runs of backfills are stamped so much later: a row SKIPPED that gave way must not win because of somebody's clock."""
 _ERROR_MAX = 300
 """Characters of an error in the list of failures."""
 
@@ -59,16 +67,19 @@ class Known:
         "ended_at",
         "job_id",
         "next_attempt_at",
+        "node",
         "pending",
         "reason",
         "series",
         "started_at",
+        "turns",
         "was_held",
     )
 
     def __init__(self, event: RunEvent, pending: Pending, dispatched_at: Instant) -> None:
         self.job_id = event.job_id
         self.series = parse_run_id(event.run_id).series if "~" in event.run_id else 0
+        self.node = event.run_id.partition("/")[2]
         self.pending = pending
         self.dispatched_at = dispatched_at
         self.started_at: Instant = 0
@@ -77,6 +88,17 @@ class Known:
         self.reason = event.reason if event.kind is EventKind.HELD else ""
         self.was_held = event.kind is EventKind.HELD
         self.next_attempt_at: Instant = 0
+        self.turns = 0
+
+
+def follow_touched(known: Known, event: RunEvent, state: RunState) -> None:
+    """Take in what an event of another run has made of this one: a DagRun, or a node of one."""
+    if state.status in FINAL:
+        known.next_attempt_at, known.ended_at = 0, event.at
+        if not state.is_dag:  # why a DagRun was to end was said before; this is a node's word
+            known.reason = event.reason
+    elif known.started_at == 0 and state.is_dag:
+        known.started_at = event.at
 
 
 def follow(known: Known, event: RunEvent, state: RunState) -> None:
@@ -94,7 +116,9 @@ def follow(known: Known, event: RunEvent, state: RunState) -> None:
         known.reason = event.reason or (known.reason if state.cancel_requested else "")  # why it was asked to stop
     elif isinstance(detail, Retrying):
         known.next_attempt_at = detail.due_at
-    elif kind is EventKind.CANCEL_REQUESTED or state.status in FINAL:
+    elif kind in _TURNS:
+        known.turns += 1
+    elif kind in _ASKS_FOR_AN_END or state.status in FINAL:
         known.reason, known.next_attempt_at = event.reason, 0
         if kind is EventKind.RUN_FAILED:
             known.ended_at = known.ended_at or event.at
@@ -104,15 +128,8 @@ def follow(known: Known, event: RunEvent, state: RunState) -> None:
 
 def run_row(known: Known, state: RunState) -> RunRow:
     """The row of a run as it is now."""
-    status, attempt, outcome, worker, _, token, _, asked_to_stop = state
+    status, attempt, outcome, worker, _, token, _, asked_to_stop, _, _, paused = state
     pending = known.pending
-    rank = _RANK[status]
-    if status is RunStatus.PENDING and known.was_held and not state.held:
-        rank = _RANK_RELEASED
-    elif status is RunStatus.RUNNING and outcome is not Outcome.NONE:
-        rank = _RANK_UNDECIDED
-    elif status is RunStatus.RUNNING and asked_to_stop:
-        rank = _RANK_ASKED_TO_STOP
     ended = known.ended
     return RunRow(
         known.job_id,
@@ -136,11 +153,28 @@ def run_row(known: Known, state: RunState) -> RunRow:
         pending.tzdata,
         0,
         0,
-        known.dispatched_at + attempt * _ATTEMPT_STEP + rank,
+        stamp_of(known, state),
         known.next_attempt_at,
         pending.linked_run,
         asked_to_stop,
+        pending.is_last,
+        is_dag=pending.dag is not None,
+        paused=paused,
+        rerun_from=pending.dag.rerun_from if pending.dag is not None else (),
     )
+
+
+def stamp_of(known: Known, state: RunState) -> int:
+    """The write stamp of a run's row, as it is now."""
+    rank = _RANK[state.status]
+    if state.status is RunStatus.PENDING and known.was_held and not state.held:
+        rank = _RANK_RELEASED
+    elif state.undecided:
+        rank = _RANK_UNDECIDED
+    elif state.status is RunStatus.RUNNING and state.ending:
+        rank = _RANK_ASKED_TO_STOP
+    gave_way_us = _GAVE_WAY_US if known.pending.backfill else 0
+    return known.dispatched_at + (state.attempt + known.turns) * _ATTEMPT_STEP + rank + gave_way_us
 
 
 def error_text(ended: Ended | None) -> str:
@@ -186,7 +220,7 @@ def attempt_row(known: Known, state: RunState, recorded_at: Instant) -> AttemptR
         known.job_id,
         known.pending.fire_at,
         known.series,
-        "",
+        known.node,
         state.attempt,
         state.outcome,
         known.started_at,
@@ -206,7 +240,7 @@ def failure_row(known: Known, event: RunEvent, attempts: int, recorded_at: Insta
         known.job_id,
         known.pending.fire_at,
         known.series,
-        "",
+        known.node,
         known.ended_at,
         event.reason,
         fingerprint(error_class or event.reason, message),
@@ -250,6 +284,9 @@ def audit_row(command: Command, recorded_at: Instant, partition: int, offset: in
         "idempotency_key": command.idempotency_key,
         "note": command.note,
         "run_id": command.run_id,
+        "backfill": command.backfill_id,
+        "from": format_rfc3339(command.from_at) if command.from_at else "",
+        "to": format_rfc3339(command.to_at) if command.to_at else "",
     }
     detail = orjson.dumps({name: value for name, value in told.items() if value}).decode()
     return AuditRow(command.job_id, recorded_at, partition, offset, command.actor, command.kind.value.lower(), detail)

@@ -185,6 +185,7 @@ class Up:
             RoleSpec("waterclock.api", "api-1", 0, {"WATERCLOCK_API__PORT": str(self._api_port)}, self._api_address()),
             RoleSpec("waterclock.intake", "intake-1", 0, {}),
             RoleSpec("waterclock.retry_router", "retry-router-1", 2, {}),
+            RoleSpec("waterclock.dag_engine", "dag-engine-1", 2, {}),
             RoleSpec("waterclock.recorder", "recorder-1", 2, {}),
         ]
         return [

@@ -1,8 +1,10 @@
 """Should a job have succeeded by now? Asked of the projection, for one job, by whoever watches it and by people.
 
 A job says ``expect_within``: at any moment a run of it should have SUCCEEDED within so long before. The time counts
-from the end of its newest success; where there is none, or the job was made or resumed since, from then. A job that is
-paused is waited for by nobody, nor one whose schedule is over.
+from the end of its newest success; where there is none, or the job was made, resumed or, having ended by its
+``max_runs``, allowed to go on since, from then. A job that somebody has paused is waited for by nobody, nor one that
+has ended or whose schedule is over. One that its dispatcher has paused, because its runs fail, is: nobody may overlook
+that.
 
 Limits: history lags by a moment; it is looked through newest fire first, ``LOOKED_THROUGH_MAX`` runs at most: a job
 that made more than that since its last success is overdue all the same.
@@ -22,7 +24,8 @@ from .port import JobRow, Reading
 LOOKED_THROUGH_MAX = 2_000
 _PAGE = 50
 _VERSIONS_MAX = 50
-_BEGINNINGS = ("create", "resume")
+_OWNER = "dispatcher"
+"""Who pauses a job for its failures: the actor of its command."""
 
 
 class Expectation(NamedTuple):
@@ -36,7 +39,7 @@ class Expectation(NamedTuple):
 def expectation_of(store: Reading, row: JobRow, now: Instant) -> Expectation | None:
     """What is waited for; None where nobody waits. Raises BackendDown, RequestError (a cron that cannot be read)."""
     within_us = row.spec.timing.expect_within_us
-    if not within_us or row.status is not JobStatus.ACTIVE:
+    if not within_us or not is_waited_for(row):
         return None
     succeeded_at = _newest_success(store, row.job_id)
     by = succeeded_at + within_us
@@ -46,6 +49,11 @@ def expectation_of(store: Reading, row: JobRow, now: Instant) -> Expectation | N
     if _is_over(row, since, now):
         return None
     return Expectation(succeeded_at, since + within_us, is_overdue=since + within_us < now)
+
+
+def is_waited_for(job: JobRow | JobVersion) -> bool:
+    """Whether a success of it is to be expected at all: it is active, or nobody but its dispatcher has paused it."""
+    return job.status is JobStatus.ACTIVE or (job.pause is not None and job.pause.actor == _OWNER)
 
 
 def _newest_success(store: Reading, job_id: str) -> Instant:
@@ -61,10 +69,16 @@ def _newest_success(store: Reading, job_id: str) -> Instant:
 
 
 def _began_at(store: Reading, row: JobRow) -> Instant:
-    """Since when it is active without a break."""
+    """Since when it is active without a break: a pause, its end by ``max_runs``, a delete. No edit is one.
+
+    A pause by its dispatcher is none while it stands; the resume that ends it begins anew, as any.
+    """
+    since, is_on_top = row.updated_at, True
     for version in store.history(row.job_id, _VERSIONS_MAX):
-        if version.action in _BEGINNINGS:
-            return version.stamp_at
+        is_on_top = is_on_top and version.status is not JobStatus.ACTIVE
+        if version.status is not JobStatus.ACTIVE and not (is_on_top and is_waited_for(version)):
+            return since
+        since = version.stamp_at
     return row.created_at
 
 

@@ -23,7 +23,7 @@ COUNTED_MAX = 10_000
 PATIENT_MAX = 1_000_000
 """The same, of somebody who can wait for minutes."""
 
-STANDING = frozenset({JobStatus.ACTIVE, JobStatus.PAUSED})
+STANDING = frozenset({JobStatus.ACTIVE, JobStatus.PAUSED, JobStatus.ENDED})
 _PAGE = 200
 
 Place = tuple[Instant, str]

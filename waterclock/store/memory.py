@@ -161,6 +161,8 @@ class MemoryTables:
         cells = row.cells
         _merge(cells, _MARKER, _Cell(put.wts, expires_s, None), "blob")
         for number, value in enumerate(put.values[first:]):
+            if value is None and table.regular[number].type != "blob":
+                raise TypeError(f"{table.name}.{table.regular[number].name}: only a blob may be left out")
             if value is not None:
                 _merge(cells, number, _Cell(put.wts, expires_s, value), table.regular[number].type)
 

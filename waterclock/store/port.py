@@ -20,8 +20,11 @@ from waterclock.model.ids import Instant, RunId
 from waterclock.model.job import JobSpec, JobStatus, JobVersion, Pause, Tier
 from waterclock.model.run_log import LogStream
 
+from .backfill_port import BackfillReading, BackfillRow, Recorded
 from .calendar_port import CalendarKeeping
+from .dag_port import DagReading, NodeRow
 from .listing import JobListing
+from .request_port import Requests
 from .versions import Versions
 
 
@@ -92,9 +95,9 @@ class JobChange(NamedTuple):
 class RunRow(NamedTuple):
     """History of one run: the projection of its events. Absent instants are 0, absent texts "".
 
-    ``dispatched_at`` is the record time of PENDING (or SKIPPED); ``wts`` is ``dispatched_at + attempt * 64 + rank``
-    with rank 0 PENDING, 8 RUNNING, 16 RETRYING, 32 final (cassandra.md 4). ``skipped_*``: for SKIPPED rows.
-    ``next_attempt_at``: while it is RETRYING. ``linked_run``: of a redrive, the run that was given up.
+    ``wts`` is ``dispatched_at`` (of PENDING or SKIPPED) ``+ attempt * 64 + rank``, 0 PENDING, 8 RUNNING, 16 RETRYING,
+    32 final (cassandra.md 4). ``linked_run``: what was given up, of a redrive. ``is_last``: its schedule makes no more.
+    ``is_dag``: a DagRun, of which ``paused`` and ``rerun_from`` speak.
     """
 
     job_id: str
@@ -122,6 +125,10 @@ class RunRow(NamedTuple):
     next_attempt_at: Instant = 0
     linked_run: str = ""
     cancel_requested: bool = False
+    is_last: bool = False
+    is_dag: bool = False
+    paused: bool = False
+    rerun_from: tuple[str, ...] = ()
 
 
 class AttemptRow(NamedTuple):
@@ -224,28 +231,6 @@ class ApiKey(NamedTuple):
     revoked_at: Instant = 0
 
 
-class KeptAnswer(NamedTuple):
-    """The answer to a request with an Idempotency-Key, kept for two days. ``headers``: as JSON."""
-
-    tenant: str
-    request_key: str
-    fingerprint: bytes
-    status: int
-    headers: str
-    body: bytes
-    at: Instant
-
-
-class Operation(NamedTuple):
-    """A command that outlasted its request, kept for two days; its id is the command's. ``at``: when it was sent."""
-
-    tenant: str
-    operation_id: str
-    job_id: str
-    action: str
-    at: Instant
-
-
 class History(NamedTuple):
     """What one batch of the recorder writes."""
 
@@ -254,6 +239,9 @@ class History(NamedTuple):
     failures: Sequence[FailureRow] = ()
     audit: Sequence[AuditRow] = ()
     letters: Sequence[LetterRow] = ()
+    nodes: Sequence[NodeRow] = ()
+    backfills: Sequence[BackfillRow] = ()
+    recorded: Sequence[Recorded] = ()
 
 
 class Writing(Protocol):
@@ -276,7 +264,10 @@ class TimeIndex(Protocol):
         ...
 
     def apply(self, changes: Sequence[JobChange]) -> None:
-        """Write what commands decided, in the order of JobChange, each stage acknowledged before the next."""
+        """Write what commands decided, in the order of JobChange, each stage acknowledged before the next.
+
+        Its rows live for three days from now, or from their due time where that is later.
+        """
         ...
 
     def load_due(self, slots: Sequence[int], minute: int, minutes: int = 1) -> list[DueRow]:
@@ -309,7 +300,7 @@ class LineKeeping(Protocol):
         ...
 
 
-class Reading(Versions, Protocol):
+class Reading(Versions, DagReading, BackfillReading, Protocol):
     """What people read: CLI, API."""
 
     def job(self, job_id: str) -> JobRow | None: ...
@@ -334,7 +325,7 @@ class Reading(Versions, Protocol):
         """
         ...
 
-    def attempts(self, job_id: str, fire_at: Instant, series: int) -> list[AttemptRow]: ...
+    def attempts(self, job_id: str, fire_at: Instant, series: int, node: str = "") -> list[AttemptRow]: ...
 
     def lines(self, run_id: str, attempt: int, limit: int, after: tuple[int, int] | None = None) -> list[LogRow]:
         """What an attempt printed, by claim and in order; ``after``: the (fence, seq) of the last line seen."""
@@ -370,18 +361,6 @@ class Access(Protocol):
     def keys(self, limit: int) -> list[ApiKey]:
         """In the order of their prefixes."""
         ...
-
-
-class Requests(Protocol):
-    """What the API remembers of requests, for two days."""
-
-    def keep_answer(self, answer: KeptAnswer) -> None: ...
-
-    def kept_answer(self, tenant: str, request_key: str) -> KeptAnswer | None: ...
-
-    def keep_operation(self, operation: Operation) -> None: ...
-
-    def operation(self, tenant: str, operation_id: str) -> Operation | None: ...
 
 
 class Store(TimeIndex, Histories, LineKeeping, Reading, Access, Requests, CalendarKeeping, Protocol):

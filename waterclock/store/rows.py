@@ -38,7 +38,7 @@ KINDS = ("cron", "every", "once", "dates")
 KEY_SHELF = "keys"
 """The one partition of ``api_keys``."""
 
-ORIGINS = ("", "SCHEDULE", "TRIGGER", "UNKNOWN", "REDRIVE")
+ORIGINS = ("", "SCHEDULE", "TRIGGER", "UNKNOWN", "REDRIVE", "BACKFILL")
 
 _KIND_NUMBER = {Cron: 0, Every: 1, Once: 2, Dates: 3}
 _ORIGIN_NUMBER = {word: number for number, word in enumerate(ORIGINS)}
@@ -154,7 +154,10 @@ def run_values(run: RunRow) -> Values:
         run.revision,
         run.tier,
         _ORIGIN_NUMBER[run.origin],
-        *run[6:],
+        *run[6:-3],
+        run.is_dag,
+        run.paused,
+        " ".join(run.rerun_from),
         job_id.partition(":")[0],
     )
 
@@ -162,9 +165,11 @@ def run_values(run: RunRow) -> Values:
 def run_row(job_id: str, values: Values) -> RunRow:
     """A row of ``runs`` as read."""
     fire_at, series, revision, tier, origin, status, outcome, *rest = values
-    *told, next_attempt_at, linked_run, asked_to_stop, _tenant = rest  # rows of an earlier release have none of these
+    # Rows of an earlier release have none of these.
+    *told, next_attempt_at, linked_run, asked_to_stop, is_last, is_dag, paused, rerun_from, _tenant = rest
     head = (job_id, fire_at, series, revision, _TIERS[tier], ORIGINS[origin], _RUN_STATUSES[status], _OUTCOMES[outcome])
-    return RunRow._make((*head, *told, next_attempt_at or 0, linked_run or "", bool(asked_to_stop)))
+    more = (next_attempt_at or 0, linked_run or "", bool(asked_to_stop), bool(is_last))
+    return RunRow._make((*head, *told, *more, bool(is_dag), bool(paused), tuple((rerun_from or "").split())))
 
 
 def attempt_values(row: AttemptRow) -> Values:

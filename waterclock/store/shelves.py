@@ -15,9 +15,9 @@ from waterclock.model.ids import Instant, slot_of
 from . import rows
 from .cells import Cells, Select
 from .listing import JobListing
+from .made_runs import RunsReading
 from .port import DueRow, TimeIndex
 from .tables import JOBS_BY_TENANT, PSHARDS
-from .upkeep import UpkeepKeeping
 
 _FIRST = Select(JOBS_BY_TENANT, limited=True)
 _NEXT = Select(JOBS_BY_TENANT, below=2, limited=True)
@@ -54,7 +54,7 @@ class ShelfReading(Protocol):
         ...
 
 
-class JobIndex(TimeIndex, ShelfReading, UpkeepKeeping, Protocol):
+class JobIndex(TimeIndex, ShelfReading, RunsReading, Protocol):
     """What a shard's owner needs that also goes through its jobs, and tells how far it is."""
 
     def standing_due(self, rows: Sequence[DueRow]) -> list[bool]:

@@ -1,8 +1,8 @@
 """The tables and selections as CQL text, and values as the bytes that the protocol carries.
 
 Values are packed here and not by the driver, whose bind costs twice as much per run. What must hold: every mutation
-names its columns and carries USING TIMESTAMP; no text is ever put together from a value. A value that does not fit its
-column is a bug: struct.error.
+names its columns and carries USING TIMESTAMP; no text is ever put together from a value. None in a column of text, blob
+or tinyint makes no cell. Any other value that does not fit its column is a bug: struct.error.
 """
 
 from __future__ import annotations
@@ -21,18 +21,27 @@ Packed: TypeAlias = Any
 
 _pack_bigint = Struct(">q").pack
 _pack_int = Struct(">i").pack
+_pack_byte = Struct(">b").pack
 
 
 def _pack_blob(value: bytes | None) -> Packed:
     return UNSET_VALUE if value is None else value
 
 
+def _pack_tinyint(value: int | None) -> Packed:
+    return UNSET_VALUE if value is None else _pack_byte(value)
+
+
+def _pack_text(value: str | None) -> Packed:
+    return UNSET_VALUE if value is None else value.encode()
+
+
 _PACK: dict[str, Callable[[Value], Packed]] = {
     "bigint": _pack_bigint,
     "int": _pack_int,
     "smallint": Struct(">h").pack,
-    "tinyint": Struct(">b").pack,
-    "text": str.encode,
+    "tinyint": _pack_tinyint,
+    "text": _pack_text,
     "blob": _pack_blob,
 }
 

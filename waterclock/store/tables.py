@@ -111,7 +111,16 @@ RUNS = _table(
     "revision bigint, tier tinyint, trig tinyint, status tinyint, outcome tinyint, attempt int, dispatched_at bigint, "
     "started_at bigint, ended_at bigint, worker text, fence bigint, error text, result blob, reason text, zone text, "
     "tzdata text, skipped_count int, skipped_to bigint, wts bigint, next_attempt_at bigint, linked_run text, "
-    "cancel_requested tinyint, tenant text",
+    "cancel_requested tinyint, is_last tinyint, is_dag tinyint, paused tinyint, rerun_from text, tenant text",
+    ttl_s=HISTORY_TTL_S,
+)
+DAG_NODES = _table(
+    "dag_nodes",
+    "job_id text, fire_at bigint, series bigint",
+    "node text",
+    "revision bigint, tier tinyint, status tinyint, outcome tinyint, attempt int, dispatched_at bigint, "
+    "started_at bigint, ended_at bigint, worker text, fence bigint, error text, result blob, reason text, wts bigint, "
+    "next_attempt_at bigint, cancel_requested tinyint, counts_as tinyint",
     ttl_s=HISTORY_TTL_S,
 )
 ATTEMPTS = _table(
@@ -180,6 +189,9 @@ RUN_LOGS = _table(
     ttl_s=LOG_TTL_S,
 )
 UPKEEP = _table("upkeep", "what text", "place text", "told text, at bigint")
+BACKFILLS = _table(
+    "backfills", "tenant text", "job_id text desc, number bigint desc", "told text, at bigint", ttl_s=HISTORY_TTL_S
+)
 
 TABLES = (
     JOBS,
@@ -199,5 +211,7 @@ TABLES = (
     CALENDARS,
     CALENDAR_NAMES,
     CALENDAR_JOBS,
+    DAG_NODES,
+    BACKFILLS,
 )
 """Every table of the domain (``schema_migrations`` belongs to the migrator alone)."""

@@ -14,9 +14,12 @@ from waterclock.model.ids import SLOT_COUNT, US_PER_MINUTE, US_PER_S, Instant, R
 from waterclock.model.job import JobStatus, JobVersion
 
 from . import rows
+from .backfills import TabularBackfills, backfill_values
 from .calendars import TabularCalendars
 from .cells import Cells, Mutation, Put, Remove, Select
+from .dag_nodes import TabularDagNodes, node_puts
 from .listing import JobListing
+from .made_runs import TabularMadeRuns, recorded_put
 from .port import (
     ApiKey,
     AttemptRow,
@@ -25,13 +28,12 @@ from .port import (
     History,
     JobChange,
     JobRow,
-    KeptAnswer,
     LetterRow,
     LogRow,
-    Operation,
     RunRow,
     Writing,
 )
+from .request_port import KeptAnswer, Operation
 from .shelves import TabularShelves
 from .tables import (
     API_ANSWERS,
@@ -39,6 +41,7 @@ from .tables import (
     API_OPERATIONS,
     ATTEMPTS,
     AUDIT,
+    BACKFILLS,
     DUE,
     FAILURES,
     JOB_VERSIONS,
@@ -86,7 +89,7 @@ _JOBS_NEXT = Select(JOBS_BY_TENANT, below=2, limited=True, relaxed=True)
 _RUN = Select(RUNS, equal=2)
 _RUNS_BEFORE = Select(RUNS, below=1, limited=True, relaxed=True)
 _RUNS_AFTER = Select(RUNS, below=2, limited=True, relaxed=True)
-_ATTEMPTS = Select(ATTEMPTS, equal=2)
+_ATTEMPTS = Select(ATTEMPTS, equal=3)
 _FAILURES = Select(FAILURES, below=1, limited=True, relaxed=True)
 _FAILURES_OF_INSTANT = Select(FAILURES, equal=1, above=4, limited=True, relaxed=True)
 _FAILURE = Select(FAILURES, equal=5, relaxed=True)
@@ -99,7 +102,7 @@ _ANSWER = Select(API_ANSWERS)
 _OPERATION = Select(API_OPERATIONS)
 
 
-class TabularStore(TabularCalendars, TabularShelves, TabularUpkeep):
+class TabularStore(TabularCalendars, TabularDagNodes, TabularShelves, TabularUpkeep, TabularMadeRuns, TabularBackfills):
     """Every method of the Store port. It keeps nothing between calls: as many threads may call as the cells allow."""
 
     def __init__(self, clock: Clock, cells: Cells) -> None:
@@ -158,6 +161,9 @@ class TabularStore(TabularCalendars, TabularShelves, TabularUpkeep):
         mutations += [Put(FAILURES, rows.failure_values(row), row.wts) for row in history.failures]
         mutations += [Put(AUDIT, rows.audit_values(row), row.at) for row in history.audit]
         mutations += [Put(LETTERS, rows.letter_values(row), row.at) for row in history.letters]
+        mutations += node_puts(history.nodes)
+        mutations += [Put(BACKFILLS, backfill_values(row), row.wts) for row in history.backfills]
+        mutations += [recorded_put(row) for row in history.recorded]
         return self._write("record", mutations)
 
     def keep_lines(self, lines: Sequence[LogRow]) -> Writing:
@@ -200,8 +206,8 @@ class TabularStore(TabularCalendars, TabularShelves, TabularUpkeep):
                 break
         return found[:limit]
 
-    def attempts(self, job_id: str, fire_at: Instant, series: int) -> list[AttemptRow]:
-        (found,) = self._cells.select("attempts", _ATTEMPTS, [(job_id, rows.day_of(fire_at), fire_at, series)])
+    def attempts(self, job_id: str, fire_at: Instant, series: int, node: str = "") -> list[AttemptRow]:
+        (found,) = self._cells.select("attempts", _ATTEMPTS, [(job_id, rows.day_of(fire_at), fire_at, series, node)])
         return [rows.attempt_row(job_id, values) for values in found]
 
     def lines(self, run_id: str, attempt: int, limit: int, after: tuple[int, int] | None = None) -> list[LogRow]:
@@ -301,7 +307,8 @@ class TabularStore(TabularCalendars, TabularShelves, TabularUpkeep):
         due: list[Mutation] = [
             Remove(DUE, rows.due_key(delete), delete.wts) for change in changes for delete in change.due_deletes
         ]
-        due += self._due_puts([row for change in changes for row in change.due_writes])
+        # A command may be applied so late that its job's first row is older than rows live.
+        due += self._due_puts([row for change in changes for row in change.due_writes], kept_from=self._clock.now())
         yield "apply:due", due
         jobs = [(change.job, self._deleted_ttl_s(change.job)) for change in changes]
         yield "apply:listing", [Put(JOBS_BY_TENANT, rows.listing_values(job), job.wts, ttl) for job, ttl in jobs]

@@ -16,7 +16,6 @@ from waterclock.model.errors import UndecodableRecord
 from waterclock.model.ids import Instant
 
 from .cells import Cells, Put, Select
-from .port import Store
 from .tables import UPKEEP
 
 _ONE = Select(UPKEEP, equal=1)
@@ -33,6 +32,17 @@ LEDGER = "ledger"
 OVERDUE = "overdue"
 """The recorders' look for jobs that should have succeeded by now; by shard. ``count``: how many there are, ``named``:
 some of them, ``watched``: how many jobs say ``expect_within``, ``ended_at``: when a lap ended last."""
+
+DAG_ENGINE = "dag-engine"
+"""What the DAG engine counts, since it took the partition over; by partition. ``open`` DagRuns, nodes ``released`` and
+``skipped``, ``latency_counts`` (not cumulative, by ``RELEASE_BUCKETS_S``, the last: longer) and ``latency_sum_s``."""
+
+RELEASE_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper ends of the buckets of ``latency_counts``."""
+
+STUCK_DAGS = "stuck-dags"
+"""The recorders' look for stuck nodes; by partition. ``by_reason``: how many, ``named``: some of them, ``looked_at``:
+how many open DagRuns there were, ``ended_at``: when a lap ended last."""
 
 TZDATA = "tzdata"
 """Versions of zone data that a dispatcher has announced; by version. ``withdrawn``: it counts no more."""
@@ -63,10 +73,6 @@ class UpkeepKeeping(Protocol):
     def told_of_all(self, what: str) -> list[Told]:
         """The same of every place, in their order. Raises UndecodableRecord."""
         ...
-
-
-class UpkeptStore(Store, UpkeepKeeping, Protocol):
-    """All of a store, and what works tell in it."""
 
 
 class TabularUpkeep:

@@ -107,6 +107,8 @@ _job_event = _FromStrangers("job_event", records.JOB_EVENT)
 _key_state = _Plain("key_state", records.KEY_STATE)
 _open_run = _Plain("open_run", records.OPEN_RUN)
 _run_log = _Plain("run_log", records.RUN_LOG)
+_dag_run = _Plain("dag_run", records.DAG_RUN)
+_dag_node = _Plain("dag_node", records.DAG_NODE)
 _flow_job = _Plain("flow_job", records.FLOW_JOB)
 _flow_run = _Plain("flow_run", records.FLOW_RUN)
 
@@ -153,6 +155,8 @@ encode_job_event, decode_job_event = _job_event.encode, _job_event.decode
 encode_key_state, decode_key_state = _key_state.encode, _key_state.decode
 encode_open_run, decode_open_run = _open_run.encode, _open_run.decode
 encode_run_log, decode_run_log = _run_log.encode, _run_log.decode
+encode_dag_run, decode_dag_run = _dag_run.encode, _dag_run.decode
+encode_dag_node, decode_dag_node = _dag_node.encode, _dag_node.decode
 encode_flow_job, decode_flow_job = _flow_job.encode, _flow_job.decode
 encode_flow_run, decode_flow_run = _flow_run.encode, _flow_run.decode
 
@@ -171,6 +175,8 @@ _DECODERS: dict[str, Callable[[bytes], Any]] = {
     "open_run": decode_open_run,
     "job_event": decode_job_event,
     "run_log": decode_run_log,
+    "dag_run": decode_dag_run,
+    "dag_node": decode_dag_node,
     "flow_job": decode_flow_job,
     "flow_run": decode_flow_run,
 }

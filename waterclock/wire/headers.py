@@ -37,6 +37,7 @@ EVENT_TYPE: dict[EventKind, Pair] = {
 } | {
     EventKind.REVISED: ("ce_type", b"io.waterclock.job.revised"),
     EventKind.ANSWERED: ("ce_type", b"io.waterclock.job.answered"),
+    EventKind.BACKFILL: ("ce_type", b"io.waterclock.job.backfill"),
 }
 
 _DISPATCHER = {
@@ -44,8 +45,11 @@ _DISPATCHER = {
     EventKind.HELD,
     EventKind.SKIPPED,
     EventKind.CANCEL_REQUESTED,
+    EventKind.DAG_PAUSED,
+    EventKind.DAG_RESUMED,
     EventKind.REVISED,
     EventKind.ANSWERED,
+    EventKind.BACKFILL,
 }
 _DAG_ENGINE = {EventKind.DAG_SUCCEEDED, EventKind.DAG_FAILED, EventKind.NODE_SKIPPED}
 _ROUTER = {EventKind.ATTEMPT_LOST, EventKind.RETRYING, EventKind.RUN_FAILED, EventKind.RUN_EXPIRED}

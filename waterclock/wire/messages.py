@@ -9,25 +9,26 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from waterclock.log.port import Headers, Outgoing
+from waterclock.model.backfill import Backfilled, make_backfill_id
+from waterclock.model.dag_state import KeptDagRun, KeptNode
 from waterclock.model.events import (
     Answered,
     Control,
     DeadLetter,
+    EventKind,
     Heartbeat,
-    KeyState,
     Lease,
-    OpenRunState,
     Reject,
     Revised,
     RunEvent,
-    ShardState,
     SourceRecord,
     WorkRecord,
 )
 from waterclock.model.flow_state import JobFlow, RunFlow
-from waterclock.model.ids import event_id, format_instant
+from waterclock.model.ids import event_id, format_instant, work_key
 from waterclock.model.job import Command
 from waterclock.model.job_state import JobState
+from waterclock.model.role_state import KeyState, OpenRunState, ShardState
 from waterclock.model.run_log import RunLog
 
 from . import codec, headers
@@ -40,6 +41,9 @@ _CARRIED_MAX = 512 * 1024
 _CARRIED_HEADERS_MAX = 64 * 1024
 _KEY_MAX = 1_024
 
+_OFTEN = (EventKind.DAG_PAUSED, EventKind.DAG_RESUMED)
+"""Events of a run that may come more than once, and mean something each time."""
+
 
 def event_message(names: Names, event: RunEvent) -> Outgoing:
     """A fact, for run-events, keyed by job id."""
@@ -51,13 +55,17 @@ def event_message(names: Names, event: RunEvent) -> Outgoing:
 def id_of_event(event: RunEvent) -> str:
     """The event's ``ce_id``: ``<run id>/<attempt>/<word>``.
 
-    Of REVISED ``<job id>/<revision>/revised``, of ANSWERED ``<job id>/<offset of the command>/answered``.
+    Of a pause and its end ``<run id>/<instant>/<word>``, of REVISED ``<job id>/<revision>/revised``, of ANSWERED
+    ``<job id>/<offset of the command>/answered``, of BACKFILL ``<its id>/<seq>/backfill``.
     """
     if isinstance(event.detail, Revised):
         return event_id(event.job_id, event.detail.revision, "revised")
     if isinstance(event.detail, Answered):
         return event_id(event.job_id, event.detail.offset, "answered")
-    return event_id(event.run_id, event.attempt, headers.WORDS[event.kind])
+    if isinstance(event.detail, Backfilled):
+        return event_id(make_backfill_id(event.job_id, event.detail.number), event.detail.seq, "backfill")
+    number = event.at if event.kind in _OFTEN else event.attempt
+    return event_id(event.run_id, number, headers.WORDS[event.kind])
 
 
 def _event_headers(prefix: str, event: RunEvent) -> Headers:
@@ -77,7 +85,7 @@ def _event_headers(prefix: str, event: RunEvent) -> Headers:
 
 
 def work_message(names: Names, work: WorkRecord) -> Outgoing:
-    """Work, for the tier's topic, keyed by job id."""
+    """Work, for the tier's topic, keyed by job id; a node's by job id and node."""
     run_id = work.run_id.encode()
     story = (
         ("ce_type", b"io.waterclock.run.work"),
@@ -90,7 +98,8 @@ def work_message(names: Names, work: WorkRecord) -> Outgoing:
         headers.tenant(work.job_id),
         *headers.TAIL,
     )
-    return Outgoing(names.runs(work.tier, work.pool), work.job_id.encode(), codec.encode_work(work), story)
+    key = work_key(work.run_id) if "/" in work.run_id else work.job_id
+    return Outgoing(names.runs(work.tier, work.pool), key.encode(), codec.encode_work(work), story)
 
 
 def command_message(names: Names, command: Command) -> Outgoing:
@@ -261,6 +270,29 @@ def flow_run_message(names: Names, role: str, partition: int, flow: RunFlow) -> 
     """A run of such a job that waits or is open, in the job's partition."""
     key, value = (FLOW_PREFIX + flow.run_id).encode(), codec.encode_flow_run(flow)
     return Outgoing(names.state(role), key, value, headers.TAIL, partition=partition)
+
+
+def dag_run_message(names: Names, role: str, partition: int, run: KeptDagRun) -> Outgoing:
+    """An open DagRun, in its own partition."""
+    value = codec.encode_dag_run(run)
+    return Outgoing(names.state(role), run.run_id.encode(), value, headers.TAIL, partition=partition)
+
+
+def dag_node_message(names: Names, role: str, partition: int, node: KeptNode) -> Outgoing:
+    """A node run of an open DagRun, in the DagRun's partition."""
+    value = codec.encode_dag_node(node)
+    return Outgoing(names.state(role), node.run_id.encode(), value, headers.TAIL, partition=partition)
+
+
+BACKFILL_PREFIX = "backfill/"
+"""How the keys of backfills begin in a state topic; the rest is the backfill's id."""
+
+
+def backfill_state_message(names: Names, role: str, partition: int, event: RunEvent) -> Outgoing:
+    """A backfill as it stands, in its job's partition: what a BACKFILL would say of it now."""
+    assert isinstance(event.detail, Backfilled)
+    key = BACKFILL_PREFIX + make_backfill_id(event.job_id, event.detail.number)
+    return Outgoing(names.state(role), key.encode(), codec.encode_event(event), headers.TAIL, partition=partition)
 
 
 def state_tombstone(names: Names, role: str, partition: int, key: str) -> Outgoing:

@@ -11,7 +11,11 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import orjson
 
+from waterclock.model.backfill import Backfilled, BackfillStatus
 from waterclock.model.concurrency import concurrency_from_json, concurrency_to_json
+from waterclock.model.dag import dag_from_json, dag_to_json
+from waterclock.model.dag_events import DagStart, NodeEnd, NodeSkipped
+from waterclock.model.dag_state import KeptDagRun, KeptNode
 from waterclock.model.events import (
     Answered,
     Control,
@@ -21,17 +25,14 @@ from waterclock.model.events import (
     Ended,
     EventKind,
     Heartbeat,
-    KeyState,
     Lease,
     LeaseKind,
-    OpenRunState,
     Origin,
     Pending,
     Reject,
     Retrying,
     Revised,
     RunEvent,
-    ShardState,
     Skipped,
     SourceRecord,
     Started,
@@ -43,6 +44,7 @@ from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
 from waterclock.model.job_event import JobEvent
 from waterclock.model.job_state import Edge, JobState
+from waterclock.model.role_state import KeyState, OpenRunState, ShardState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
 from waterclock.model.timing import timing_from_json, timing_to_json, uses_from_stored, uses_to_stored
 
@@ -65,14 +67,17 @@ _DETAILS = {
     "revised": Revised,
     "answered": Answered,
     "retrying": Retrying,
+    "node_skipped": NodeSkipped,
+    "backfilled": Backfilled,
 }
+_FIELDS = {made: name for name, made in _DETAILS.items()}
 
 
 def _event_to_record(event: RunEvent) -> Dict:
     record = event._asdict() | dict.fromkeys(_DETAILS)
     detail: Detail | None = record.pop("detail")
     if detail is not None:
-        record[type(detail).__name__.lower()] = _detail_to_record(detail)
+        record[_FIELDS[type(detail)]] = _detail_to_record(detail)
     return record
 
 
@@ -90,6 +95,10 @@ def _detail_to_record(detail: Detail) -> Dict:
         record["tier"] = record["tier"].name
     if "gaps" in record:
         record["gaps"] = [{"from_at": from_at, "to_at": to_at} for from_at, to_at in record["gaps"]]
+    if isinstance(detail, Pending) and detail.dag is not None:
+        record["dag"] = {"payload": detail.dag.payload, "rerun_from": list(detail.dag.rerun_from)}
+    if isinstance(detail, NodeSkipped):
+        record["counts_as"] = detail.counts_as.name
     return record
 
 
@@ -98,8 +107,14 @@ def _detail_from_record(name: str, record: Dict) -> Detail:
         record["tier"] = Tier[record["tier"]]
     if "origin" in record:
         record["origin"] = Origin(record["origin"])
+    if name == "backfilled":
+        record["status"] = BackfillStatus(record["status"])
     if "gaps" in record:
         record["gaps"] = tuple((gap["from_at"], gap["to_at"]) for gap in record["gaps"])
+    if record.get("dag") is not None:
+        record["dag"] = DagStart(record["dag"]["payload"], tuple(record["dag"]["rerun_from"]))
+    if "counts_as" in record:
+        record["counts_as"] = NodeEnd[record["counts_as"]]
     detail: Detail = _DETAILS[name](**record)
     return detail
 
@@ -115,13 +130,20 @@ def _work_from_record(record: Dict) -> WorkRecord:
 def _command_to_record(command: Command) -> Dict:
     spec = None if command.spec is None else _spec_to_record(command.spec)
     calendars = orjson.dumps(uses_to_stored(command.calendars)).decode() if command.calendars else ""
-    return command._asdict() | {"spec": spec, "calendars": calendars}
+    changed = {"tier": command.tier.name if command.tier is not None else "", "rerun_from": list(command.rerun_from)}
+    return command._asdict() | {"spec": spec, "calendars": calendars} | changed
 
 
 def _command_from_record(record: Dict) -> Command:
     spec = None if record["spec"] is None else _spec_from_record(record["spec"])
-    calendars = uses_from_stored(orjson.loads(record["calendars"])) if record["calendars"] else ()
-    return Command(**record | {"kind": CommandKind(record["kind"]), "spec": spec, "calendars": calendars})
+    said = {
+        "kind": CommandKind(record["kind"]),
+        "spec": spec,
+        "calendars": uses_from_stored(orjson.loads(record["calendars"])) if record["calendars"] else (),
+        "rerun_from": tuple(record["rerun_from"]),
+        "tier": Tier[record["tier"]] if record["tier"] else None,
+    }
+    return Command(**record | said)
 
 
 _KINDS = ("cron", "every", "once", "dates")
@@ -133,7 +155,7 @@ def _spec_to_record(spec: JobSpec) -> Dict:
     policy = policy_to_json(spec.policy)
     record |= {"executor": executor, "at_most_once": spec.at_most_once, "policy": policy}
     record["timing"] = timing_to_json(spec.timing)
-    record["concurrency"] = concurrency_to_json(spec.concurrency)
+    record |= {"concurrency": concurrency_to_json(spec.concurrency), "dag": dag_to_json(spec.dag)}
     return record | dict.fromkeys(_KINDS) | _schedule_to_record(spec.schedule)
 
 
@@ -154,7 +176,7 @@ def _spec_from_record(record: Dict) -> JobSpec:
     parts = (record["handler"], schedule, Tier[record["tier"]], record["pool"], record["payload"])
     rules = policy_from_json(record["policy"]), timing_from_json(record["timing"])
     beside = concurrency_from_json(record["concurrency"])
-    return JobSpec(*parts, executor, record["at_most_once"], *rules, beside)
+    return JobSpec(*parts, executor, record["at_most_once"], *rules, beside, dag_from_json(record["dag"]))
 
 
 def _schedule_from_record(given: Dict) -> Schedule:
@@ -231,11 +253,22 @@ def _open_run_from_record(record: Dict) -> OpenRunState:
 
 
 def _flow_run_to_record(run: RunFlow) -> Dict:
-    return run._asdict() | {"tier": run.tier.name}
+    nodes = [{"run_id": run_id, "state": state} for run_id, state in run.nodes]
+    return run._asdict() | {"tier": run.tier.name, "nodes": nodes, "rerun_from": list(run.rerun_from)}
 
 
 def _flow_run_from_record(record: Dict) -> RunFlow:
-    return RunFlow(**record | {"tier": Tier[record["tier"]], "origin": Origin(record["origin"])})
+    nodes = tuple((node["run_id"], node["state"]) for node in record["nodes"])
+    said = {"tier": Tier[record["tier"]], "origin": Origin(record["origin"]), "nodes": nodes}
+    return RunFlow(**record | said | {"rerun_from": tuple(record["rerun_from"])})
+
+
+def _dag_run_to_record(run: KeptDagRun) -> Dict:
+    return run._asdict() | {"rerun_from": list(run.rerun_from)}
+
+
+def _dag_run_from_record(record: Dict) -> KeptDagRun:
+    return KeptDagRun(**record | {"rerun_from": tuple(record["rerun_from"])})
 
 
 EVENT = Shape(_event_to_record, _event_from_record)
@@ -253,6 +286,8 @@ JOB_STATE = Shape(
 )
 JOB_EVENT = Shape(JobEvent._asdict, _job_event_from_record)
 OPEN_RUN = Shape(_open_run_to_record, _open_run_from_record)
+DAG_RUN = Shape(_dag_run_to_record, _dag_run_from_record)
+DAG_NODE = Shape(KeptNode._asdict, lambda record: KeptNode(**record))
 FLOW_JOB = Shape(JobFlow._asdict, lambda record: JobFlow(**record))
 FLOW_RUN = Shape(_flow_run_to_record, _flow_run_from_record)
 KEY_STATE = Shape(KeyState._asdict, lambda record: KeyState(**record))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from waterclock.model.backfill import Backfilled, BackfillStatus
+from waterclock.model.dag_events import DagStart, NodeEnd, NodeSkipped
 from waterclock.model.events import (
     Answered,
     Detail,
@@ -147,8 +149,32 @@ def _put_pending_constants(pending: Pending) -> bytes:
             put_long(pending.queue_timeout_us),
             put_long(pending.run_timeout_us),
             put_long(pending.gap_to_at),
+            b"\x01" if pending.is_last else b"\0",
+            b"\0" if pending.dag is None else _put_dag_start(pending.dag),
+            put_long(pending.backfill),
         )
     )
+
+
+def _put_dag_start(dag: DagStart) -> bytes:
+    payload = b"\0" if dag.payload is None else b"\x02" + put_bytes(dag.payload)
+    count = put_long(len(dag.rerun_from)) if dag.rerun_from else b""
+    return b"\x02" + payload + count + b"".join(map(put_text, dag.rerun_from)) + b"\0"
+
+
+def _get_dag_start(data: bytes, place: int) -> tuple[DagStart, int]:
+    payload, place = _get_optional(data, place, get_bytes)
+    names: list[str] = []
+    count, place = get_long(data, place)
+    while count:  # ends: each block takes bytes, and running out of them raises
+        if count < 0:  # a block that says its size in bytes
+            count = -count
+            _size, place = get_long(data, place)
+        for _ in range(count):
+            name, place = get_text(data, place)
+            names.append(name)
+        count, place = get_long(data, place)
+    return DagStart(payload, tuple(names)), place
 
 
 def _get_pending(data: bytes, place: int) -> tuple[Pending, int]:
@@ -166,9 +192,13 @@ def _get_pending(data: bytes, place: int) -> tuple[Pending, int]:
     queue_timeout_us, place = get_long(data, place)
     run_timeout_us, place = get_long(data, place)
     gap_to_at, place = get_long(data, place)
+    is_last, place = data[place] != 0, place + 1
+    dag, place = _get_optional(data, place, _get_dag_start)
+    backfill, place = get_long(data, place)
     names = (pool, handler, zone, tzdata, linked_run)
-    limits = (queue_timeout_us, run_timeout_us)
-    return Pending(revision, fire_at, due_at, tier, origin, entry, *names, *limits, gap_to_at), place
+    times = (queue_timeout_us, run_timeout_us, gap_to_at)
+    made = Pending(revision, fire_at, due_at, tier, origin, entry, *names, *times, is_last, dag, backfill)
+    return made, place
 
 
 def _put_skipped(skipped: Skipped) -> bytes:
@@ -281,6 +311,44 @@ def _get_retrying(data: bytes, place: int) -> tuple[Retrying, int]:
     return Retrying(due_at, delay_us), place
 
 
+def _put_node_skipped(skipped: NodeSkipped) -> bytes:
+    result = b"\0" if skipped.result is None else b"\x02" + put_bytes(skipped.result)
+    return put_long(skipped.counts_as) + result
+
+
+def _get_node_skipped(data: bytes, place: int) -> tuple[NodeSkipped, int]:
+    counts_as, place = get_long(data, place)
+    result, place = _get_optional(data, place, get_bytes)
+    return NodeSkipped(NodeEnd(counts_as), result), place
+
+
+def _put_backfilled(told: Backfilled) -> bytes:
+    number, seq, status, *ends, revision, tier = told[:8]
+    head = put_long(number) + put_long(seq) + put_text(status) + b"".join(map(put_instant, ends))
+    head += put_long(revision) + TIER_BYTE[tier]
+    return head + b"".join(map(put_long, told[8:19])) + b"".join(map(put_text, told[19:]))
+
+
+def _get_backfilled(data: bytes, place: int) -> tuple[Backfilled, int]:
+    number, place = get_long(data, place)
+    seq, place = get_long(data, place)
+    status, place = get_text(data, place)
+    from_at, place = get_long(data, place)
+    to_at, place = get_long(data, place)
+    position_at, place = get_long(data, place)
+    revision, place = get_long(data, place)
+    head = (number, seq, BackfillStatus(status), from_at, to_at, position_at, revision, TIER_AT[data[place]])
+    longs: list[int] = []
+    place += 1
+    for _ in range(11):
+        each, place = get_long(data, place)
+        longs.append(each)
+    actor, place = get_text(data, place)
+    note, place = get_text(data, place)
+    reason, place = get_text(data, place)
+    return Backfilled._make((*head, *longs, actor, note, reason)), place
+
+
 def _get_optional(
     data: bytes, place: int, read: Callable[[bytes, int], tuple[_Value, int]]
 ) -> tuple[_Value | None, int]:
@@ -300,6 +368,8 @@ _DETAILS: tuple[Callable[[bytes, int], tuple[Detail, int]], ...] = (
     _get_revised,
     _get_answered,
     _get_retrying,
+    _get_node_skipped,
+    _get_backfilled,
 )
 _NO_DETAIL = bytes(len(_DETAILS))
 _READERS = [(_NO_DETAIL[place:], read) for place, read in enumerate(_DETAILS, 1)]
@@ -312,6 +382,8 @@ _PUTTERS: dict[type[Detail], Callable[[Any], bytes]] = {
     Revised: _put_revised,
     Answered: _put_answered,
     Retrying: _put_retrying,
+    NodeSkipped: _put_node_skipped,
+    Backfilled: _put_backfilled,
 }
 _PUT = {
     detail: (_NO_DETAIL[:place] + b"\x02", put, _NO_DETAIL[place + 1 :])

@@ -23,6 +23,8 @@ from .framing import MAGIC
 KINDS = (
     "command",
     "control",
+    "dag_node",
+    "dag_run",
     "dead_letter",
     "flow_job",
     "flow_run",

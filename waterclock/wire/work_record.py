@@ -18,15 +18,17 @@ FRAME = schemata.current("work_record").frame
 _A_HANDLERS = put_text("") + b"\0" + put_text("")
 """The end of most records: no executor, not at most once, the default policy."""
 
-_AS_MADE = put_long(-1) + put_text("") + put_long(0)
-"""What stands behind the attempt of most records: nothing to verify, never redriven."""
+_AS_MADE = put_long(-1) + put_text("") + put_long(0) + put_long(-1) + put_text("")
+"""What stands behind the attempt of most records: nothing to verify, never redriven, no node, of no backfill."""
 
 
 def put_work(work: WorkRecord) -> bytes:
     """The framed record."""
     head = put_work_head(put_text(work.run_id), work.fire_at, work.due_at, work.attempt)
-    if work.verify_from != -1 or work.verify_state or work.redrives:
+    doubted = work.verify_from != -1 or work.verify_state or work.redrives
+    if doubted or work.dag_from != -1 or work.backfill:
         doubts = put_long(work.verify_from) + put_text(work.verify_state) + put_long(work.redrives)
+        doubts += put_long(work.dag_from) + put_text(work.backfill)
         head = head[: -len(_AS_MADE)] + doubts
     return head + work_tail(work)
 
@@ -59,14 +61,16 @@ def get_work(data: bytes) -> WorkRecord:
     fire_at, place = get_instant(data, place)
     due_at, place = get_instant(data, place)
     attempt, place = get_long(data, place)
-    doubts = (-1, "", 0)
+    doubts = (-1, "", 0, -1, "")
     if data[place : place + len(_AS_MADE)] == _AS_MADE:
         place += len(_AS_MADE)
     else:
         verify_from, place = get_long(data, place)
         verify_state, place = get_text(data, place)
         redrives, place = get_long(data, place)
-        doubts = (verify_from, verify_state, redrives)
+        dag_from, place = get_long(data, place)
+        backfill, place = get_text(data, place)
+        doubts = (verify_from, verify_state, redrives, dag_from, backfill)
     job_id, place = get_text(data, place)
     revision, place = get_long(data, place)
     tier = TIER_AT[data[place]]

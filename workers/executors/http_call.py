@@ -75,6 +75,8 @@ class HttpCalls:
             "webhook-id": work.run_id,
             "webhook-timestamp": str(now_s),
         }
+        if work.backfill:
+            headers["Waterclock-Backfill"] = work.backfill
         signature = self._secrets.signature(call.secret, work.run_id, now_s, body)
         if signature:
             headers["webhook-signature"] = signature

@@ -152,6 +152,7 @@ class ShellCommands:
             "WATERCLOCK_RUN_ATTEMPT": str(work.attempt),
             "WATERCLOCK_RUN_FENCE": str(attempt.token),
             "WATERCLOCK_RUN_FIRE_TIME": format_rfc3339(work.fire_at),
+            **({"WATERCLOCK_RUN_BACKFILL": work.backfill} if work.backfill else {}),
         }
 
     @staticmethod

@@ -237,8 +237,10 @@ def test_what_was_done_last_about_a_letter_stands(world: StoreWorld) -> None:
     assert world.store.letter_rows([]) == []
 
 
-def test_a_run_tells_of_its_wait_of_a_cancel_and_of_what_it_redrives(world: StoreWorld) -> None:
-    run = world.run(next_attempt_at=world.now + 5, linked_run="acme:x@20261121T090000Z", cancel_requested=True)
+def test_a_run_tells_of_its_wait_of_a_cancel_of_what_it_redrives_and_that_it_is_the_last(world: StoreWorld) -> None:
+    run = world.run(
+        next_attempt_at=world.now + 5, linked_run="acme:x@20261121T090000Z", cancel_requested=True, is_last=True
+    )
     world.store.record(History([run])).wait(WAIT_S)
 
     assert world.store.run(run.job_id, run.fire_at, 0) == run

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from waterclock.model.ids import US_PER_S
-from waterclock.store.port import ApiKey, History, JobChange, KeptAnswer, Operation
+from waterclock.store.port import ApiKey, History, JobChange
+from waterclock.store.request_port import KeptAnswer, Operation
 
 from .world import StoreWorld
 

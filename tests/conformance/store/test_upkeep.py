@@ -44,6 +44,13 @@ def test_a_row_that_is_due_long_since_is_written_where_it_is_said_from_when_it_i
     assert other.standing_due([old]) == [True]
 
 
+def test_the_row_of_a_command_that_is_applied_late_stands_all_the_same(world: StoreWorld) -> None:
+    one, other = both(world)
+    old = world.due(minute=world.minute - 5 * 24 * 60)
+    one.apply([world.change("late")._replace(due_writes=[old])])
+    assert other.standing_due([old]) == [True]
+
+
 def test_shelves_come_in_pages_and_every_job_of_the_slots_is_met_once(world: StoreWorld) -> None:
     one, other = both(world)
     changes = [world.change(f"p{i:02d}", created_at=world.now + i // 3) for i in range(60)]

@@ -1,8 +1,8 @@
 """A second core in the same process, on a thread of its own: beside history the reader of printed lines, or a check.
 
 What must hold: the first core is the process's, and nothing that happens to the second holds it up or ends it. How the
-second fails: a backend's absence and its own bugs are said and waited out, so that lines come late and history does
-not.
+second fails: a backend's absence and its own bugs are said and waited out, so that lines come late, say, and history
+does not.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Beside:
                 _log.warning("backend away", backend=down.backend, cause=str(down))
                 self._stopping.wait(_REST_S)
             except Exception:  # noqa: BLE001 - a supervising loop: this is no reason to end whoever writes history
-                _log.exception("a bug holds up what runs beside history", thread=self._thread.name)
+                _log.exception("a bug holds up what runs beside a role", thread=self._thread.name)
                 self._stopping.wait(_AFTER_A_BUG_S)
         self._second.drain()
         self._second.close()

@@ -1,0 +1,92 @@
+"""What a DAG engine finds in its state topic: ends that were told late, records that it cannot read."""
+
+from __future__ import annotations
+
+import pytest
+from waterclock.dag_engine import kept
+from waterclock.dag_engine.loop import ROLE
+
+from tests.unit.dag_world import NAMES, World
+from waterclock.log.port import Outgoing
+from waterclock.model.dag import MapOver, Node
+from waterclock.model.events import EventKind
+from waterclock.wire.codec import decode_dag_node, decode_dag_run
+from waterclock.wire.messages import dag_node_message, dag_run_message
+
+
+def others(world: World, count: int = 20) -> None:
+    """Runs of which the engine knows nothing: the log goes on."""
+    for number in range(count):
+        world.event(EventKind.PENDING, f"acme:other@20261121T0900{number:02}Z")
+
+
+def test_no_successor_finds_a_dag_run_open_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many nodes are still to be forgotten before it."""
+    monkeypatch.setattr(kept, "FORGOTTEN_PER_ROUND", 1)
+    world = World(Node("a", "h", map_over=MapOver(count=40)))
+    first, second = world.fire(), world.fire()
+    world.turn(engine := world.engine(window=1), 60)
+    world.event(EventKind.CANCEL_REQUESTED, first)
+    world.event(EventKind.CANCEL_REQUESTED, second)
+    others(world)
+    world.turn(engine, 5)
+    world.cluster.kill("dag-engine-1")
+    assert any("/" in key for key in world.kept())
+    world.turn(successor := world.engine("dag-engine-2", window=1), 200)
+    (shard,) = successor._shards.values()
+    assert (shard.dags, world.kept()) == ({}, {})
+
+
+def chain_of_which_a_has_ended() -> tuple[World, str]:
+    """A DagRun whose events are all below the offset from which a successor reads."""
+    world = World(Node("a", "h"), Node("b", "h", after=("a",)))
+    run_id = world.fire()
+    world.turn(engine := world.engine(window=1))
+    world.end(f"{run_id}/a")
+    world.turn(engine)
+    others(world)
+    world.turn(engine)
+    world.cluster.kill("dag-engine-1")
+    return world, run_id
+
+
+def of_a_later_release(value: bytes) -> list[bytes]:
+    """A node's record: one in another form, one with a status, one with an end that nobody here knows."""
+    node = decode_dag_node(value)
+    changed = [node._replace(state='[99,0,0,"",0,0,false,false]'), node._replace(counts_as=9), node._replace(state="")]
+    return [b"\xff\xfe", *(dag_node_message(NAMES, ROLE, 0, each).value or b"" for each in changed)]
+
+
+@pytest.mark.parametrize("form", range(4))
+def test_a_dag_run_rests_whole_where_the_record_of_a_node_cannot_be_read(form: int) -> None:
+    """Without that node it would begin again; and all other DagRuns go on."""
+    world, run_id = chain_of_which_a_has_ended()
+    key = f"{run_id}/a"
+    odd = of_a_later_release(world.kept()[key])[form]
+    world.append(Outgoing(NAMES.state(ROLE), key.encode(), odd, (), 0))
+    world.turn(engine := world.engine("dag-engine-2", window=1), 60)
+    assert world.released() == ["a", "b"]
+    world.fire()
+    world.turn(engine)
+    assert (world.released(), world.kept()[key]) == (["a", "b", "a"], odd)
+
+
+def test_a_dag_run_rests_where_its_own_state_cannot_be_read() -> None:
+    world, run_id = chain_of_which_a_has_ended()
+    kept = decode_dag_run(world.kept()[run_id])
+    world.append(dag_run_message(NAMES, ROLE, 0, kept._replace(state="[99,0,0]")))
+    world.turn(engine := world.engine("dag-engine-2", window=1), 60)
+    (shard,) = engine._shards.values()
+    assert (world.released(), shard.dags, f"{run_id}/a" in world.kept()) == (["a", "b"], {}, True)
+
+
+def test_a_record_that_can_be_read_again_counts() -> None:
+    world, run_id = chain_of_which_a_has_ended()
+    key = f"{run_id}/a"
+    good = world.kept()[key]
+    for value in (b"\xff\xfe", good):
+        world.append(Outgoing(NAMES.state(ROLE), key.encode(), value, (), 0))
+    world.turn(engine := world.engine("dag-engine-2", window=1), 60)
+    world.end(f"{run_id}/b")
+    world.turn(engine)
+    assert [each.run_id for each in world.events(EventKind.DAG_SUCCEEDED)] == [run_id]

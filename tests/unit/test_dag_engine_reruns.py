@@ -1,0 +1,114 @@
+"""Reruns of DagRuns: what they keep, what they are given, and what becomes of them where the older one is gone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from waterclock.dag_engine import earlier as earlier_module
+
+from tests.unit.dag_world import FAILED, World
+from waterclock.model.dag import Node
+from waterclock.model.dag_events import NodeEnd
+from waterclock.model.events import EventKind
+
+ENDS = (EventKind.DAG_SUCCEEDED, EventKind.DAG_FAILED)
+
+
+def diamond() -> tuple[World, str]:
+    """A DagRun that has ended: ``left`` made something, ``right`` failed, ``last`` never ran."""
+    last = Node("last", "h", after=("left", "right"), inputs=("left", "right"))
+    world = World(Node("first", "h"), Node("left", "h", after=("first",)), Node("right", "h", after=("first",)), last)
+    run_id = world.fire(payload=b'"triggered"')
+    world.turn(engine := world.engine())
+    world.end(f"{run_id}/first")
+    world.turn(engine)
+    world.end(f"{run_id}/left", result=b'"made"')
+    world.end(f"{run_id}/right", FAILED)
+    world.event(EventKind.RUN_FAILED, f"{run_id}/right", 1)
+    world.turn(engine)
+    assert [each.kind for each in world.events(*ENDS)] == [EventKind.DAG_FAILED]
+    world.cluster.kill("dag-engine-1")
+    return world, run_id
+
+
+def test_a_rerun_keeps_what_does_not_come_after_the_nodes_that_it_begins_with() -> None:
+    world, earlier = diamond()
+    again = world.rerun(earlier, "right")
+    world.turn(engine := world.engine("dag-engine-2"), 80)
+    kept = [each for each in world.events(EventKind.NODE_SKIPPED) if each.run_id.startswith(again)]
+    assert [(each.run_id.partition("/")[2], each.reason, *each.detail) for each in kept] == [
+        ("first", "kept", NodeEnd.SUCCEEDED, None),
+        ("left", "kept", NodeEnd.SUCCEEDED, b'"made"'),
+    ]
+    world.cluster.kill("dag-engine-2")
+    world.turn(engine := world.engine("dag-engine-3", window=1), 80)
+    world.end(f"{again}/right", result=b"2")
+    world.turn(engine)
+    work = next(work for work in world.works() if work.run_id == f"{again}/last")
+    assert json.loads(work.payload) == {"payload": "triggered", "upstream": {"left": "made", "right": 2}}
+    world.end(f"{again}/last")
+    world.turn(engine)
+    assert world.events(*ENDS)[-1].kind is EventKind.DAG_SUCCEEDED
+    assert world.kept() == {}
+
+
+@pytest.mark.parametrize("steps", range(48, 58))
+def test_a_rerun_that_is_taken_over_keeps_and_releases_each_once(steps: int) -> None:
+    world, earlier = diamond()
+    again = world.rerun(earlier, "left", "right")
+    world.turn(world.engine("dag-engine-2", window=1), steps)
+    world.cluster.kill("dag-engine-2")
+    world.turn(world.engine("dag-engine-3", window=1), 80)
+    told = [
+        each for each in world.events(EventKind.NODE_SKIPPED, EventKind.PENDING) if each.run_id.startswith(f"{again}/")
+    ]
+    assert sorted(each.run_id.partition("/")[2] for each in told) == ["first", "left", "right"]
+
+
+def test_a_whole_rerun_begins_anew_with_the_payload_of_the_older_one() -> None:
+    world, earlier = diamond()
+    again = world.rerun(earlier)
+    world.turn(world.engine("dag-engine-2"), 80)
+    (work,) = [work for work in world.works() if work.run_id.startswith(again)]
+    assert (work.run_id, work.payload) == (f"{again}/first", b'"triggered"')
+
+
+def failed_again(world: World, run_id: str, slot: str) -> str:
+    """A whole rerun of it, which fails at once."""
+    again = world.rerun(run_id)
+    world.turn(engine := world.engine(slot), 80)
+    world.end(f"{again}/first", FAILED)
+    world.event(EventKind.RUN_FAILED, f"{again}/first", 1)
+    world.turn(engine)
+    world.cluster.kill(slot)
+    return again
+
+
+def test_a_rerun_of_a_rerun_has_the_payload_of_the_first() -> None:
+    world, earlier = diamond()
+    again = world.rerun(failed_again(world, earlier, "dag-engine-2"))
+    world.turn(world.engine("dag-engine-3"), 80)
+    (work,) = [work for work in world.works() if work.run_id.startswith(again)]
+    assert work.payload == b'"triggered"'
+
+
+def test_a_rerun_whose_payload_nobody_knows_any_more_ends_and_does_not_take_the_jobs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, first = diamond()
+    second = failed_again(world, first, "dag-engine-2")
+    again = world.rerun(second)
+    monkeypatch.setattr(earlier_module, "FAMILY_MAX", 0)
+    world.turn(world.engine("dag-engine-3"), 80)
+    assert not [work for work in world.works() if work.run_id.startswith(again)]
+    end = world.events(*ENDS)[-1]
+    assert (end.run_id, end.kind, end.reason) == (again, EventKind.DAG_FAILED, "rerun-gone")
+
+
+def test_a_rerun_of_what_is_not_on_the_log_ends_and_says_so() -> None:
+    world, earlier = diamond()
+    world.rerun(earlier.replace("1970", "1971"), "right")
+    world.turn(world.engine("dag-engine-2"), 80)
+    end = world.events(*ENDS)[-1]
+    assert (end.kind, end.reason) == (EventKind.DAG_FAILED, "rerun-gone")

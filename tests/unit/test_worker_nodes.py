@@ -1,0 +1,58 @@
+"""Nodes at the worker: a claim that is read back is judged with its DagRun, however long before that began."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.worker_world import START, World
+from waterclock.model.dag_events import DagStart
+from waterclock.model.events import EventKind, Origin, Pending, RunEvent, RunStatus, WorkRecord
+from waterclock.model.ids import US_PER_S, make_run_id
+from waterclock.model.job import Tier
+from waterclock.model.known_state import state_to_text
+from waterclock.model.reduce import RunState
+from waterclock.wire.messages import event_message, work_message
+
+JOB = "acme:nightly"
+DAG_RUN = make_run_id(JOB, START)
+NODE = make_run_id(JOB, START, node="load.3")
+
+
+def _put(world: World, kind: EventKind, run_id: str, dag: DagStart | None = None) -> int:
+    pending = Pending(1, START, START, Tier.HIGH, Origin.RELEASE, dag=dag) if kind is EventKind.PENDING else None
+    return world.put(event_message(world.names, RunEvent(kind, JOB, run_id, world.clock.now(), detail=pending)))
+
+
+def _work(world: World, dag_from: int, *, once: bool = False, verify_from: int = -1, state: str = "") -> None:
+    work = WorkRecord(NODE, START, START, 1, JOB, 1, Tier.HIGH, "default", "load", b"", at_most_once=once)
+    world.put(work_message(world.names, work._replace(dag_from=dag_from, verify_from=verify_from, verify_state=state)))
+
+
+@pytest.mark.parametrize("asked_by", ["at most once", "its maker", "a maker who knew the state"])
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_node_is_verified_from_the_beginning_of_its_dag_run(asked_by: str, cancelled: bool) -> None:
+    world = World()
+    begun_at = _put(world, EventKind.PENDING, DAG_RUN, DagStart())
+    world.clock.advance(3_600 * US_PER_S)
+    known_at = _put(world, EventKind.PENDING, NODE)
+    if cancelled:
+        _put(world, EventKind.CANCEL_REQUESTED, DAG_RUN)
+    worker, executors = world.worker()
+    told = state_to_text(RunState(RunStatus.PENDING)) if "knew" in asked_by else ""
+    _work(
+        world,
+        begun_at,
+        once=asked_by == "at most once",
+        verify_from=known_at if "maker" in asked_by else -1,
+        state=told,
+    )
+    world.settle(worker, 10)
+    assert len(world.events(EventKind.STARTED)) == 1, "it was claimed, or this proves nothing"
+    assert [attempt.work.run_id for attempt in executors.submitted] == ([] if cancelled else [NODE])
+
+
+def test_the_work_of_a_dags_nodes_spreads_by_node() -> None:
+    world = World()
+    work = WorkRecord(NODE, START, START, 1, JOB, 1, Tier.HIGH, "default", "load", b"")
+    assert work_message(world.names, work).key == b"acme:nightly/load.3"
+    assert work_message(world.names, work._replace(run_id=DAG_RUN)).key == b"acme:nightly"

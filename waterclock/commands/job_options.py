@@ -1,0 +1,30 @@
+"""Parts of the command line of ``waterclock job create``: its name, and what becomes of it by runs of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+NewJobArgument = Annotated[
+    str | None, typer.Argument(metavar="JOB", help="A name, or <tenant>:<name>; without: one is made up")
+]
+OverlapOption = Annotated[
+    str | None,
+    typer.Option(
+        help="While a run is open: allow, skip, buffer_one, buffer_all, cancel_other, terminate_other, "
+        "sequential [allow]"
+    ),
+]
+MaxConcurrentOption = Annotated[int | None, typer.Option(help="Runs that may be open")]
+ConcurrencyKeyOption = Annotated[
+    str | None, typer.Option(help="JSON pointer into the payload; runs with one value are limited together")
+]
+MaxPerKeyOption = Annotated[int | None, typer.Option(help="Runs with one key that may be open [1]")]
+FailuresOption = Annotated[int | None, typer.Option(help="Pause it after so many FAILED runs in a row")]
+MaxRunsOption = Annotated[int | None, typer.Option(help="Runs that its schedule makes; then it is ended")]
+MaxHeldOption = Annotated[int | None, typer.Option(help="Runs that may wait [100]")]
+DocumentOption = Annotated[
+    Path | None, typer.Option("-f", "--file", help="The job as a JSON or YAML document; options win")
+]
