@@ -76,11 +76,13 @@ SHORT = Size(jobs=60, every_s=240, beats=4, away_s=80.0, per_s=(0.4, 15.0))
 class Absence(NamedTuple):
     """One of them, by the clock of the dispatchers: gone at ``since``, back at ``until``, caught up at ``done``.
 
+    ``opened``: when the edge of the last shard had jumped over it; until then what is on time waits for the jump.
     ``offset_us``: by how much that clock was ahead of the brokers'. ``kills``: by the same clock.
     """
 
     since: int
     until: int
+    opened: int
     done: int
     offset_us: int
     kills: tuple[int, ...]
@@ -205,7 +207,8 @@ def be_absent(
         time.sleep(_ASKS_EVERY_S)
     start(stack, size.per_s[1 if env else 0], env)
     back_at = time.time_ns() // 1_000 + offset_us
-    seen = wait_for(lambda: [told for told in all_told(stack) if told.gaps], "gaps opened", 120.0, every_s=0.1)
+    seen = wait_for(lambda: all_open(stack), "gaps opened on all shards", 120.0, every_s=0.1)
+    opened = time.time_ns() // 1_000 + offset_us
     kills = []
     for instance in INSTANCES:
         rows = open_rows(stack)
@@ -218,13 +221,19 @@ def be_absent(
         wait_for(lambda one=instance: stack.roles[one].is_ready, f"{instance} came back", 60.0)
     wait_for(lambda: is_caught_up(stack, back_at), "all is caught up", 900.0, every_s=0.5)
     done = time.time_ns() // 1_000 + offset_us
-    return Absence(since, back_at, done, offset_us, tuple(kills), sum(len(told.gaps) for told in seen))
+    return Absence(since, back_at, opened, done, offset_us, tuple(kills), sum(len(told.gaps) for told in seen))
 
 
 def all_told(stack: RealStack) -> list[Told]:
     """Cursor and gaps of every shard, as they stand in the group's offset metadata."""
     positions = committed_of(AdminClient(dumps.client(stack.bootstrap)), stack.names.group("dispatcher"), stable=False)
     return [told for at in positions.values() if (told := read_cursor(at.metadata)) is not None]
+
+
+def all_open(stack: RealStack) -> list[Told]:
+    """Those with a gap, once every shard has one; else none: a take-over before is none of the catch-up."""
+    told = [each for each in all_told(stack) if each.gaps]
+    return told if len(told) == stack.partitions else []
 
 
 def open_rows(stack: RealStack) -> int:
@@ -259,7 +268,8 @@ def judge(
     complaints, counts = misfires.check(commands, events, until, _RULES)
     evidence.figure("misfires", counts["misfires"], **counts)
     evidence.none_of(complaints, "fires that did not end as their policy says")
-    evidence.none_of(makings.check(commands, events, work, _RULES)[0], "runs that are not made of their revision")
+    wrong = makings.check(commands, by_one_clock(events, found[-1]), work, _RULES)[0]
+    evidence.none_of(wrong, "runs that are not made of their revision")
     judge_work(evidence, events, work)
     evidence.demand(counts["decided in gaps"] > 0, "nothing was decided in a gap")
     missed = missed_in(commands, events, found)
@@ -268,7 +278,9 @@ def judge(
     for each in found:
         late = sorted(lateness(events, each))
         seconds = round((each.done - each.until) / US_PER_S, 1)
-        evidence.figure("absence", seconds, gaps=each.gaps, take_overs=len(each.kills), on_time=len(late))
+        jumped = round((each.opened - each.until) / US_PER_S, 1)
+        counted = {"gaps": each.gaps, "take_overs": len(each.kills), "on_time": len(late)}
+        evidence.figure("absence", seconds, seconds_until_all_edges_had_jumped=jumped, **counted)
         evidence.demand(each.gaps > 0, "no gap was opened")
         evidence.demand(len(each.kills) == len(INSTANCES), f"{len(each.kills)} take-overs fell into the catch-up")
         evidence.demand(bool(late), "nothing was on time beside the catch-up")
@@ -278,6 +290,14 @@ def judge(
                 not whole or late[-1] <= LATE_US_MAX, f"on-time work was up to {late[-1]} us late during the catch-up"
             )
     judge_ledger(stack, evidence, found, until, env)
+
+
+def by_one_clock(events: list[dict[str, Any]], last: Absence) -> list[dict[str, Any]]:
+    """The dump with the stamps of the log as the dispatchers of the last absence would have given them."""
+    return [
+        {**each, "timestamp_us": each["timestamp_us"] + last.offset_us * (each["timestamp_us"] > last.since)}
+        for each in events
+    ]
 
 
 def missed_in(commands: list[dict[str, Any]], events: list[dict[str, Any]], found: list[Absence]) -> list[int]:
@@ -292,14 +312,14 @@ def missed_in(commands: list[dict[str, Any]], events: list[dict[str, Any]], foun
 
 
 def lateness(events: list[dict[str, Any]], absence: Absence) -> Iterator[int]:
-    """How late the beats were that fell due between return and end, by the brokers' clock; not within a take-over."""
+    """How late the beats were that fell due during the catch-up, by the brokers' clock; not within a take-over."""
     quiet = [(at, at + _TAKEN_OVER_WITHIN_US) for at in absence.kills]
     for record in events:
         _, event = decode(record["value"])
         if event["kind"] != "PENDING" or not event["job_id"].startswith("acme:beat-") or "~" in event["run_id"]:
             continue
         due = event["pending"]["due_at"] or event["pending"]["fire_at"]
-        if absence.until + _SETTLED_US < due < absence.done and not any(begin <= due <= end for begin, end in quiet):
+        if absence.opened + _SETTLED_US < due < absence.done and not any(begin <= due <= end for begin, end in quiet):
             yield record["timestamp_us"] + absence.offset_us - due
 
 
