@@ -53,15 +53,11 @@ def _meant(commands, events, rules):
         duties = job.duties(_last_due(job))
         for fire, facts in job.made.items():
             if fire in duties:
-                made = _of_version("SCHEDULE", duties[fire].version)
                 run_id = facts[0].event["run_id"]
-                # What waited is due when it is released.
-                due_at = None if run_id in job.released else _due(duties[fire], fire)
-                found[run_id] = made._replace(due_at=due_at)
+                found[run_id] = _of_duty(job, duties[fire], fire, run_id)
         for run_id in job.held:
             if (fire := owed.instant_of(run_id)) in duties and "~" not in run_id:
-                made = _of_version("SCHEDULE", duties[fire].version)
-                held[run_id] = made._replace(due_at=None if run_id in job.released else _due(duties[fire], fire))
+                held[run_id] = _of_duty(job, duties[fire], fire, run_id)
         for trigger in job.judged.triggers:
             made = _of_version("TRIGGER", trigger.stands)
             made = made if trigger.payload is None else made._replace(payload=trigger.payload)
@@ -82,6 +78,12 @@ def _meant(commands, events, rules):
             made = _of("REDRIVE", work["revision"] & MASK, work, work["redrives"] + 1)
             found |= dict.fromkeys(job.redriven(offset), made)
     return found | _nodes(events, found), held
+
+
+def _of_duty(job, duty, fire, run_id):
+    """Of a fire of the schedule; what waited is due when it is released."""
+    due_at = None if run_id in job.released else _due(duty, fire)
+    return _of_version("SCHEDULE", duty.version)._replace(due_at=due_at)
 
 
 def _of_rerun(job, record, found):
