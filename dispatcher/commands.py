@@ -118,7 +118,7 @@ def apply(
     if after is None:
         assert standing is not None
         return Applied(_row(standing, place), stamp_at)
-    overtaken = cursor is not None and is_overtaken(after, edge_at, cursor)
+    overtaken = cursor is not None and is_overtaken(after, edge_at, cursor, edges)
     edges = with_edge(edges, after, edge_at, versions, overtaken=overtaken)
     closed = _close(after, versions, edge_at, paused_from, place, fires_after, edges, in_gaps)
     if edges and closed.decided_at is None:

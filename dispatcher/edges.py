@@ -52,13 +52,17 @@ def still_needed(edges: Edges, undecided_from: Instant) -> Edges:
     return tuple(each for each in edges if each.edge_at > undecided_from - JITTER_US_MAX)
 
 
-def is_overtaken(version: JobVersion, edge_at: Instant, cursor: Position) -> bool:
-    """Whether the version's fire due where the cursor stands is undecided, and its place lies before the cursor.
+def is_overtaken(version: JobVersion, edge_at: Instant, cursor: Position, edges: Edges) -> bool:
+    """Whether the job's fire due where the cursor stands is undecided, and its place lies before the cursor.
 
-    So it is where a shard was taken over inside a due time and a job gets a tier that comes earlier in it.
+    So it is where a shard was taken over inside a due time and a job gets a tier that comes earlier in it; and still,
+    when a version comes that is stamped too late to own that fire.
     """
-    owns_it = version.status is JobStatus.ACTIVE and version.stamp_at < cursor.due_at
-    return owns_it and edge_at == cursor.due_at - 1 and cursor.covers(cursor.due_at, version.spec.tier, version.job_id)
+    if edge_at != cursor.due_at - 1:
+        return False
+    if version.stamp_at >= cursor.due_at:
+        return bool(edges) and edges[-1].overtaken and edges[-1].edge_at == edge_at
+    return version.status is JobStatus.ACTIVE and cursor.covers(cursor.due_at, version.spec.tier, version.job_id)
 
 
 def edge_of(edges: Edges, version: JobVersion) -> Instant:

@@ -4,6 +4,9 @@ A job's fires in one gap are decided together, at its *place*: that of the first
 with a gap follows from the gap's position alone, for whoever takes over as well. A job's place never moves while a gap
 is open: only a command stamped inside the gap could move it, and such a one decides the job's gaps at once
 (``applying.py``). What was decided ahead, by a pause, a delete or a catch-up in order, is decided in gaps too.
+
+One fire has its place behind its own tier: where a shard was taken over inside a due time, and a late command put an
+undecided fire of it before the cursor (``Edge.overtaken``), before the edge jumped from there. It comes last in it.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from waterclock.model.ids import Instant
-from waterclock.model.job import JobVersion
+from waterclock.model.job import JobVersion, Tier
 from waterclock.model.timetable import due_of, next_of
 
 from .edges import Edges
@@ -20,6 +23,8 @@ from .gaps import Gap
 from .misfire import Fire
 from .owed import Stretch, stretches
 from .position import Position
+
+_BEHIND_ALL_TIERS = max(Tier) + 1
 
 
 class OwedInGap(NamedTuple):
@@ -53,6 +58,8 @@ def owed_in(
         place = _place_of(job_id, owed)
         if place is None:
             return None
+        if place.due_at == gap.start.due_at and place <= gap.start and _was_overtaken(gap, edges):
+            place = place._replace(tier=_BEHIND_ALL_TIERS)
         if place > gap.start:
             return OwedInGap(gap, edge_at + 1, place, tuple(owed)) if place > gap.position else None
         edge_at = place.due_at  # it was decided on time, at the very instant at which the gap begins
@@ -66,6 +73,11 @@ def first_fire(owed: OwedInGap) -> Fire:
         if fire_at is not None and fire_at <= until and due_of(version, fire_at) == owed.place.due_at:
             return Fire(version, fire_at)
     raise AssertionError("a place is that of a fire")
+
+
+def _was_overtaken(gap: Gap, edges: Edges) -> bool:
+    """Whether the job's fire that is due where the gap begins lies before that place, and is undecided all the same."""
+    return any(each.overtaken and each.edge_at == gap.start.due_at - 1 for each in edges)
 
 
 def _place_of(job_id: str, owed: Sequence[Stretch]) -> Position | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from .buggify import SITES, SMALL
@@ -15,6 +17,9 @@ from .planted import PLANTED
 from .play import Verdict, play
 from .senders import GARBAGE_KINDS
 from .troubles import LOSERS
+
+_BLOCK = 100
+"""Seeds between two looks at the clock, which leave a core without work for a play or two."""
 
 CALLS_MIN, EVENTS_MIN = 2_000, 200
 """The bar: a seed of fewer port calls or run events is not counted."""
@@ -167,10 +172,10 @@ class Catch:
         return self.seeds / self.seconds if self.seconds else 0.0
 
 
-def hunt(seeds: range, *, processes: int = 1) -> Catch:
-    """Play all of ``seeds``."""
+def hunt(seeds: range, *, processes: int = 1, surely: int = 0, within_s: float = math.inf) -> Catch:
+    """Play all of ``seeds``; of those behind the first ``surely``, as many as are begun ``within_s``."""
     began, caught = time.monotonic(), Catch()
-    for verdict in _verdicts(seeds, processes):
+    for verdict in _verdicts(seeds, processes, surely, began + within_s):
         caught.seeds += 1
         caught.counts.update(verdict.counts)
         if verdict.complaints:
@@ -196,13 +201,15 @@ def catch_planted(name: str, seeds: Iterable[int]) -> Verdict | None:
     return None
 
 
-def _verdicts(seeds: range, processes: int) -> Iterator[Verdict]:
-    if processes == 1:
-        yield from map(_played, seeds)
-        return
+def _verdicts(seeds: range, processes: int, surely: int, until_s: float) -> Iterator[Verdict]:
     # Spawned, not forked: whoever hunts may have threads of its own.
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(_played, seeds, chunksize=8)
+    pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) if processes > 1 else None
+    with pool or nullcontext():
+        for first in range(0, len(seeds), _BLOCK):
+            if first >= surely and time.monotonic() > until_s:
+                return
+            block = seeds[first : first + _BLOCK]
+            yield from pool.map(_played, block, chunksize=8) if pool else map(_played, block)
 
 
 def _played(seed: int) -> Verdict:

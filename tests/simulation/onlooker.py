@@ -88,6 +88,10 @@ class Onlooker:
             status in rests and name.rpartition("~")[0] not in rests[status] for name, status in self._backfills.items()
         )
 
+    def has_waiting_backfills(self) -> bool:
+        """Whether one waits for another, or for the end of a pause."""
+        return "WAITING" in self._backfills.values()
+
     def backfill_at(self, pick: int) -> str:
         """A backfill that somebody might pause, resume or cancel; "" without any."""
         self.look()

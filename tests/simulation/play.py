@@ -52,6 +52,8 @@ _SLICE = _SECOND
 _HELD_LEFT = 4
 _LONG_AFTER_US = 90 * _SECOND
 _SLICES_MAX = 150
+_TURN_OF_A_BACKFILL = 5
+"""Slices within which one that waits for the one before it, and not for the end of a pause, goes on."""
 _SLEEPS_MAX = 30
 _SLEEP_FROM_US = 20 * _SECOND
 _LOOK_US = 100_000
@@ -131,6 +133,8 @@ class _Play:
         self._broken: list[str] = []
         self._let_go_before: set[str] = set()
         self._ends: list[int] = []
+        self._quiet = 0
+        """Looks in a row at run-events that found nothing new."""
 
     def run(self) -> Dumps:
         schedule, world = self._schedule, self._world
@@ -379,12 +383,15 @@ class _Play:
         world = self._world
         ends = [partition.high for partition in world.cluster.topic(NAMES.run_events).partitions]
         before, self._ends = self._ends, ends
+        self._quiet = self._quiet + 1 if ends == before else 0
         is_busy = any(each.busy for each in world.executors.values())
         if ends != before or is_busy or self._clients.busy:
             return False
         if self._onlooker.look().open.difference(self._onlooker.held()):
             return self._until_next_retry_us() > _SLEEP_FROM_US
-        return not (lagging(world.cluster) or self._onlooker.backfills_go_on(self._paused_jobs()))
+        if lagging(world.cluster) or self._onlooker.backfills_go_on(self._paused_jobs()):
+            return False
+        return self._quiet >= (_TURN_OF_A_BACKFILL if self._onlooker.has_waiting_backfills() else 1)
 
     def _paused_jobs(self) -> set[str]:
         """Jobs that are paused: what reaches into a pause waits for its end."""

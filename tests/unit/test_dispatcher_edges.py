@@ -126,10 +126,11 @@ def start_ahead(world: World, number: int) -> None:
     world.dispatcher = Dispatcher(clock, log, store, NAMES, instance="d1", pace=ONE_BY_ONE)
 
 
+@pytest.mark.parametrize("away_s", [0, 240])
 @pytest.mark.parametrize("crashes_after", [0, 10, MADE])
-@pytest.mark.parametrize("then", [None, CommandKind.PAUSE, CommandKind.DELETE])
+@pytest.mark.parametrize("then", [None, CommandKind.PAUSE, CommandKind.DELETE, CommandKind.UPDATE])
 def test_a_fire_that_a_new_tier_puts_before_the_cursor_is_neither_lost_nor_made_twice(
-    then: CommandKind | None, crashes_after: int
+    then: CommandKind | None, crashes_after: int, away_s: int
 ) -> None:
     """The owner dies among fires of one instant; one of those that are left gets a tier that comes earlier in it."""
     world = World(partitions=1, pace=ONE_BY_ONE)
@@ -147,8 +148,9 @@ def test_a_fire_that_a_new_tier_puts_before_the_cursor_is_neither_lost_nor_made_
     world.command(CommandKind.UPDATE, "t:a", every(10, start_at=FIRST, tier=Tier.MEDIUM))
     if then is not None:
         world.clock.advance(1_000_000)
-        world.command(then, "t:a")
+        world.command(then, "t:a", every(5, start_at=FIRST) if then is CommandKind.UPDATE else None)
     world.cluster.kill("d1-ahead1")
+    world.clock.advance(away_s * US_PER_S)  # with four minutes of backlog the edge jumps, and a gap begins inside it
     start_ahead(world, 2)
     if crashes_after:
         for _ in range(crashes_after):
