@@ -16,7 +16,7 @@ PIP := $(PY) -m pip --disable-pip-version-check --quiet
 # pip's isolated builds would fetch setuptools once more: it is installed first, by the pin of pyproject.toml.
 SETUPTOOLS = $(shell sed -n 's/^ *"\(setuptools==[0-9.]*\)",$$/\1/p' pyproject.toml)
 
-.PHONY: help check test test-fast demo needs up down bench chaos show jars archives venv venv-dev wheel clean release-schemas
+.PHONY: help check test test-fast demo needs up down bench bench-peers bench-plots chaos show jars archives venv venv-dev wheel clean release-schemas
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name remark; do \
@@ -94,7 +94,7 @@ down: venv ## Stop it from elsewhere (PURGE=1: and delete its data)
 check: venv-dev ## Linters, types, layers, tidiness: under a minute
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check --quiet .
-	@$(PY) -m mypy waterclock $(ROLES)
+	@$(PY) -m mypy waterclock $(ROLES) bench
 	@$(VENV)/bin/lint-imports --no-logo
 	@$(PY) -m pytest --quiet tests/test_tidy.py
 
@@ -119,9 +119,16 @@ chaos: ## Real servers under a seeded schedule of faults, 3 minutes of it; as th
 	@exec $(PY) -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
 	  $(if $(RUNS_PER_S),--runs-per-s $(RUNS_PER_S))
 
-bench: ## Measure: runs per second, due to start, CPU per run
+bench: ## Measure what make show NAME=bench-... holds bars against, whole: hours (NAMES="burst herd": some of it)
 	@$(MAKE) --jobs=2 --output-sync=line venv-dev jars
-	@exec $(PY) -m tests.bench
+	@exec $(PY) -m tests.bench $(NAMES)
+
+bench-peers: ## Measure the systems that people would pick instead: ROUNDS=1, ONLY="arq temporal", SMOKE=1
+	@exec $(PYTHON) -m bench.peers $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)") \
+	  $(if $(SMOKE),--smoke)
+
+bench-plots: ## Draw docs/img/*.svg and the table of docs/performance.md from bench/results
+	@exec $(PYTHON) -m bench.plots
 
 # Releasing it -------------------------------------------------------------------------------------------------------
 

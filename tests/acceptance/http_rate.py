@@ -39,10 +39,17 @@ SHORT = Size(2, 0.7)
 
 
 def main(short: bool = False) -> None:
-    size = SHORT if short else WHOLE
     evidence = Evidence("http-rate", None)
+    cores = len(os.sched_getaffinity(0))
+    evidence.demand(cores >= 2, f"there is {cores} core: caller and target need one each")
+    turns, counts = measure(SHORT if short else WHOLE)
+    _judge(evidence, turns, counts, judge_rate=not short)
+    evidence.close()
+
+
+def measure(size: Size) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """The turns of both callers, and what the target counted."""
     cores = sorted(os.sched_getaffinity(0))
-    evidence.demand(len(cores) >= 2, f"there is {len(cores)} core: caller and target need one each")
     target = subprocess.Popen(
         [sys.executable, "-m", "tests.acceptance.calls.quick_target", _SECRET],
         cwd=ROOT,
@@ -59,8 +66,7 @@ def main(short: bool = False) -> None:
     finally:
         target.kill()
         target.wait()
-    _judge(evidence, turns, counts, judge_rate=not short)
-    evidence.close()
+    return turns, counts
 
 
 def _turns(place: str, core: int, size: Size) -> list[dict[str, Any]]:

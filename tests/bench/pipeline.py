@@ -1,6 +1,7 @@
-"""The whole pipeline under load: both servers and all roles on this machine, judged from topics and tables.
+"""The whole pipeline under load: both servers and the roles on this machine, judged from topics and tables.
 
-Three measurements, each on fresh servers (leftover partitions lengthen the broker's pauses):
+Three measurements of the first bars (``bench-first``), each on fresh servers (leftover partitions lengthen the broker's
+pauses):
 
 * ``throughput``: interval jobs of 2 s with one start; from their first instant until all runs stand SUCCEEDED in
   Cassandra;
@@ -16,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
@@ -27,7 +28,7 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.query import tuple_factory
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.acceptance.real_stack import RealStack, kit, wait_for
+from tests.acceptance.real_stack import RealStack, RoleProcess, kit, wait_for
 from tests.bench.figures import Figures, quantiles
 from tests.oracle.records import decode
 from waterclock.model.job import Command, CommandKind, Every, JobSpec
@@ -58,32 +59,40 @@ ALONE: dict[str, object] = {}
 class _Stack(RealStack):
     """One whose node has these keys of cassandra.yaml."""
 
-    def __init__(self, folder: Path, node: Mapping[str, object]) -> None:
+    def __init__(self, folder: Path, node: Mapping[str, object], partitions: int) -> None:
         self._node = node
-        super().__init__(folder)
+        super().__init__(folder, partitions=partitions)
 
     def launch_cassandra(self, port: int) -> Server:
         return launch_cassandra(self.folder / "cassandra", port=port, kit=kit(), overrides=self._node)
 
 
 class Pipeline:
-    """A running stack with one process of each role."""
+    """A running stack with the roles ``roles`` (one process of each of the first four, unless told otherwise)."""
 
     def __init__(
-        self, *, slots: int = 4_000, sink: bool = False, node: Mapping[str, object] = MappingProxyType(AS_A_REPLICA)
+        self,
+        *,
+        slots: int = 4_000,
+        sink: bool = False,
+        node: Mapping[str, object] = MappingProxyType(AS_A_REPLICA),
+        roles: Sequence[tuple[str, str]] = ROLES,
+        partitions: int = 4,
+        env: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        """``env`` is told to every role, and wins. ``sink``: the handler notes in a file when it ran."""
         self.folder = Path(tempfile.mkdtemp(prefix="waterclock-bench-"))
         self.sink = self.folder / "handler.txt"
         self._ended: dict[str, float] = {}
-        self.stack = _Stack(self.folder, node)
-        env = {"WATERCLOCK_WORKER__APP": "tests.bench.noop_app:app", "WATERCLOCK_WORKER__SLOTS": str(slots)}
-        env |= {"WATERCLOCK_WORKER__ROUND_RECORDS": "2000", "WATERCLOCK_LOG_LEVEL": "warning"}
+        self._created = 0
+        self.stack = _Stack(self.folder, node, partitions)
+        self.env = {"WATERCLOCK_WORKER__APP": "tests.bench.noop_app:app", "WATERCLOCK_WORKER__SLOTS": str(slots)}
+        self.env |= {"WATERCLOCK_WORKER__ROUND_RECORDS": "2000", "WATERCLOCK_LOG_LEVEL": "warning"}
         if sink:
-            env["WATERCLOCK_BENCH_SINK"] = str(self.sink)
+            self.env["WATERCLOCK_BENCH_SINK"] = str(self.sink)
+        self.env |= env
         try:
-            self.roles = [self.stack.role(role, instance, **env) for role, instance in ROLES]
-            for role in self.roles:
-                role.wait_ready()
+            self.roles = self.begin(roles)
             self.cluster = Cluster(
                 ["127.0.0.1"],
                 port=self.stack.cassandra.port,
@@ -104,12 +113,26 @@ class Pipeline:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, trouble: object, *_: object) -> None:
         self.cluster.shutdown()
         self.stack.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if trouble is None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        else:
+            print(f"logs are kept: {self.folder}", flush=True)
 
-    def create(self, specs: dict[str, JobSpec]) -> None:
+    def of(self, role: str) -> list[RoleProcess]:
+        """The processes of a role that were started."""
+        return [process for process in self.stack.roles.values() if process.role == role]
+
+    def begin(self, roles: Sequence[tuple[str, str]], **more: str) -> list[RoleProcess]:
+        """Start these (role, instance), and wait until all of them are ready."""
+        begun = [self.stack.role(role, instance, **{**self.env, **more}) for role, instance in roles]
+        for role in begun:
+            role.wait_ready()
+        return begun
+
+    def create(self, specs: dict[str, JobSpec], within_s: float = 180.0) -> None:
         """Append CREATE for each job, and wait until every job's row stands in Cassandra."""
         producer = Producer(
             {
@@ -126,7 +149,8 @@ class Pipeline:
             producer.produce(message.topic, message.value, message.key, headers=list(message.headers))
             producer.poll(0)
         producer.flush(60)
-        wait_for(lambda: self.count("SELECT job_id FROM jobs") >= len(specs), "jobs in Cassandra", 180, 3.0)
+        self._created += len(specs)
+        wait_for(lambda: self.count("SELECT job_id FROM jobs") >= self._created, "jobs in Cassandra", within_s, 3.0)
 
     def count(self, query: str) -> int:
         return sum(1 for _ in self.session.execute(query))
@@ -134,9 +158,14 @@ class Pipeline:
     def cpu_s(self) -> dict[str, float]:
         """CPU seconds so far of every process, servers included."""
         pids = {"kafka": self.stack.kafka.pid, "cassandra": self.stack.cassandra.pid}
-        pids |= {role.instance: role.pid for role in self.roles if role.instance not in self._ended}
-        times = {name: psutil.Process(pid).cpu_times() for name, pid in pids.items()}
-        return self._ended | {name: spent.user + spent.system for name, spent in times.items()}
+        living = (role for role in self.stack.roles.values() if role.instance not in self._ended)
+        pids |= {role.instance: role.pid for role in living}
+        return self._ended | {name: _cpu_s(pid) for name, pid in pids.items()}
+
+    def end(self, role: RoleProcess) -> None:
+        """Stop one; what it has used is kept."""
+        self._ended[role.instance] = _cpu_s(role.pid)
+        role.stop()
 
     def end_load(self, last: int) -> None:
         """Stop the dispatcher once its cursors have passed ``last``: interval jobs would fire for ever.
@@ -145,7 +174,7 @@ class Pipeline:
         """
         group, topic = self.stack.names.group("dispatcher"), self.stack.names.commands
         asker = Consumer({"bootstrap.servers": self.stack.bootstrap, "group.id": group})
-        places = [TopicPartition(topic, partition) for partition in range(4)]
+        places = [TopicPartition(topic, partition) for partition in range(self.stack.partitions)]
 
         def passed() -> bool:
             if time.time() < last / US + 1:
@@ -155,9 +184,8 @@ class Pipeline:
 
         wait_for(passed, "cursors past the last fire", 300, 0.1)
         asker.close()
-        times = psutil.Process(self.roles[0].pid).cpu_times()
-        self._ended = {self.roles[0].instance: times.user + times.system}
-        self.roles[0].stop()
+        for role in self.of("dispatcher"):
+            self.end(role)
 
     def succeeded(self, job_ids: list[str], day: int, fires: int) -> bool:
         """Whether each of these jobs has ``fires`` SUCCEEDED rows."""
@@ -167,6 +195,11 @@ class Pipeline:
             if sum(1 for row in rows if row[0] == 3) < fires:
                 return False
         return True
+
+
+def _cpu_s(pid: int) -> float:
+    spent = psutil.Process(pid).cpu_times()
+    return spent.user + spent.system
 
 
 class Seen(threading.Thread):
@@ -251,7 +284,7 @@ def delays(
     What was due before is told apart as ``cold``: servers that have just been started compile while they serve.
     """
     events = seen.stop()
-    pipeline.roles[1].stop()  # its handler's notes are flushed when it ends
+    pipeline.of("workers")[0].stop()  # its handler's notes are flushed when it ends
     due = {event["run_id"]: event["pending"]["due_at"] for _, event in events if event["kind"] == "PENDING"}
     due = {run_id: at for run_id, at in due.items() if at <= until}
     started = {event["run_id"]: at for at, event in events if event["kind"] == "STARTED"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import time
 from contextlib import closing
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -35,14 +36,14 @@ def demo(
 ) -> None:
     """Start the stack with a small living world in it, and show what happens. Ctrl-C stops everything."""
     began_s = began_s or time.time()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # however it is stopped, it stops its stack
+    asked = _AskedToStop()  # however it is stopped, it stops its stack
     data_dir = load_settings().stack.data_dir.resolve()
     with display() as shown:
         ports = (f"--kafka-port={kafka_port}", f"--cql-port={cql_port}", f"--api-port={api_port}")
         options = (f"--began-s={began_s}", *ports)
         stack = DemoStack(data_dir, shown.tell, options)
         try:
-            _watch(stack, shown, began_s, unattended=unattended)
+            _watch(stack, shown, began_s, asked, unattended=unattended)
         except KeyboardInterrupt:
             if unattended:
                 raise
@@ -51,7 +52,25 @@ def demo(
     say(f"Its data is kept in {data_dir}: the next start goes on with it, `{program()} down --purge` deletes it.")
 
 
-def _watch(stack: DemoStack, shown: Display, began_s: float, *, unattended: bool) -> None:
+class _AskedToStop:
+    """By Ctrl-C or SIGTERM. Remembered: an interrupt that is raised in a driver's callback may end there, unseen."""
+
+    def __init__(self) -> None:
+        self._is_asked = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._note)
+
+    def _note(self, _number: int, _frame: FrameType | None) -> None:
+        self._is_asked = True
+        raise KeyboardInterrupt
+
+    def heed(self) -> None:
+        """Raises KeyboardInterrupt where somebody has asked."""
+        if self._is_asked:
+            raise KeyboardInterrupt
+
+
+def _watch(stack: DemoStack, shown: Display, began_s: float, asked: _AskedToStop, *, unattended: bool) -> None:
     """The drivers are loaded while the servers start."""
     from waterclock.stack.demo import Beginnings, Demo
 
@@ -65,4 +84,4 @@ def _watch(stack: DemoStack, shown: Display, began_s: float, *, unattended: bool
         open_store(settings) as store,
         closing(Demo(settings, log, store, stack, shown, began, page=ready.api)) as watched,
     ):
-        watched.run(unattended=unattended)
+        watched.run(unattended=unattended, heed=asked.heed)

@@ -7,7 +7,7 @@ StackTrouble says what is missing. A backend that is away for a moment is told a
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from waterclock.clock import SystemClock
@@ -71,8 +71,11 @@ class Demo:
         self._lags: dict[Tier, int | None] = dict.fromkeys(Tier)
         self._first_run = ""
 
-    def run(self, *, unattended: bool) -> None:
-        """Until every kind of run is shown, where nobody attends; else for ever. Raises StackTrouble, BackendDown."""
+    def run(self, *, unattended: bool, heed: Callable[[], None]) -> None:
+        """Until every kind of run is shown, where nobody attends; else for ever. Raises StackTrouble, BackendDown.
+
+        ``heed`` raises, between two looks, whatever is to end it.
+        """
         load(self._log, self._names, self._settings.tenant, self._world, self._clock.now())
         self._shown.tell(f"{self._elapsed()}  loaded {len(self._world)} jobs (`{program()} job list`):")
         for kind in self._world:
@@ -80,6 +83,7 @@ class Demo:
         give_up_at = time.monotonic() + _ALL_SHOWN_WITHIN_S
         lag_at = history_at = 0.0
         while not (unattended and self._proof.complete):
+            heed()
             self._stack.listen()
             self._stack.check()
             self._take(self._look())

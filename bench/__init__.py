@@ -1,0 +1,1 @@
+"""Measurements that compare: peers beside us, and the plots of what was measured."""

@@ -1,0 +1,1 @@
+"""Plots of what was measured: `python -m bench.plots` draws docs/img/*.svg from bench/results."""
