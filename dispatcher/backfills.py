@@ -165,11 +165,20 @@ def turn(
         return
     if status is not BackfillStatus.RUNNING:
         backfill.forget_existing()
+    if status not in ENDED:
+        _unsettle_others(shard, backfill)
     seq = backfill.told.seq + 1
     backfill.told = backfill.told._replace(status=status, seq=seq, reason=reason)
     keep(shard, out, backfill, now)
     tell(out, backfill, now)
     _forget_ended(shard, out, backfill)
+
+
+def _unsettle_others(shard: Shard, backfill: Backfill) -> None:
+    """It may run from now on, perhaps before one that had read already which fires have run: that one reads again."""
+    for other in shard.backfills.of_job(backfill.job_id):
+        if other is not backfill:
+            other.forget_existing()
 
 
 def cancel_of_job(shard: Shard, out: Emitter, job_id: str, reason: str, now: Instant) -> None:

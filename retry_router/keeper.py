@@ -182,10 +182,13 @@ class Keeper:
             if beat is not None:
                 watched.hear(beat.worker, beat.incarnation, beat.lease_ttl_us / US_PER_S, now_s)
 
-    def _tend(self) -> None:
-        now_s = self._clock.monotonic_s()
+    def _hear_of_lives(self, now_s: float) -> None:
         for worker in self._deaths.look():
             self._expect(worker, now_s)
+
+    def _tend(self) -> None:
+        now_s = self._clock.monotonic_s()
+        self._hear_of_lives(now_s)
         self._collect()
         if now_s >= self._look_at_s:
             self._look_at_s = now_s + _LOOK_EVERY_S
@@ -195,22 +198,30 @@ class Keeper:
     # Judging ------------------------------------------------------------------------------------------------------
 
     def _look(self, place: TopicPartition) -> None:
-        """Judge the workers of one partition, if everything that speaks for them was read."""
+        """Judge the workers of one partition, each by what there is to be read at its turn: a fencing takes its time,
+        and who was silent before it may have spoken meanwhile."""
         watched = self._watched[place.partition]
-        if watched.next_offset < self._log.high_watermark(place):
+        if not self._was_read(place, watched):
             return
         now_s = self._clock.monotonic_s()
         watched.read_to_end(now_s)
         silent = [worker for worker in watched.silent(now_s) if self._may_fence(worker, watched, now_s)]
-        if not silent or not self._deaths.caught_up(place.partition):
-            return
         for worker in silent[: FENCINGS_MAX - len(self._fencing)]:
+            self._hear_of_lives(now_s)
+            if not (self._deaths.caught_up(place.partition) and self._was_read(place, watched)):
+                return
+            if worker not in watched.silent(now_s) or not self._may_fence(worker, watched, now_s):
+                continue
             standing, incarnation = self._deaths.standing(worker), watched.incarnation(worker)
             _log.warning("worker is silent", worker=worker, incarnation=incarnation, **standing._asdict())
             self._not_before_s[worker] = now_s + _AGAIN_S
             self._fencing[worker] = self._hands.submit(
                 lambda worker=worker: fence(self._log, self._names, worker, self._by, self._clock.now())  # type: ignore[misc]
             )
+
+    def _was_read(self, place: TopicPartition, watched: Watched) -> bool:
+        """Whether every beat that stands there by now was heard."""
+        return watched.next_offset >= self._log.high_watermark(place)
 
     def _may_fence(self, worker: str, watched: Watched, now_s: float) -> bool:
         """Whether it is worth asking: it is not known to be dead, and nobody is at it."""

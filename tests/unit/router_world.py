@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from waterclock.retry_router.fencing import OwnHands
+from waterclock.retry_router.fencing import Hands, OwnHands
 from waterclock.retry_router.keeper import Keeper
 from waterclock.retry_router.loop import RetryRouter
 
@@ -168,6 +168,6 @@ class World:
         found = [each for each in self.dump(NAMES.leases) if isinstance(each, Lease)]
         return [each.worker for each in found if each.kind is LeaseKind.FENCED]
 
-    def keeper(self, instance: str = "retry-router-1", **parts: float) -> Keeper:
+    def keeper(self, instance: str = "retry-router-1", hands: Hands | None = None, **parts: float) -> Keeper:
         log = MemoryLog(self.cluster, f"{instance}-keeper")
-        return Keeper(log, self.clock, NAMES, instance, hands=OwnHands(), **parts)
+        return Keeper(log, self.clock, NAMES, instance, hands=hands or OwnHands(), **parts)

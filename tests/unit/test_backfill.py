@@ -189,6 +189,25 @@ def test_one_that_is_paused_lets_the_next_pass_and_leaves_out_what_that_has_run(
     assert (last.status, last.made_count, last.left_count) == ("DONE", 1, 3)
 
 
+def test_one_that_waits_behind_a_resumed_one_looks_again_at_what_has_run() -> None:
+    for steps in range(12):
+        world = BackfillWorld()
+        world.define()
+        first, second = world.ask(-4, 0, concurrency=4), world.ask(-4, 0, concurrency=4)
+        world.command(CommandKind.PAUSE_BACKFILL, JOB, backfill_id=first, answer=True)
+        world.command(CommandKind.PAUSE_BACKFILL, JOB, backfill_id=second, answer=True)
+        world.wait(10)
+        world.command(CommandKind.RESUME_BACKFILL, JOB, backfill_id=second, answer=True)
+        for _ in range(steps):  # in one of these it knows what has run, and has not begun
+            world.dispatcher.step()
+        world.turn(CommandKind.RESUME_BACKFILL, first)
+        for _ in range(6):
+            world.wait(10)
+            world.end_all()
+        assert sorted(world.minutes()) == [-4, -3, -2, -1], steps
+        assert sum(world.told(each)[-1].made_count for each in (first, second)) == 4
+
+
 def test_a_job_with_limits_keeps_them_and_what_is_on_time_is_never_overtaken(world: BackfillWorld) -> None:
     spec = JobSpec("demo.noop", Cron("* * * * *"), concurrency=Concurrency(Overlap.BUFFER_ALL, max_concurrent=1))
     world.define(spec)

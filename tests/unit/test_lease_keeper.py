@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import ClassVar
+
 import pytest
+from waterclock.retry_router.fencing import OwnHands
 from waterclock.retry_router.keeper import Keeper
 
 from waterclock.log.memory import CommitFate
@@ -204,3 +209,32 @@ def test_a_beat_under_anothers_name_is_nobodys_sign_of_life() -> None:
         partition.append(world.clock.now(), b"w-2", b"\xc3\x01 no beat", (), None)
         run(world, keeper, seconds=1)
     assert world.fenced() == []
+
+
+def test_who_speaks_while_another_is_being_fenced_is_not_fenced_after_it() -> None:
+    world = World()
+    lives = {f"w-{number}": world.hello(f"w-{number}") for number in range(12)}
+    for worker, life in lives.items():
+        world.beat(worker, life)
+
+    class SlowHands(OwnHands):
+        """While the first is being fenced, everybody else speaks again."""
+
+        spared: ClassVar[set[str]] = set()
+
+        def submit(self, fence: Callable[[], None], /) -> Future[None]:
+            done = super().submit(fence)
+            if not self.spared:
+                self.spared.update(lives.keys() - set(world.fenced()))
+                for worker in sorted(self.spared):
+                    world.beat(worker, lives[worker])
+            return done
+
+    keeper = world.keeper(hands=SlowHands())
+    for _ in range(200):
+        if SlowHands.spared:
+            break
+        run(world, keeper, seconds=0.2)
+    assert len(SlowHands.spared) == 11
+    run(world, keeper, seconds=2)
+    assert len(world.fenced()) == 1
