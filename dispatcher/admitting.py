@@ -8,6 +8,7 @@ must hold: misfires come in the order in which their catch-up hands them out: ea
 from __future__ import annotations
 
 from waterclock.log.port import Outgoing
+from waterclock.model.cause import NO_CAUSE, Cause
 from waterclock.model.concurrency import Concurrency
 from waterclock.model.events import Origin, WorkRecord
 from waterclock.model.flow_state import RunFlow
@@ -73,18 +74,21 @@ def admit_trigger(
     series: int,
     payload: bytes | None,
     now: Instant,
+    cause: Cause = NO_CAUSE,
 ) -> Admission:
     """Decide the run of a trigger; the answer says what it came to."""
     run_id = make_run_id(version.job_id, fire_at, series)
-    run = _entrant(run_id, version, fire_at, Origin.TRIGGER, payload)
+    run = _entrant(run_id, version, fire_at, Origin.TRIGGER, payload)._replace(
+        triggered_by=cause.source, hops=cause.hops
+    )
     job = _find_job(shard, out, version)
     admission = admitted(shard, out, version.job_id, version.spec.concurrency, run, now)
     if admission.fate is Fate.RUN:
-        out.trigger(version, fire_at, series, payload, now)
+        out.trigger(version, fire_at, series, payload, now, cause)
         if _is_followed(shard, job, version):
             hand_out(shard, out, run)
     elif admission.fate is Fate.HOLD:
-        pending = pending_of_version(version, Origin.TRIGGER, payload)._replace(fire_at=fire_at)
+        pending = pending_of_version(version, Origin.TRIGGER, payload, cause)._replace(fire_at=fire_at)
         hold(shard, out, run, admission.reason, pending, version, now)
     else:
         drop(out, run, admission.reason, now, cap=admission.cap)

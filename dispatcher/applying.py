@@ -23,6 +23,7 @@ from waterclock.model.ids import Instant, ordinal
 from waterclock.model.job import Command, CommandKind, JobStatus, JobVersion
 from waterclock.model.role_state import KeyState
 from waterclock.model.timetable import next_of
+from waterclock.model.triggers import Triggers
 from waterclock.store.port import DueRow, JobChange, TimeIndex
 from waterclock.wire.messages import key_of_state
 from waterclock.wire.names import Names
@@ -361,11 +362,17 @@ def _change_course(shard: Shard, out: Emitter, plan: Plan, now: Instant) -> Admi
         for chain in plan.ahead.chains:
             shard.timeline.add(chain)
         follow_version(shard, out, version, now)
+        if _started_by(version) != (_started_by(plan.before[0]) if plan.before else None):
+            out.listens(version)
         if version.status is JobStatus.DELETED:
             backfills.cancel_of_job(shard, out, version.job_id, backfills.DELETED, now)
     if applied.run_at is None:
         return None
     return run_at_once(shard, out, version or _standing(applied), applied, plan.command.payload, now)
+
+
+def _started_by(version: JobVersion) -> Triggers | None:
+    return None if version.status is JobStatus.DELETED else version.spec.on
 
 
 def _cut_older(shard: Shard, version: JobVersion) -> None:

@@ -10,24 +10,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypedDict
 
-from waterclock.model.concurrency_document import check_concurrency
-from waterclock.model.document import HANDLER_MAX, PAYLOAD_MAX, check_dag, is_pool_name
+from waterclock.model.cause import NO_CAUSE, Cause
 from waterclock.model.errors import Conflict, NotFound, RequestError
-from waterclock.model.executor_document import check_executor
 from waterclock.model.ids import US_PER_S, Instant, make_run_id, ordinal
 from waterclock.model.job import MUST_BE_NEW, Command, CommandKind, Every, JobSpec, JobStatus, JobVersion, Once
-from waterclock.model.policy_document import check_policy
-from waterclock.model.schedule import check_schedule
 from waterclock.model.timetable import due_of, fire_edge, next_of
 from waterclock.model.timing import with_newer
 from waterclock.model.timing_document import check_timing
 from waterclock.store.port import JobRow
 
+from .causes import cause_of
 from .edges import Edges, begins_after, is_decided, is_overtaken, with_edge
 from .misfire import PAUSED, REASONS, SkipRange, decide_one, skip_all
 from .owed import Stretch, stretches
 from .pauses import is_same_pause, pause_of, stamp_of
 from .position import Position
+from .spec_check import check_payload, check_spec
 
 NOTE_MAX = 500
 """Characters of a note that a version keeps."""
@@ -57,7 +55,7 @@ class Applied(NamedTuple):
     ``run_at`` is a fire to make at once (a trigger, or a one-off that lies behind); ``series`` goes into its run id.
     ``floor_at``: of an ACTIVE version, the fire time after which its own fires begin. ``fires_to_at``: whenever they
     are due, all fires up to this fire time are decided; 0: nothing is said of that. ``edges``: under which the job's
-    late versions were applied, this one's with them.
+    late versions were applied, this one's with them. ``cause``: what asked for the run of a trigger.
     """
 
     row: JobRow
@@ -70,6 +68,7 @@ class Applied(NamedTuple):
     floor_at: Instant = 0
     fires_to_at: Instant = 0
     edges: Edges = ()
+    cause: Cause = NO_CAUSE
 
     @property
     def triggered(self) -> str:
@@ -109,9 +108,11 @@ def apply(
         raise NotFound(f"there is no job {command.job_id}", pointer="/job_id", hint="`waterclock job list` shows them")
     if command.kind is CommandKind.TRIGGER:
         assert standing is not None
-        _check_payload(command.payload or b"")
+        check_payload(command.payload or b"")
         # Not the stamp, which the end of a pause may have pushed ahead: a run must not be made before its fire time.
-        return Applied(_row(standing, place), stamp_at, run_at=place.appended_at, series=place.revision)
+        return Applied(
+            _row(standing, place), stamp_at, run_at=place.appended_at, series=place.revision, cause=cause_of(command)
+        )
     if command.kind is CommandKind.ROLLBACK:
         command = _brought_back(command, place, target, standing)
     after = _changed(command, place, stamp_at, before, standing)
@@ -247,10 +248,12 @@ def _redefined(
     spec = command.spec
     if spec is None:
         raise RequestError(f"{command.kind} carries no spec", pointer="/spec", hint="Send the whole job")
-    _check(spec)
+    check_spec(spec, command.job_id)
     if standing is not None and spec == standing.spec:
         return None  # defining a job twice is one job: an interval keeps its anchor
     _refuse_past(spec, stamp_at, before)
+    if spec.on is not None:
+        spec = replace(spec, on=spec.on.standing_since(stamp_at, standing.spec.on if standing else None))
     return JobVersion(
         job_id=command.job_id,
         revision=place.revision,
@@ -264,40 +267,6 @@ def _redefined(
         pause=standing.pause if standing else None,
         **_told(command),
     )
-
-
-def _check(spec: JobSpec) -> None:
-    """The door has checked all this; but anybody may write to ``commands``, and a bad spec would stop the shard."""
-    check_schedule(spec.schedule)
-    check_timing(spec.timing, spec.schedule)
-    check_concurrency(spec.concurrency, spec.timing)
-    _check_payload(spec.payload)
-    if len(spec.handler) > HANDLER_MAX:
-        raise RequestError(f"the handler's name has {len(spec.handler)} characters", pointer="/spec/handler",
-                           hint=f"At most {HANDLER_MAX}")  # fmt: skip
-    if bool(spec.handler) + (spec.executor is not None) + (spec.dag is not None) != 1:
-        raise RequestError(
-            "a job has a handler, an executor or a Dag", pointer="/spec/handler", hint="Give exactly one of them"
-        )
-    if spec.executor is not None:
-        check_executor(spec.executor)
-    if spec.dag is not None:
-        check_dag(spec.dag)
-    check_policy(spec.policy)
-    if not is_pool_name(spec.pool):
-        raise RequestError(
-            f"{spec.pool[:80]!r} is not a pool", pointer="/pool", hint="1 to 63 of a-z, 0-9, '.', '_' and '-'"
-        )
-
-
-def _check_payload(payload: bytes) -> None:
-    """One that fits into a command need not fit into a work record: its shard would stop at the fire."""
-    if len(payload) > PAYLOAD_MAX:
-        raise RequestError(
-            f"the payload has {len(payload)} bytes",
-            pointer="/payload",
-            hint=f"At most {PAYLOAD_MAX}: keep large data elsewhere and pass a reference",
-        )
 
 
 def _anchor(spec: JobSpec, stamp_at: Instant) -> Instant:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from waterclock.log.port import Outgoing, Record
 from waterclock.model.backfill import make_backfill_id
+from waterclock.model.cause import NO_CAUSE, Cause
 from waterclock.model.dag_events import DagStart
 from waterclock.model.errors import RequestError
 from waterclock.model.events import (
@@ -25,11 +26,12 @@ from waterclock.model.executor import executor_to_json
 from waterclock.model.failure_policy import policy_to_json
 from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.ids import Instant, job_of_run, make_run_id
-from waterclock.model.job import Command, Cron, JobVersion, Tier
+from waterclock.model.job import Command, Cron, JobStatus, JobVersion, Tier
 from waterclock.model.job_state import JobState
 from waterclock.model.known_state import state_to_text
 from waterclock.model.reduce import RunState
 from waterclock.model.role_state import KeyState, ShardState
+from waterclock.model.triggers import JobTriggers
 from waterclock.model.zones import TZDATA_VERSION
 from waterclock.wire import messages
 from waterclock.wire.names import Names
@@ -106,10 +108,11 @@ def _templates(
     gap_to_at: Instant = 0,
     *,
     is_last: bool = False,
+    cause: Cause = NO_CAUSE,
 ) -> tuple[PendingTemplate, WorkTemplate | None]:
     """``payload`` None: the job's own."""
     spec = version.spec
-    pattern = pending_of_version(version, origin, payload)._replace(gap_to_at=gap_to_at, is_last=is_last)
+    pattern = pending_of_version(version, origin, payload, cause)._replace(gap_to_at=gap_to_at, is_last=is_last)
     pending = PendingTemplate(names, version.job_id, pattern)
     if spec.dag is not None:
         return pending, None
@@ -124,11 +127,14 @@ def _templates(
         executor=executor_to_json(spec.executor) if spec.executor else "",
         at_most_once=spec.at_most_once,
         policy=policy_to_json(spec.policy),
+        triggered_by=cause.source,
     )
     return pending, work
 
 
-def pending_of_version(version: JobVersion, origin: Origin, payload: bytes | None = None) -> Pending:
+def pending_of_version(
+    version: JobVersion, origin: Origin, payload: bytes | None = None, cause: Cause = NO_CAUSE
+) -> Pending:
     """What PENDING and HELD say of a version's runs; the instants of one run are still to be put in.
 
     ``payload``: of a DagRun, what its nodes are given in place of the job's. Its limits are its engine's affair.
@@ -148,6 +154,8 @@ def pending_of_version(version: JobVersion, origin: Origin, payload: bytes | Non
         queue_timeout_us=0 if is_dag else spec.policy.queue_timeout_us,
         run_timeout_us=0 if is_dag else spec.policy.run_timeout_us,
         dag=DagStart(payload) if is_dag else None,
+        triggered_by=cause.source,
+        hops=cause.hops,
     )
 
 
@@ -197,10 +205,18 @@ class Emitter:
             self.messages.append(work.work(run_id, fire_at, due_at))
         return run_id
 
-    def trigger(self, version: JobVersion, fire_at: Instant, series: int, payload: bytes | None, now: Instant) -> str:
+    def trigger(
+        self,
+        version: JobVersion,
+        fire_at: Instant,
+        series: int,
+        payload: bytes | None,
+        now: Instant,
+        cause: Cause = NO_CAUSE,
+    ) -> str:
         """Make the run of a trigger command: ``series`` is the command's revision number."""
         run_id = make_run_id(version.job_id, fire_at, series)
-        pending, work = _templates(self._names, version, Origin.TRIGGER, payload)
+        pending, work = _templates(self._names, version, Origin.TRIGGER, payload, cause=cause)
         self.messages.append(pending.pending(run_id, max(now, fire_at), fire_at, None))
         if work is not None:
             self.messages.append(work.work(run_id, fire_at, fire_at))
@@ -217,7 +233,8 @@ class Emitter:
         if run.payload is None and run.origin is Origin.SCHEDULE:
             pending, work = self._templates.last_of(version) if run.is_last else self._templates.of(version)
         else:
-            pending, work = _templates(self._names, version, run.origin, run.payload)
+            cause = Cause(run.triggered_by, run.hops)
+            pending, work = _templates(self._names, version, run.origin, run.payload, cause=cause)
         self.messages.append(pending.pending(run.run_id, at, run.fire_at, None))
         if work is not None:
             self.messages.append(work.work(run.run_id, run.fire_at, at))
@@ -301,6 +318,15 @@ class Emitter:
         detail = Revised(version.revision, version.stamp_at, edge_at, action, tuple(gaps))
         event = RunEvent(EventKind.REVISED, version.job_id, "", now, detail=detail)
         self.messages.append(messages.event_message(self._names, event))
+
+    def listens(self, version: JobVersion) -> None:
+        """Say what starts a job from now on; where nothing does any more, that is forgotten."""
+        on = None if version.status is JobStatus.DELETED else version.spec.on
+        if on is None:
+            self.messages.append(messages.triggers_tombstone(self._names, version.job_id))
+            return
+        standing = JobTriggers(version.job_id, version.revision, version.stamp_at, on)
+        self.messages.append(messages.job_triggers_message(self._names, standing))
 
     def answered(self, job_id: str, answer: Answered, now: Instant) -> None:
         """Say what became of a command."""

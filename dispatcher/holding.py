@@ -34,7 +34,8 @@ def know_job(shard: Shard, out: Emitter, version: JobVersion) -> FlowJob:
 def hand_out(shard: Shard, out: Emitter, run: RunFlow) -> None:
     """A run goes out in this round: from here on it is open."""
     flow = shard.flow
-    kept = run._replace(held="", payload=None, work=None, linked_run="", rerun_from=(), folded_to=flow.position)
+    kept = run._replace(held="", payload=None, work=None, linked_run="", rerun_from=(), triggered_by="", hops=0)
+    kept = kept._replace(folded_to=flow.position)
     opened = Open(kept, NEW)
     flow.opened(flow.jobs[job_of_run(run.run_id)], opened)
     out.run_flow(shard.partition, flow.kept_now(opened))

@@ -85,6 +85,8 @@ def _body_hash(command: Command) -> bytes:
         of_run += b"".join(f"|{part}".encode() for part in asked)
     for use in command.calendars:
         of_run += f"|{use.name}|{use.version}|".encode() + use.compiled.encode()
+    if command.triggered_by:
+        of_run += f"|{command.triggered_by}".encode()
     if command.rerun_from:
         of_run += f"|{','.join(command.rerun_from)}".encode()
     return blake2b(head + spec + payload + of_run, digest_size=16).digest()

@@ -44,9 +44,10 @@ def run_at_once(
     assert fire_at is not None
     is_free = not fired.spec.is_admitted
     if series and is_free:
-        out.trigger(fired, fire_at, series, payload, now)
+        out.trigger(fired, fire_at, series, payload, now, applied.cause)
     elif series:
-        return admit_trigger(shard, out, fired, fire_at=fire_at, series=series, payload=payload, now=now)
+        cause = applied.cause
+        return admit_trigger(shard, out, fired, fire_at=fire_at, series=series, payload=payload, cause=cause, now=now)
     else:
         due_at = commands.due_apart(fired, fire_at)
         if is_free:

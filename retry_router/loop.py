@@ -2,7 +2,8 @@
 
 It follows run-events, and ``leases`` beside them. Every attempt that ended badly gets its verdict in the same round
 that advances the offsets past it, so a crash repeats neither; every verdict that is read back as accepted gets its dead
-letter in the round that advances past the verdict. Open attempts of the dead are called lost, runs whose time is over
+letter in the round that advances past the verdict; every end of a run starts, in the round that advances past it, the
+jobs that wait for such an end. Open attempts of the dead are called lost, runs whose time is over
 are expired, and what has stayed away too long is looked into by the reconciler.
 
 What must hold: one verdict for each ended attempt and one letter for each accepted verdict, across crashes, take-overs
@@ -21,23 +22,25 @@ import structlog
 from waterclock.clock import Clock
 from waterclock.log.following import beginning
 from waterclock.log.port import Committed, Log, Outgoing, Polled, Record, TopicPartition
-from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError
+from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError, RoundAborted
 from waterclock.model.events import Reject, SourceRecord
 from waterclock.model.fold import Fold, parse_repairs
 from waterclock.transact import Round, Rounds
 from waterclock.wire.codec import decode_event
-from waterclock.wire.messages import dead_letter_message, event_message, reject_message
+from waterclock.wire.messages import command_message, dead_letter_message, event_message, reject_message
 from waterclock.wire.names import Names
 
 from .deaths import Deaths
 from .endings import expire, lost_event
 from .letters import letter
+from .listeners import Listeners
 from .made_work import MadeWork, NeverClaimed
 from .open_attempts import OpenAttempts
 from .open_runs import KEPT_BEHIND, KeptRuns
 from .reconciler import Reconciler
 from .shard import GivenUp, Shard, Wanted
 from .trail import Note
+from .triggering import RunEnd, started_by
 from .verdicts import Verdicts
 from .work_records import WorkRecords, source_of
 
@@ -45,6 +48,9 @@ ROLE = "retry-router"
 
 _POLL_S = 0.05
 _TROUBLE_WAIT_S = 0.5
+COMMANDS_MAX = 20_000
+"""What the ends of one round start at most: fewer events are read at once where many jobs wait for one. A single end is
+told whole."""
 
 _log = structlog.get_logger()
 
@@ -88,6 +94,9 @@ class RetryRouter:
         self._is_troubled = False
         self._offsets_due_s = 0.0
         self._has_joined = False
+        self._listeners = Listeners(log, names.triggers)
+        self._wanted = Wanted()
+        self._is_behind = False
         self._ignored: Counter[str] = Counter()
 
     @property
@@ -102,12 +111,16 @@ class RetryRouter:
                 self._notice(self._rounds.poll(self._consumer, 0, _TROUBLE_WAIT_S))
                 self._is_troubled = False
             self._take_over()
-            polled = self._rounds.poll(self._consumer, self._round_records, _POLL_S)
+            room = self._room()
+            polled = self._rounds.poll(self._consumer, room, _POLL_S)
             self._notice(polled)
-            wanted = self._read(polled.records)
+            if room:  # else no record was asked for, and the client has no news of where it stands
+                self._read(polled.records)
+                self._is_behind = len(polled.records) >= room
             self._hear_of_deaths()
-            is_behind = len(polled.records) >= self._round_records
-            return self._answer(wanted, is_behind=is_behind) or bool(polled.records or polled.assigned)
+            if not self._knows_listeners():
+                return True
+            return self._answer() or bool(polled.records or polled.assigned)
         except Fenced:
             raise
         except (LostResource, BackendDown) as trouble:
@@ -117,7 +130,8 @@ class RetryRouter:
     def drain(self) -> bool:
         """Commit what is decided; there is nothing else to finish."""
         try:
-            self._commit(self._rounds.draft())
+            if self._listeners.caught_up:  # else the positions lie past ends that are not answered
+                self._commit(self._rounds.draft())
         except (LostResource, BackendDown) as trouble:
             _log.warning("last positions not committed", trouble=str(trouble))
         return False
@@ -126,6 +140,7 @@ class RetryRouter:
         """Give up the producer, and the membership as a static member does: the slot's next process takes over."""
         self._rounds.close()
         self._deaths.close()
+        self._listeners.close()
         self._work.close()
         self._consumer.close()
 
@@ -138,6 +153,8 @@ class RetryRouter:
             self._to_take.discard(gone)
         self._to_take.update(polled.assigned)
         self._has_joined = self._has_joined or bool(polled.assigned) or bool(self._consumer.owned())
+        if polled.revoked and not self._listeners.caught_up:
+            raise RoundAborted("partitions were taken away before what they brought was answered")
 
     def _take_over(self) -> None:
         """Start new partitions where their fold begins: the producer first, then the positions, then the ends."""
@@ -166,14 +183,29 @@ class RetryRouter:
         """Every trouble leads back to the committed positions (design §5.5)."""
         _log.warning("begins again from the committed positions", trouble=str(trouble))
         self._shards.clear()
+        self._wanted = Wanted()
         self._to_take = set(self._consumer.owned())
         self._is_troubled = True
 
     # Reading ------------------------------------------------------------------------------------------------------
 
-    def _read(self, records: Sequence[Record]) -> Wanted:
+    def _room(self) -> int:
+        """How many events this turn reads: none while it is not known yet what the last ones start."""
+        if not self._listeners.caught_up:
+            return 0
+        return min(self._round_records, max(1, COMMANDS_MAX // max(1, self._listeners.widest)))
+
+    def _knows_listeners(self) -> bool:
+        """Whether all were read who are started by what ended; they are asked for after the ends were polled."""
+        if self._wanted.ends and not self._wanted.has_asked:
+            self._listeners.ask()
+            self._wanted.has_asked = True
+        self._listeners.look()
+        return self._listeners.caught_up
+
+    def _read(self, records: Sequence[Record]) -> None:
         """Fold the records; afterwards every shard stands at the consumer's position."""
-        wanted = Wanted()
+        wanted = self._wanted
         shards = self._shards
         for record in records:
             shard = shards.get(record.partition)
@@ -192,7 +224,7 @@ class RetryRouter:
             if shard.catch_up(self._consumer):
                 shard.go_live()
         self._ignored.update(wanted.ignored)
-        return wanted
+        wanted.ignored.clear()
 
     def _hear_of_deaths(self) -> None:
         """After the events: who is called dead from now on is judged by a high watermark that is taken from now on."""
@@ -202,8 +234,9 @@ class RetryRouter:
 
     # Answering ----------------------------------------------------------------------------------------------------
 
-    def _answer(self, wanted: Wanted, *, is_behind: bool) -> bool:
-        """Verdicts, letters and rejects, and the positions, in one round. False when nothing was due."""
+    def _answer(self) -> bool:
+        """Verdicts, letters, what ends start, and rejects, and the positions, in one round. False: nothing was due."""
+        wanted, is_behind, self._wanted = self._wanted, self._is_behind, Wanted()
         shards = [shard for shard in self._shards.values() if shard.live]
         draft = self._rounds.draft()
         for shard in shards:
@@ -214,6 +247,7 @@ class RetryRouter:
             self._reconciler.look(draft, shards)
         draft.extend(self._decided(shards))
         draft.extend(self._letters(wanted.given_up))
+        draft.extend(self._started(wanted.ends))
         draft.extend(wanted.rejects)
         if draft.empty and self._clock.monotonic_s() < self._offsets_due_s:
             return False
@@ -265,6 +299,13 @@ class RetryRouter:
             yield event_message(self._names, lost_event(run_id, state, self._clock.now()))
         if by_worker:
             _log.warning("attempts lost", partition=shard.partition.partition, by_worker=dict(by_worker))
+
+    def _started(self, ends: Sequence[RunEnd]) -> Iterator[Outgoing]:
+        """The commands to jobs that are started by these ends."""
+        now = self._clock.now()
+        for end in ends:
+            for command in started_by(end, self._listeners.of(end.job_id), now):
+                yield command_message(self._names, command)
 
     def _letters(self, given_up: Sequence[GivenUp]) -> list[Outgoing]:
         """The dead letters, with their work records read back first: no round is open over that."""

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from waterclock.log.following import Beginning, Followed
 from waterclock.log.port import Committed, Outgoing, TopicPartition
-from waterclock.model.events import EventKind, Pending, RunEvent, Started
+from waterclock.model.events import EventKind, Pending, RunEvent, RunStatus, Started
 from waterclock.model.fold import Fold, OpenRun, fold_from_text, parse_repairs
+from waterclock.model.ids import Instant, job_of_run
 from waterclock.model.reduce import RunState
 
 from .expiry import Deadlines
@@ -21,6 +22,7 @@ from .inspected import Inspected
 from .open_attempts import OpenAttempts
 from .open_runs import KeptRuns
 from .trail import Note, Trail, failed, follow, trail_of
+from .triggering import RunEnd
 
 _BADLY_ENDED = frozenset(
     {
@@ -34,7 +36,6 @@ _GIVEN_UP = frozenset({EventKind.RUN_FAILED, EventKind.RUN_EXPIRED})
 _STARTED = EventKind.STARTED
 _SUCCEEDED = EventKind.ATTEMPT_SUCCEEDED
 _SKIPPED = EventKind.SKIPPED
-_HELD = EventKind.HELD
 _PENDING = EventKind.PENDING
 
 
@@ -68,10 +69,13 @@ class GivenUp(NamedTuple):
 class Wanted:
     """What one round has to answer, and what was ignored meanwhile (by reason)."""
 
-    __slots__ = ("given_up", "ignored", "rejects")
+    __slots__ = ("ends", "given_up", "has_asked", "ignored", "rejects")
 
     def __init__(self) -> None:
+        self.has_asked = False
+        """Whether it was asked for who is started by ``ends``."""
         self.rejects: list[Outgoing] = []
+        self.ends: list[RunEnd] = []
         self.given_up: list[GivenUp] = []
         self.ignored: Counter[str] = Counter()
 
@@ -127,8 +131,7 @@ class Shard(Followed[Note]):
             return
         kind = event.kind
         if run is None:
-            if kind is not _HELD:
-                self._born(event)
+            self._born(event)
             return
         if kind is _PENDING:
             self._released(run, event)
@@ -139,14 +142,17 @@ class Shard(Followed[Note]):
             self.attempts.ended(event.worker, event.run_id)
         self._follow(run, event, wanted)
         if run.state.final:
-            self._ended(event.run_id)
+            self._ended(event.run_id, run, event.at, wanted)
         for run_id, touched in self.fold.touched:  # by an event of a DagRun its nodes, by one of a node its DagRun
             if touched.state.final:
-                self._ended(run_id)
+                self._ended(run_id, touched, event.at, wanted)
 
-    def _ended(self, run_id: str) -> None:
+    def _ended(self, run_id: str, run: OpenRun[Note], at: Instant, wanted: Wanted) -> None:
         self.kept.ended(run_id)
         self.deadlines.forget(run_id)
+        if self.live and "/" not in run_id and run.state.status is not RunStatus.SKIPPED:
+            hops = run.note.hops if isinstance(run.note, Trail) else 0
+            wanted.ends.append(RunEnd(run_id, job_of_run(run_id), run.state.status, at, hops))
 
     def go_live(self) -> None:
         """The fold has reached the offset from which we act. Say what the backlog of a first start wants."""
@@ -185,12 +191,11 @@ class Shard(Followed[Note]):
         return Committed(self.next_offset, fold_from_text(self.fold.fold_from(), self.repairs))
 
     def _born(self, event: RunEvent) -> None:
-        """A run's first event: nothing is owed yet, but it may come with limits."""
-        detail = event.detail
-        if isinstance(detail, Pending) and (detail.queue_timeout_us or detail.run_timeout_us):
-            run = self.fold.open.get(event.run_id)
-            if run is not None:
-                run.note = follow(None, event)
+        """A run's first event: nothing is owed yet, but it may come with limits, or with a cause."""
+        run = self.fold.open.get(event.run_id)
+        if run is not None and isinstance(event.detail, Pending):
+            run.note = follow(None, event)
+            if run.note is not None:
                 self.deadlines.note(event.run_id, run)
 
     def _released(self, run: OpenRun[Note], event: RunEvent) -> None:

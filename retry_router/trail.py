@@ -21,6 +21,7 @@ class Trail(NamedTuple):
     count (handed back ones don't). The error is the last one; ``retry_after_us`` what its target asked for.
     ``due_at``: from when on its age counts, 0 where that is not known (a run without limits: its work record says it).
     ``claimable_at``: from when on a worker could have claimed the attempt that waits. Limits of 0: none.
+    ``hops``: see ``Cause``.
     """
 
     work: Started | None = None
@@ -34,6 +35,7 @@ class Trail(NamedTuple):
     claimable_at: Instant = 0
     queue_timeout_us: int = 0
     run_timeout_us: int = 0
+    hops: int = 0
 
 
 Note: TypeAlias = Started | Trail
@@ -59,6 +61,8 @@ def follow(before: Note | None, event: RunEvent, *, was_held: bool = False) -> N
     detail = event.detail
     if event.kind is EventKind.PENDING:
         return _made(detail, event, was_held=was_held) if isinstance(detail, Pending) else before
+    if event.kind is EventKind.HELD:  # its times do not count yet
+        return Trail(hops=detail.hops) if isinstance(detail, Pending) and detail.hops else before
     if event.kind is EventKind.STARTED:
         started = detail if isinstance(detail, Started) else None
         return before._replace(work=started) if isinstance(before, Trail) else started
@@ -84,9 +88,9 @@ def failed(before: Note | None, event: RunEvent) -> Trail:
 
 
 def _made(pending: Pending, event: RunEvent, *, was_held: bool) -> Trail | None:
-    """A run that was made: only its limits are worth a note."""
+    """A run that was made: only its limits, and whether another's end started it, are worth a note."""
     if not (pending.queue_timeout_us or pending.run_timeout_us):
-        return None
+        return Trail(hops=pending.hops) if pending.hops else None
     # What was asked for, a run that waited for others and a Dag's node keep their fire time, and are not old by it.
     due_at = event.at if was_held or pending.origin in _MADE_LATER else pending.fire_at
     return Trail(
@@ -94,4 +98,5 @@ def _made(pending: Pending, event: RunEvent, *, was_held: bool) -> Trail | None:
         claimable_at=event.at,
         queue_timeout_us=pending.queue_timeout_us,
         run_timeout_us=pending.run_timeout_us,
+        hops=pending.hops,
     )

@@ -58,6 +58,7 @@ class Context:
         "job_id",
         "payload",
         "run_id",
+        "triggered_by",
     )
 
     def __init__(
@@ -73,6 +74,7 @@ class Context:
         asked: Callable[[], bool] | None = None,
         deadline_at: Instant = 0,
         backfill: str = "",
+        triggered_by: str = "",
     ) -> None:
         self.run_id = run_id
         """``<job id>@<fire time>``: the same in every attempt."""
@@ -86,6 +88,8 @@ class Context:
         """The job's payload, as bytes."""
         self.backfill = backfill
         """The id of the backfill that made this run, "" where none did: its fire time may lie far back then."""
+        self.triggered_by = triggered_by
+        """The run by whose end this one was started (the job's ``on``), "" where by none."""
         self._fire_at = fire_at
         self._emit = emit or _emits_nothing
         self._asked = asked
@@ -116,6 +120,7 @@ class Context:
             asked=asked,
             deadline_at=deadline_at,
             backfill=work.backfill,
+            triggered_by=work.triggered_by,
         )
 
     @property

@@ -16,6 +16,7 @@ from .records import decode
 MINUTE_US = 60_000_000
 DAY_US = 86_400_000_000
 MASK = (1 << 48) - 1
+HOPS_MAX = 16
 ABOUT_BACKFILLS = ("BACKFILL", "PAUSE_BACKFILL", "RESUME_BACKFILL", "CANCEL_BACKFILL")
 ABOUT_RUNS = ("CANCEL", "REDRIVE", "DISCARD", "DEFER", "RERUN", "PAUSE_RUN", "RESUME_RUN")
 
@@ -336,6 +337,7 @@ def _is_refused(record, spec, before, standing, stamp, rules):
     once = spec and spec["once"]
     return (
         (standing is None and record["kind"] != "CREATE")
+        or record["hops"] > HOPS_MAX
         or (record["kind"] == "ROLLBACK" and spec is None)
         or (standing is not None and _is_no_end(record["kind"], standing))
         or (spec and not set(_pools(spec)) <= set(rules.pools))

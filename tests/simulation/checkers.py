@@ -25,6 +25,7 @@ from tests.oracle import (
     pauses,
     projections,
     timeliness,
+    triggers,
 )
 from tests.oracle import runs as judge
 from tests.oracle.records import decode
@@ -99,6 +100,13 @@ def backfills_run_what_they_were_asked_for(dumps: Dumps, counts: Counter[str]) -
     complaints, found = backfills.check(dumps.commands, dumps.events, dumps.rules)
     counts.update(found)
     return [f"I1 {complaint}" for complaint in complaints]
+
+
+def ends_start_what_waits_for_them(dumps: Dumps, counts: Counts) -> list[str]:
+    """I10: each end of a run starts what waits for such an end, once, and nothing else does."""
+    complaints, found = triggers.check(dumps.commands, dumps.events, dumps.work + dumps.waiting, dumps.rules)
+    counts.update(found)
+    return [f"I10 {complaint}" for complaint in complaints]
 
 
 def what_is_due_is_decided_soon(dumps: Dumps, counts: Counts) -> list[str]:
@@ -322,6 +330,7 @@ CHECKERS: tuple[Checker, ...] = (
     missed_fires_end_as_their_policy_says,
     no_more_are_open_than_may_be,
     backfills_run_what_they_were_asked_for,
+    ends_start_what_waits_for_them,
     what_is_due_is_decided_soon,
     pauses_end_by_themselves,
     too_many_failures_pause,

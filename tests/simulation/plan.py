@@ -39,6 +39,7 @@ from .people import (
     with_timing,
 )
 from .senders import Garbage, draw_garbage
+from .trigger_people import trigger_orders
 from .troubles import Trouble, troubles
 
 ALWAYS = (
@@ -159,6 +160,7 @@ def draw(seed: int) -> Plan:
     orders += calendar_orders(dice(seed, "calendars"), start_at, horizon)
     orders += counted_orders(dice(seed, "counted"), start_at, horizon)
     orders = [*with_counts(dice(seed, "counts"), orders)]
+    orders += trigger_orders(dice(seed, "triggers"), horizon)
     dags = dice(seed, "dags")
     of_dags = dag_orders(dags, start_at, horizon, has_side=has_side)
     orders += of_dags

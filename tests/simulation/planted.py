@@ -35,6 +35,7 @@ from .planted_dags import PLANTED_DAGS
 from .planted_failures import PLANTED_FAILURES, Planted
 from .planted_fires import PLANTED_FIRES
 from .planted_gaps import PLANTED_GAPS
+from .planted_triggers import PLANTED_TRIGGERS
 from .planted_upkeep import PLANTED_UPKEEP
 
 
@@ -236,4 +237,5 @@ PLANTED: dict[str, Planted] = {
     **PLANTED_CALENDARS,
     **PLANTED_DAGS,
     **PLANTED_BACKFILLS,
+    **PLANTED_TRIGGERS,
 }

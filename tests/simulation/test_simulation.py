@@ -86,6 +86,7 @@ ALMOST_SURE_IN_A_SLICE = (
     "rolled back",
     "skipped:calendar",
     "calendars brought",
+    "started by an end",
 )
 
 

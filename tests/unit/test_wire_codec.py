@@ -49,6 +49,8 @@ from waterclock.model.job_state import Edge, JobState
 from waterclock.model.role_state import KeyState, OpenRunState, ShardState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
 from waterclock.model.timing import PLAIN, CalendarUse, CatchUpOrder, Misfire, OnCalendar, Timing
+from waterclock.model.triggers import Ended as EndedAs
+from waterclock.model.triggers import JobTriggers, RunEnds, Triggers
 from waterclock.wire import codec, records, schemata
 from waterclock.wire.framing import CARRIER_MAX, RECORD_MAX
 
@@ -81,6 +83,8 @@ details = st.one_of(
         st.booleans(),
         st.none() | st.builds(DagStart, st.none() | blobs, st.lists(texts, max_size=3).map(tuple)),
         longs,
+        texts,
+        ints,
     ),
     st.builds(Skipped, longs, longs, longs, longs, tiers, longs, texts, texts, longs),
     st.builds(NodeSkipped, st.sampled_from(NodeEnd), st.none() | blobs),
@@ -115,6 +119,7 @@ works = st.builds(
     texts,
     ints,
     longs,
+    texts,
     texts,
 )
 crons = st.builds(Cron, texts, texts, st.booleans(), st.sampled_from(Gap), st.sampled_from(Fold))
@@ -179,7 +184,9 @@ nodes = st.builds(
     st.booleans(),
 )
 dags = st.builds(DagSpec, st.lists(nodes, max_size=3).map(tuple), st.integers(0, 9), st.integers(0, 9))
-rules = (policies, timings, besides, st.none() | dags)
+conditions = st.builds(RunEnds, texts, st.sampled_from(EndedAs))
+starts = st.builds(Triggers, st.lists(conditions, min_size=1, max_size=3).map(tuple))
+rules = (policies, timings, besides, st.none() | dags, st.none() | starts)
 specs = st.builds(JobSpec, texts, schedules, tiers, texts, blobs, st.none() | executors, st.booleans(), *rules)
 commands = st.builds(
     Command,
@@ -205,6 +212,8 @@ commands = st.builds(
     concurrency=ints,
     tier=st.none() | tiers,
     backfill_id=texts,
+    triggered_by=texts,
+    hops=ints,
 )
 sources = st.builds(
     SourceRecord,
@@ -255,6 +264,11 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         codec.encode_job_state,
         codec.decode_job_state,
     ),
+    "job_triggers": (
+        st.builds(JobTriggers, texts, longs, longs, starts),
+        codec.encode_job_triggers,
+        codec.decode_job_triggers,
+    ),
     "key_state": (
         st.builds(KeyState, texts, texts, blobs, texts, longs, longs, texts, longs),
         codec.encode_key_state,
@@ -277,6 +291,7 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
             longs,
             longs,
             longs,
+            ints,
             longs,
         ),
         codec.encode_open_run,
@@ -328,6 +343,8 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
             st.lists(st.tuples(texts, texts), max_size=3).map(tuple),
             st.lists(texts, max_size=3).map(tuple),
             longs,
+            texts,
+            ints,
         ),
         codec.encode_flow_run,
         codec.decode_flow_run,

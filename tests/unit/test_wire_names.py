@@ -59,11 +59,13 @@ def test_topics_are_made_as_the_protocol_needs_them() -> None:
         "state.dag-engine",
         "state.dispatcher",
         "state.retry-router",
+        "triggers",
     }
-    assert {spec.partitions for spec in specs.values()} == {8}
+    assert {spec.partitions for name, spec in specs.items() if name != "triggers"} == {8}
+    assert specs["triggers"].partitions == 1
     assert {spec.config["max.message.bytes"] for spec in specs.values()} == {"1048576"}
     compacted = {name for name, spec in specs.items() if spec.config["cleanup.policy"] == "compact"}
-    assert compacted == {"leases", "state.dispatcher", "state.retry-router", "state.dag-engine"}
+    assert compacted == {"leases", "state.dispatcher", "state.retry-router", "state.dag-engine", "triggers"}
     stamped = {name for name, spec in specs.items() if spec.config.get("message.timestamp.type") == "LogAppendTime"}
     assert stamped == {"commands"}
     days = {name: int(spec.config["retention.ms"]) / DAY_MS for name, spec in specs.items() if name not in compacted}

@@ -24,6 +24,9 @@ def changed(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, 
     """The document after the patch; null removes. What comes out is checked like any other document."""
     kept = dict(document)
     for family in _FAMILIES:
+        for key in (key for key in family if key in patch and patch[key] is None):
+            for gone in family[key]:
+                kept.pop(gone, None)
         named = [key for key in family if patch.get(key) is not None]
         if not named:
             continue

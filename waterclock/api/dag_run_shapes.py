@@ -33,6 +33,7 @@ class DagRun(BaseModel):
     reason: str | None
     held: str | None = Field(description="While it is PENDING: why it waits for others (overlap, concurrency)")
     linked_run: str | None = Field(description="Of a rerun: the DagRun that it runs again")
+    triggered_by: str | None = Field(description="The run by whose end it was started")
     rerun_from: list[str] = Field(description="Of a rerun: the nodes that it began with; none: all of it")
 
 

@@ -10,6 +10,21 @@ CLOSED = ConfigDict(extra="forbid")
 DURATION = r"^[1-9][0-9]{0,7}[smhd]$"
 
 
+class RunEnds(BaseModel):
+    """A run of another job of the tenant ends so. A DagRun counts by its own end, its nodes do not."""
+
+    model_config = CLOSED
+    job: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,127}$", examples=["load-orders"])
+    ended: Literal["succeeded", "failed", "any"] = "succeeded"
+
+
+class Triggers(BaseModel):
+    """What starts a job: each end that meets one of the conditions makes one run."""
+
+    model_config = CLOSED
+    any: list[RunEnds] = Field(min_length=1, max_length=16)
+
+
 class HttpCall(BaseModel):
     """Call a URL with the payload as the body, signed after the Standard Webhooks scheme."""
 

@@ -26,6 +26,7 @@ from .part_shapes import (
     Retry,
     ShellCommand,
     Timeouts,
+    Triggers,
 )
 from .probe_shapes import METRICS as METRICS  # noqa: PLC0414 - routes name these as of here
 from .probe_shapes import STREAM as STREAM  # noqa: PLC0414
@@ -73,6 +74,7 @@ class JobChange(BaseModel):
         description="A list: RFC 3339, or local times in the zone; answers have them in UTC",
         examples=[["2026-12-24T09:00", "2026-12-31T09:00"]],
     )
+    on: Triggers | None = Field(None, description="What starts it, beside a schedule or instead of one")
     active_from: Instant | None = Field(None, description="No fire before it, RFC 3339")
     active_until: Instant | None = Field(None, description="No fire at or after it, RFC 3339")
     jitter: Jitter | str | None = Field(None, description="A string is a window, alike for all fires")
@@ -118,7 +120,7 @@ class JobChange(BaseModel):
 
 
 class JobDefinition(JobChange):
-    """A job: one way to its work (handler, http, ...), one schedule (cron, every, at, dates), and the rest."""
+    """A job: one way to its work (handler, http, ...), one schedule (cron, every, at, dates) or on, and the rest."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -271,6 +273,7 @@ class Run(BaseModel):
     next_attempt_at: Instant | None = Field(description="While it is RETRYING")
     cancel_requested: bool
     linked_run: str | None = Field(description="Of a redrive: the run that was given up")
+    triggered_by: str | None = Field(description="The run by whose end it was started")
     is_last: bool = Field(description="The last its schedule makes, by the max_runs that stood when it was decided")
     skipped_count: int | None
     skipped_to: Instant | None

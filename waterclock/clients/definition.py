@@ -142,9 +142,23 @@ class DagDefinition(TypedDict, total=False):
     timeout: str
 
 
+class RunEndsDefinition(TypedDict, total=False):
+    """A run of ``job``, one of the same tenant, ends so (``succeeded``, unless it says otherwise)."""
+
+    job: str
+    ended: Literal["succeeded", "failed", "any"]
+
+
+class TriggersDefinition(TypedDict, total=False):
+    """What starts a job: each end that meets one of the conditions."""
+
+    any: list[RunEndsDefinition]
+
+
 class JobDefinition(TypedDict, total=False):
     """One way to the work (``handler``, ``http``, ``callback_url``, ``grpc``, ``shell``, ``kafka``, ``dag``), one
-    schedule (``cron``, ``every``, ``at``, ``dates``), and the rest. Durations as ``5m``, instants as RFC 3339.
+    schedule (``cron``, ``every``, ``at``, ``dates``) or ``on``, and the rest. Durations as ``5m``, instants as
+    RFC 3339.
     """
 
     handler: str
@@ -163,6 +177,7 @@ class JobDefinition(TypedDict, total=False):
     start_at: str
     at: str
     dates: list[str]
+    on: TriggersDefinition
     active_from: str
     active_until: str
     jitter: JitterDefinition | str

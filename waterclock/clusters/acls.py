@@ -75,6 +75,7 @@ def acls(names: Names, ingress: Sequence[str] = (), records: Sequence[str] = ())
 
 
 def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict[str, _Needs]:
+    said = [names.commands, names.run_events, names.control]
     work, everything = f"{names.prefix}.runs.", f"{names.prefix}."
     own, rungs = {role: [names.state(role)] for role in ROLES_WITH_STATE}, [names.delay(rung) for rung in RUNGS]
     leases, ends = [names.leases, names.heartbeats], [names.dlq, names.rejects]
@@ -82,7 +83,7 @@ def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict
     return {
         "dispatcher": _Needs(
             reads=[names.commands, names.run_events, *own["dispatcher"]],
-            writes=[names.commands, work, names.run_events, names.control, names.rejects, *own["dispatcher"]],
+            writes=[*said, work, names.rejects, names.triggers, *own["dispatcher"]],
             groups=[names.group("dispatcher")],
             transactional_ids=[names.transactional_id("dispatcher", "")],
         ),
@@ -93,17 +94,8 @@ def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict
             transactional_ids=[names.transactional_id("worker", "")],
         ),
         "retry-router": _Needs(
-            reads=[names.run_events, work, *leases, *rungs, *own["retry-router"]],
-            writes=[
-                names.run_events,
-                *ends,
-                work,
-                *rungs,
-                names.control,
-                names.commands,
-                *leases,
-                *own["retry-router"],
-            ],
+            reads=[names.run_events, work, names.triggers, *leases, *rungs, *own["retry-router"]],
+            writes=[*said, *ends, work, *rungs, *leases, *own["retry-router"]],
             groups=[names.group("retry_router"), f"{names.group('retry-ladder')}.", names.group("lease-keeper")],
             transactional_ids=[names.transactional_id(role, "") for role in _ROUTER_CORES],
             looks_at=[f"{names.prefix}.workers."],

@@ -77,7 +77,7 @@ def _read(file: Path) -> tuple[JobSpec | None, DagSpec]:
     if not isinstance(document.get("dag"), Mapping):
         raise RequestError("This job is no Dag", pointer="/dag", hint='Such as {"dag": {"nodes": [...]}}')
     name = document.pop("name", None)
-    has_schedule = any(kind in document for kind in KINDS)
+    has_schedule = any(kind in document for kind in (*KINDS, "on"))
     whole: dict[str, Any] = document if has_schedule else {**document, "every": "1h"}
     spec = spec_from_document(whole, job_id=make_job_id("default", name if isinstance(name, str) else "dag"))
     assert spec.dag is not None  # the document has one

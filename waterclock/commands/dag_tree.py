@@ -94,9 +94,11 @@ def _head(seen: DagRunSeen, now: Instant) -> Line:
         parts.append("cancel requested")
     if row.reason and not seen.is_held:
         parts.append(row.reason)
-    if row.linked_run:
+    if row.triggered_by:
+        parts.append(f"started by {row.triggered_by}")
+    if row.again_of:
         begins = f" from {', '.join(row.rerun_from)}" if row.rerun_from else ""
-        parts.append(f"rerun of {row.linked_run}{begins}")
+        parts.append(f"rerun of {row.again_of}{begins}")
     return Line("  ".join(parts), _COLOURS.get(row.status, ""))
 
 

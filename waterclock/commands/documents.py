@@ -58,6 +58,9 @@ class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]  # the library has no
         twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
         if twice is not None:
             raise yaml.YAMLError(f"{twice!r} is given twice in one object")
+        for key, _ in node.value:
+            if key.tag == "tag:yaml.org,2002:bool":
+                key.tag = "tag:yaml.org,2002:str"  # YAML 1.1 takes the key "on" for true
         found: dict[Hashable, Any] = super().construct_mapping(node, deep)
         return found
 

@@ -36,7 +36,9 @@ from .job_options import (
     MaxPerKeyOption,
     MaxRunsOption,
     NewJobArgument,
+    OnJobOption,
     OverlapOption,
+    on_jobs,
 )
 from .ordering import Obeyed, check_pool, command_for, order
 from .output import Format, OutputOption, say, show_one, show_rows
@@ -62,6 +64,7 @@ def create(
     start_at: Annotated[str | None, typer.Option(help="First fire of an interval, RFC 3339")] = None,
     at: Annotated[str | None, typer.Option(help="One-off: RFC 3339")] = None,
     after: Annotated[str | None, typer.Option("--in", help="One-off, so long from now: 30s, 5m")] = None,
+    on_job: OnJobOption = None,
     date: Annotated[list[str] | None, typer.Option("--date", help="One of a list of dates; give it again")] = None,
     active_from: Annotated[str | None, typer.Option(help="No fire before it, RFC 3339")] = None,
     active_until: Annotated[str | None, typer.Option(help="No fire at or after it, RFC 3339")] = None,
@@ -104,7 +107,7 @@ def create(
         **_named(pause_after_failures=pause_after_failures, max_runs=max_runs, expect_within=expect_within),
         **_named(overlap=overlap, max_concurrent=max_concurrent, concurrency_key=concurrency_key),
         **_named(max_concurrent_per_key=max_concurrent_per_key, max_held=max_held),
-        **_named(tier=tier, pool=pool, seconds=seconds or None),
+        **_named(tier=tier, pool=pool, seconds=seconds or None, on=on_jobs(on_job)),
         **_named(payload=None if payload is None else _json_or_text(payload)),
     }
     spec = spec_here(settings, document, job_id, dry_run=dry_run)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 NewJobArgument = Annotated[
     str | None, typer.Argument(metavar="JOB", help="A name, or <tenant>:<name>; without: one is made up")
 ]
+OnJobOption = Annotated[
+    list[str] | None,
+    typer.Option("--on-job", metavar="NAME[:ENDED]", help="Start it when a run of that job ends: succeeded, failed or "
+                 "any [succeeded]; repeatable, beside a schedule or instead of one"),
+]  # fmt: skip
 OverlapOption = Annotated[
     str | None,
     typer.Option(
@@ -25,6 +30,16 @@ MaxPerKeyOption = Annotated[int | None, typer.Option(help="Runs with one key tha
 FailuresOption = Annotated[int | None, typer.Option(help="Pause it after so many FAILED runs in a row")]
 MaxRunsOption = Annotated[int | None, typer.Option(help="Runs that its schedule makes; then it is ended")]
 MaxHeldOption = Annotated[int | None, typer.Option(help="Runs that may wait [100]")]
+
+
+def on_jobs(given: list[str] | None) -> dict[str, Any] | None:
+    """What a document has under ``on`` for these; None where none was given."""
+    if not given:
+        return None
+    split = [text.partition(":") for text in given]
+    return {"any": [{"job": job} | ({"ended": ended} if colon else {}) for job, colon, ended in split]}
+
+
 DocumentOption = Annotated[
     Path | None, typer.Option("-f", "--file", help="The job as a JSON or YAML document; options win")
 ]

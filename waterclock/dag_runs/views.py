@@ -38,7 +38,8 @@ def dag_run_view(row: RunRow) -> dict[str, Any]:
         "took_s": _seconds(row.dispatched_at, row.ended_at),
         "reason": row.reason or None,
         "held": (row.reason or None) if row.status is RunStatus.PENDING else None,
-        "linked_run": row.linked_run or None,
+        "linked_run": row.again_of or None,
+        "triggered_by": row.triggered_by or None,
         "rerun_from": list(row.rerun_from),
     }
 

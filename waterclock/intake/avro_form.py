@@ -62,8 +62,9 @@ def _document(event: JobEvent) -> dict[str, object]:
         part = getattr(event, word)
         if part is not None:
             document[word] = _executor(word, part)
-    if event.dag:
-        document["dag"] = _dag(event.dag)
+    for key, text in (("dag", event.dag), ("on", event.on)):
+        if text:
+            document[key] = _object(key, text)
     if event.at_most_once:
         document["at_most_once"] = True
     if event.retry is not None:
@@ -79,11 +80,11 @@ def _document(event: JobEvent) -> dict[str, object]:
     return document
 
 
-def _dag(text: str) -> object:
+def _object(key: str, text: str) -> object:
     try:
         return read_json(text.encode())
     except RequestError as error:
-        _refuse("/dag", error.message, error.hint)
+        _refuse(f"/{key}", error.message, error.hint)
 
 
 def _schedule(event: JobEvent) -> dict[str, object]:

@@ -21,6 +21,7 @@ from typing import Any, NoReturn, TypeVar
 
 import orjson
 
+from . import triggers_document as starts
 from .concurrency import concurrency_from_json, concurrency_to_json
 from .concurrency_document import KEYS as _CONCURRENCY_KEYS
 from .concurrency_document import concurrency_from_document, concurrency_to_document
@@ -33,14 +34,14 @@ from .errors import RequestError
 from .executor import EXECUTORS, Executor, HttpCall, executor_from_stored, executor_to_stored
 from .executor_document import checked_url, executor_from_document, executor_to_document
 from .failure_policy import policy_from_json, policy_to_json
-from .job import Cron, Dates, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
+from .job import NEVER, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
 from .policy_document import KEYS as _POLICY_KEYS
 from .policy_document import policy_from_document, policy_to_document
-from .schedule import check_schedule
 from .time_text import format_duration, format_rfc3339, parse_duration, parse_rfc3339
 from .timing import CalendarUse, timing_from_json, timing_to_json
 from .timing_document import KEYS as _TIMING_KEYS
 from .timing_document import timing_from_document, timing_to_document
+from .triggers import triggers_from_json, triggers_to_json
 
 PAYLOAD_MAX = 65_536
 """Bytes of payload: 64 KiB."""
@@ -56,7 +57,7 @@ _OWNERS = {"zone": ("cron", "dates"), "start_at": ("every",)} | dict.fromkeys(("
 _WORK_KEYS = ("handler", *EXECUTORS, "callback_url")
 _DAG_KEYS = (*_WORK_KEYS, "dag")
 _REST_KEYS = ("tier", "priority", "pool", "payload", "payload_base64", "at_most_once")
-_KEYS = (*_DAG_KEYS, *KINDS, *_OWNERS, *_REST_KEYS, *_POLICY_KEYS, *_TIMING_KEYS, *_CONCURRENCY_KEYS)
+_KEYS = (*_DAG_KEYS, *KINDS, starts.KEY, *_OWNERS, *_REST_KEYS, *_POLICY_KEYS, *_TIMING_KEYS, *_CONCURRENCY_KEYS)
 _TIERS = {tier.word: tier for tier in Tier}
 _HANDLER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*\Z")
 _POOL = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
@@ -70,23 +71,24 @@ def spec_from_document(
 
     Keys: one of ``handler``, ``http``, ``grpc``, ``shell``, ``kafka`` and ``dag`` (``dag_document.py``); one of
     ``cron`` (with ``zone``, ``seconds``, ``gap``, ``fold``), ``every`` (with ``start_at``), ``at`` and ``dates`` (with
-    ``zone``); ``tier``, ``pool``, ``at_most_once``; ``retry`` and ``timeouts`` (``policy_document.py``);
-    ``active_from``, ``active_until``, ``jitter``, ``misfire``, ``catch_up``, ``calendars`` and ``on_calendar``
-    (``timing_document.py``); ``overlap`` and the limits (``concurrency_document.py``); ``payload`` (any JSON value,
-    kept compact) or ``payload_base64`` (any bytes). Two more spellings: ``callback_url`` for an ``http`` with that
-    ``url`` alone, and ``priority``, in any case, for ``tier``. ``H`` in a cron text is replaced here by what it means
-    for ``job_id``, so that nobody later needs the id to know the fires; without a ``job_id`` it is refused.
-    ``calendars``: those that it names, as they stand; None: this door looks none up, and refuses a document that names
-    any.
+    ``zone``), or ``on`` alone, which may also stand beside one (``triggers_document.py``); ``tier``, ``pool``,
+    ``at_most_once``; ``retry`` and ``timeouts`` (``policy_document.py``); ``active_from``, ``active_until``,
+    ``jitter``, ``misfire``, ``catch_up``, ``calendars`` and ``on_calendar`` (``timing_document.py``); ``overlap`` and
+    the limits (``concurrency_document.py``); ``payload`` (any JSON value, kept compact) or ``payload_base64`` (any
+    bytes). Two more spellings: ``callback_url`` for an ``http`` with that ``url`` alone, and ``priority``, in any case,
+    for ``tier``. ``H`` in a cron text is replaced here by what it means for ``job_id``, so that nobody later needs the
+    id to know the fires; without a ``job_id`` it is refused. ``calendars``: those that it names, as they stand; None:
+    this door looks none up, and refuses a document that names any.
     """
     if not isinstance(document, Mapping):
         _refuse("", "A job is a JSON object", 'Such as {"handler": "demo.ping", "every": "5s"}')
     for key in document:
         _check_key(key)
+    on = starts.triggers_from_document(document, job_id)
     schedule = _schedule(document)
     if isinstance(schedule, Cron) and job_id and has_hashed(schedule.text):
         schedule = replace(schedule, text=compile_cron(schedule, job_id).resolved)
-    check_schedule(schedule)
+    starts.check_starts(schedule, on, job_id)
     dag = dag_from_document(document["dag"], _node_parts) if "dag" in document else None
     if dag is not None:
         _check_beside_dag(document)
@@ -105,6 +107,7 @@ def spec_from_document(
         timing=timing,
         concurrency=concurrency_from_document(document, timing),
         dag=dag,
+        on=on,
     )
 
 
@@ -148,8 +151,9 @@ def spec_to_document(spec: JobSpec) -> dict[str, Any]:
                 document["start_at"] = format_rfc3339(every.start_at)
         case Once() as once:
             document["at"] = format_rfc3339(once.at)
-        case Dates() as dates:
+        case Dates() as dates if dates != NEVER:
             document["dates"] = [format_rfc3339(at) for at in dates.times]
+    document |= starts.triggers_to_document(spec.on)
     document |= {"tier": spec.tier.word, "pool": spec.pool}
     if spec.at_most_once:
         document["at_most_once"] = True
@@ -162,8 +166,10 @@ def spec_to_document(spec: JobSpec) -> dict[str, Any]:
 
 
 def schedule_text(document: Mapping[str, Any]) -> str:
-    """The schedule of such a document in a line for people: its kind, what that says, and the zone of a cron."""
-    kind = next(key for key in KINDS if key in document)
+    """The schedule of such a document in a line: its kind, what that says, a cron's zone; or else what starts it."""
+    kind = next((key for key in KINDS if key in document), "")
+    if not kind:
+        return starts.triggers_text(document)
     zone = f" {document['zone']}" if kind == "cron" else ""
     said = document[kind] if kind != "dates" else f"{len(document[kind])} from {document[kind][0]}"
     return f"{kind} {said}{zone}"
@@ -195,6 +201,8 @@ def spec_to_json(spec: JobSpec) -> bytes:
         stored["concurrency"] = concurrency
     if spec.dag is not None:
         stored["dag"] = dag_to_stored(spec.dag)
+    if on := triggers_to_json(spec.on):
+        stored["on"] = on
     return orjson.dumps(stored)
 
 
@@ -217,7 +225,8 @@ def spec_from_json(stored: bytes | str) -> JobSpec:
     once = parts.get("at_most_once", False)
     rules = policy_from_json(parts.get("policy", "")), timing_from_json(parts.get("timing", ""))
     beside = concurrency_from_json(parts.get("concurrency", ""))
-    rest = beside, dag_from_stored(parts["dag"]) if "dag" in parts else None
+    dag = dag_from_stored(parts["dag"]) if "dag" in parts else None
+    rest: tuple[Any, ...] = (beside, dag, triggers_from_json(parts.get("on", "")))
     return JobSpec(parts["handler"], schedule, Tier(parts["tier"]), parts["pool"], body, executor, once, *rules, *rest)
 
 
@@ -299,6 +308,8 @@ def _flag(document: Mapping[str, object], key: str, hint: str) -> bool:
 
 def _schedule(document: Mapping[str, object]) -> Schedule:
     kinds = [kind for kind in KINDS if kind in document]
+    if not kinds and starts.KEY in document:
+        return starts.without_schedule(document, _OWNERS)
     if len(kinds) != 1:
         what = " and ".join(kinds) or "none of them"
         words = f"{', '.join(KINDS[:-1])} and {KINDS[-1]}"

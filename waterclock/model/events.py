@@ -88,7 +88,7 @@ class Pending(NamedTuple):
     ``queue_timeout_us``, ``run_timeout_us``: the limits of its job's failure policy, 0 where there is none; the retry
     router ends what exceeds them. ``gap_to_at``: the end of the gap whose catch-up made the run, else 0. ``is_last``:
     the last of its schedule by the ``max_runs`` that stood when it was decided. ``dag``: it is a DagRun.
-    ``backfill``: the number of the backfill that made it, else 0.
+    ``backfill``: the number of the backfill that made it, else 0. ``triggered_by``, ``hops``: see ``Cause``.
     """
 
     revision: int
@@ -108,6 +108,8 @@ class Pending(NamedTuple):
     is_last: bool = False
     dag: DagStart | None = None
     backfill: int = 0
+    triggered_by: str = ""
+    hops: int = 0
 
 
 class Skipped(NamedTuple):
@@ -239,7 +241,7 @@ class WorkRecord(NamedTuple):
     its maker knew the run's state, ``verify_state``: its claimer folds from there to its own STARTED before it runs it
     (design §7). ``redrives``: how often it was redriven. ``dag_from``: of a node the run-events offset at which its
     DagRun begins (a node's state can be told only from there on), -1 of any other run. ``backfill``: the id of the
-    backfill that made the run, else "".
+    backfill that made the run, else "". ``triggered_by``: see ``Cause``.
     """
 
     run_id: str
@@ -260,6 +262,7 @@ class WorkRecord(NamedTuple):
     redrives: int = 0
     dag_from: int = -1
     backfill: str = ""
+    triggered_by: str = ""
 
 
 class LeaseKind(StrEnum):

@@ -48,6 +48,7 @@ class RunFlow(NamedTuple):
     the nodes that are open there, by run id, each with its state as text. ``rerun_from``: of a rerun that waits, the
     nodes that it begins with; ``linked_run`` is what it runs again. ``is_last``: of a run that is HELD, as its PENDING
     will say. ``backfill``: number of the one that made it, else 0.
+    ``triggered_by``, ``hops``: of a run that is HELD, as its PENDING will say.
     """
 
     run_id: str
@@ -66,3 +67,5 @@ class RunFlow(NamedTuple):
     nodes: tuple[tuple[str, str], ...] = ()
     rerun_from: tuple[str, ...] = ()
     backfill: int = 0
+    triggered_by: str = ""
+    hops: int = 0

@@ -95,6 +95,11 @@ def generated_name(tenant: str, key: str) -> str:
     return "job-" + blake2b(f"{tenant}\n{key}".encode(), digest_size=10).hexdigest()
 
 
+def job_id_beside(job_id: str, name: str) -> str:
+    """The id of the job of that name in the tenant of ``job_id``."""
+    return f"{job_id.partition(':')[0]}:{name}"
+
+
 def split_job_id(job_id: str) -> tuple[str, str]:
     """(tenant, name) of a job id; raises RequestError where it is none."""
     tenant, colon, name = job_id.partition(":")

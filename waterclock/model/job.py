@@ -14,6 +14,7 @@ from .timing import PLAIN, CalendarUse, Timing
 
 if TYPE_CHECKING:
     from .dag import DagSpec
+    from .triggers import Triggers
 
 
 class Tier(IntEnum):
@@ -76,12 +77,15 @@ class Once:
 
 @dataclass(frozen=True, slots=True)
 class Dates:
-    """A fire at each of these instants, which rise."""
+    """A fire at each of these instants, which rise; none of them: :data:`NEVER`."""
 
     times: tuple[Instant, ...]
 
 
 Schedule: TypeAlias = Cron | Every | Once | Dates
+
+NEVER = Dates(())
+"""No fires: what a job has that other things start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,8 @@ class JobSpec:
     or where the job is a ``dag``, whose nodes have handlers and executors of their own: it is exactly one of the three.
     ``payload`` is handed to either as bytes. ``at_most_once``: the call is made once or never, and not tried again.
     ``timing`` narrows and spreads the schedule's fires, says what becomes of missed ones and what pauses the job;
-    ``concurrency`` what becomes of those that find others of its runs still open.
+    ``concurrency`` what becomes of those that find others of its runs still open; ``on`` what starts it beside its
+    schedule, or in the place of one (``NEVER``).
     """
 
     handler: str
@@ -106,6 +111,7 @@ class JobSpec:
     timing: Timing = PLAIN
     concurrency: Concurrency = FREE
     dag: DagSpec | None = None
+    on: Triggers | None = None
 
     @property
     def is_followed(self) -> bool:
@@ -195,7 +201,8 @@ class Command(NamedTuple):
     out. ``to_revision``: of a ROLLBACK the version whose spec comes back, of a RERUN that of the DagRun ``run_id``, of
     a BACKFILL the one whose fires are meant (0: the one that stands). ``calendars``: of a CALENDAR what it offers.
     ``rerun_from``: the nodes that a RERUN begins with, none: all of it anew. Of a BACKFILL: the range [``from_at``,
-    ``to_at``), ``concurrency`` and ``tier`` (0, None: the defaults). ``backfill_id``: the one to turn.
+    ``to_at``), ``concurrency`` and ``tier`` (0, None: the defaults). ``backfill_id``: the one to turn. Of a
+    TRIGGER by the end of a run: ``triggered_by`` is that run, ``hops`` how many stand one before the other (``Cause``).
     """
 
     kind: CommandKind
@@ -221,6 +228,8 @@ class Command(NamedTuple):
     concurrency: int = 0
     tier: Tier | None = None
     backfill_id: str = ""
+    triggered_by: str = ""
+    hops: int = 0
 
 
 class Pause(NamedTuple):

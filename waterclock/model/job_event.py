@@ -18,6 +18,7 @@ from .ids import US_PER_S, Instant
 from .job import Command, CommandKind, Cron, Dates, Every, JobSpec, Once, Schedule
 from .policy_document import says_retry
 from .timing import PLAIN, Timing
+from .triggers_document import triggers_to_document
 
 Part: TypeAlias = Mapping[str, Any]
 """A nested record, by field name."""
@@ -65,6 +66,7 @@ class JobEvent(NamedTuple):
     pause_after_failures: int = 0
     max_runs: int = 0
     dag: str = ""
+    on: str = ""
 
 
 def event_of(command: Command) -> JobEvent:
@@ -92,6 +94,8 @@ def _spec_parts(spec: JobSpec) -> dict[str, Any]:
     parts |= _policy_parts(spec.policy) | _timing_parts(spec.timing) | _concurrency_parts(spec.concurrency)
     if spec.dag is not None:
         parts["dag"] = orjson.dumps(dag_document(spec.dag)).decode()
+    if spec.on is not None:
+        parts["on"] = orjson.dumps(triggers_to_document(spec.on)["on"]).decode()
     if spec.executor is not None:
         ((word, stored),) = executor_to_stored(spec.executor).items()
         parts[word] = _record(stored)
@@ -108,7 +112,7 @@ def _schedule_parts(schedule: Schedule) -> dict[str, Any]:
         case Once():
             return {"once_at": schedule.at}
         case Dates():
-            return {"dates": list(schedule.times)}
+            return {"dates": list(schedule.times) or None}
 
 
 def _policy_parts(policy: FailurePolicy) -> dict[str, Part]:

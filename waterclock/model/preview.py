@@ -21,7 +21,7 @@ from .cron import CronSpec, compile_cron
 from .cron_walk import GapTimes
 from .cron_words import in_words
 from .ids import US_PER_MINUTE, Instant
-from .job import Cron, Dates, Every, Fold, JobSpec, JobStatus, Once, Schedule
+from .job import NEVER, Cron, Dates, Every, Fold, JobSpec, JobStatus, Once, Schedule
 from .preview_calendar import CalendarMark, calendar_marks
 from .schedule import fires_between
 from .time_text import format_duration, format_rfc3339
@@ -186,6 +186,8 @@ def _in_words(schedule: Every | Once | Dates, anchor_at: Instant) -> str:
     match schedule:
         case Once():
             return f"Once, at {format_rfc3339(schedule.at)}"
+        case Dates() if schedule == NEVER:
+            return "No fires of its own: other jobs start it"
         case Dates():
             first, last = schedule.times[0], schedule.times[-1]
             if first == last:

@@ -61,4 +61,5 @@ class OpenRunState(NamedTuple):
     claimable_at: Instant = 0
     queue_timeout_us: int = 0
     run_timeout_us: int = 0
+    hops: int = 0
     folded_to: int = 0

@@ -105,7 +105,10 @@ def fires_between(
 
 
 def check_schedule(schedule: Schedule, job_id: str = "") -> None:
-    """Refuse a schedule that cannot be kept: RequestError with the pointer of its field in a job document."""
+    """Refuse a schedule that cannot be kept: RequestError with the pointer of its field in a job document.
+
+    ``NEVER`` too: whether a job may do without fires, ``check_fires`` says.
+    """
     match schedule:
         case Cron():
             compile_cron(schedule, job_id)

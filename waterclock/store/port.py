@@ -96,8 +96,9 @@ class RunRow(NamedTuple):
     """History of one run: the projection of its events. Absent instants are 0, absent texts "".
 
     ``wts`` is ``dispatched_at`` (of PENDING or SKIPPED) ``+ attempt * 64 + rank``, 0 PENDING, 8 RUNNING, 16 RETRYING,
-    32 final (cassandra.md 4). ``linked_run``: what was given up, of a redrive. ``is_last``: its schedule makes no more.
-    ``is_dag``: a DagRun, of which ``paused`` and ``rerun_from`` speak.
+    32 final (cassandra.md 4). ``linked_run``: of a redrive, what was given up; of a TRIGGER, the run by whose end it
+    was started. ``is_last``: its schedule makes no more. ``is_dag``: a DagRun, of which ``paused`` and ``rerun_from``
+    speak.
     """
 
     job_id: str
@@ -129,6 +130,16 @@ class RunRow(NamedTuple):
     is_dag: bool = False
     paused: bool = False
     rerun_from: tuple[str, ...] = ()
+
+    @property
+    def triggered_by(self) -> str:
+        """The run by whose end it was started, or ""."""
+        return self.linked_run if self.origin == "TRIGGER" else ""
+
+    @property
+    def again_of(self) -> str:
+        """The run that it runs again, or ""."""
+        return "" if self.triggered_by else self.linked_run
 
 
 class AttemptRow(NamedTuple):

@@ -106,6 +106,7 @@ _job_state = _Plain("job_state", records.JOB_STATE)
 _job_event = _FromStrangers("job_event", records.JOB_EVENT)
 _key_state = _Plain("key_state", records.KEY_STATE)
 _open_run = _Plain("open_run", records.OPEN_RUN)
+_job_triggers = _Plain("job_triggers", records.JOB_TRIGGERS)
 _run_log = _Plain("run_log", records.RUN_LOG)
 _dag_run = _Plain("dag_run", records.DAG_RUN)
 _dag_node = _Plain("dag_node", records.DAG_NODE)
@@ -154,6 +155,7 @@ encode_job_state, decode_job_state = _job_state.encode, _job_state.decode
 encode_job_event, decode_job_event = _job_event.encode, _job_event.decode
 encode_key_state, decode_key_state = _key_state.encode, _key_state.decode
 encode_open_run, decode_open_run = _open_run.encode, _open_run.decode
+encode_job_triggers, decode_job_triggers = _job_triggers.encode, _job_triggers.decode
 encode_run_log, decode_run_log = _run_log.encode, _run_log.decode
 encode_dag_run, decode_dag_run = _dag_run.encode, _dag_run.decode
 encode_dag_node, decode_dag_node = _dag_node.encode, _dag_node.decode
@@ -174,6 +176,7 @@ _DECODERS: dict[str, Callable[[bytes], Any]] = {
     "key_state": decode_key_state,
     "open_run": decode_open_run,
     "job_event": decode_job_event,
+    "job_triggers": decode_job_triggers,
     "run_log": decode_run_log,
     "dag_run": decode_dag_run,
     "dag_node": decode_dag_node,

@@ -30,6 +30,7 @@ from waterclock.model.job import Command
 from waterclock.model.job_state import JobState
 from waterclock.model.role_state import KeyState, OpenRunState, ShardState
 from waterclock.model.run_log import RunLog
+from waterclock.model.triggers import JobTriggers
 
 from . import codec, headers
 from .names import Names
@@ -282,6 +283,17 @@ def dag_node_message(names: Names, role: str, partition: int, node: KeptNode) ->
     """A node run of an open DagRun, in the DagRun's partition."""
     value = codec.encode_dag_node(node)
     return Outgoing(names.state(role), node.run_id.encode(), value, headers.TAIL, partition=partition)
+
+
+def job_triggers_message(names: Names, standing: JobTriggers) -> Outgoing:
+    """What starts a job, for triggers, keyed by job id; all of it in one partition, which is read whole."""
+    value = codec.encode_job_triggers(standing)
+    return Outgoing(names.triggers, standing.job_id.encode(), value, headers.TAIL, partition=0)
+
+
+def triggers_tombstone(names: Names, job_id: str) -> Outgoing:
+    """Nothing starts this job any more."""
+    return Outgoing(names.triggers, job_id.encode(), None, (), partition=0)
 
 
 BACKFILL_PREFIX = "backfill/"

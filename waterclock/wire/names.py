@@ -46,6 +46,7 @@ class Names:
         self.dlq = f"{prefix}.dlq"
         self.rejects = f"{prefix}.rejects"
         self.run_logs = f"{prefix}.run-logs"
+        self.triggers = f"{prefix}.triggers"
 
     def runs(self, tier: Tier, pool: str = "default") -> str:
         """The topic of a tier's work: ``<prefix>.runs.high``, with ``.<pool>`` for a named pool."""
@@ -114,7 +115,9 @@ def topic_specs(
         **{names.state(role): _COMPACTED for role in ROLES_WITH_STATE},
     }
     size = {"max.message.bytes": str(_MESSAGE_MAX)}
-    return [TopicSpec(name, partitions, config | size) for name, config in configs.items()]
+    specs = [TopicSpec(name, partitions, config | size) for name, config in configs.items()]
+    # One partition: whoever needs it reads all of it, and asks for its end before each decision.
+    return [*specs, TopicSpec(names.triggers, 1, _COMPACTED | size)]
 
 
 def _kept(days: int) -> dict[str, str]:

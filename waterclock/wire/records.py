@@ -47,6 +47,7 @@ from waterclock.model.job_state import Edge, JobState
 from waterclock.model.role_state import KeyState, OpenRunState, ShardState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
 from waterclock.model.timing import timing_from_json, timing_to_json, uses_from_stored, uses_to_stored
+from waterclock.model.triggers import JobTriggers, triggers_from_json, triggers_to_json
 
 Dict: TypeAlias = dict[str, Any]
 _Value = TypeVar("_Value")
@@ -156,6 +157,7 @@ def _spec_to_record(spec: JobSpec) -> Dict:
     record |= {"executor": executor, "at_most_once": spec.at_most_once, "policy": policy}
     record["timing"] = timing_to_json(spec.timing)
     record |= {"concurrency": concurrency_to_json(spec.concurrency), "dag": dag_to_json(spec.dag)}
+    record["on"] = triggers_to_json(spec.on)
     return record | dict.fromkeys(_KINDS) | _schedule_to_record(spec.schedule)
 
 
@@ -176,7 +178,8 @@ def _spec_from_record(record: Dict) -> JobSpec:
     parts = (record["handler"], schedule, Tier[record["tier"]], record["pool"], record["payload"])
     rules = policy_from_json(record["policy"]), timing_from_json(record["timing"])
     beside = concurrency_from_json(record["concurrency"])
-    return JobSpec(*parts, executor, record["at_most_once"], *rules, beside, dag_from_json(record["dag"]))
+    rest = dag_from_json(record["dag"]), triggers_from_json(record["on"])
+    return JobSpec(*parts, executor, record["at_most_once"], *rules, beside, *rest)
 
 
 def _schedule_from_record(given: Dict) -> Schedule:
@@ -252,6 +255,17 @@ def _open_run_from_record(record: Dict) -> OpenRunState:
     return OpenRunState(**record | {"work": work})
 
 
+def _job_triggers_to_record(standing: JobTriggers) -> Dict:
+    return standing._asdict() | {"on": triggers_to_json(standing.on)}
+
+
+def _job_triggers_from_record(record: Dict) -> JobTriggers:
+    on = triggers_from_json(record["on"])
+    if on is None:
+        raise ValueError("it names no conditions")
+    return JobTriggers(**record | {"on": on})
+
+
 def _flow_run_to_record(run: RunFlow) -> Dict:
     nodes = [{"run_id": run_id, "state": state} for run_id, state in run.nodes]
     return run._asdict() | {"tier": run.tier.name, "nodes": nodes, "rerun_from": list(run.rerun_from)}
@@ -291,4 +305,5 @@ DAG_NODE = Shape(KeptNode._asdict, lambda record: KeptNode(**record))
 FLOW_JOB = Shape(JobFlow._asdict, lambda record: JobFlow(**record))
 FLOW_RUN = Shape(_flow_run_to_record, _flow_run_from_record)
 KEY_STATE = Shape(KeyState._asdict, lambda record: KeyState(**record))
+JOB_TRIGGERS = Shape(_job_triggers_to_record, _job_triggers_from_record)
 RUN_LOG = Shape(_run_log_to_record, _run_log_from_record)

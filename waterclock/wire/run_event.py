@@ -152,6 +152,8 @@ def _put_pending_constants(pending: Pending) -> bytes:
             b"\x01" if pending.is_last else b"\0",
             b"\0" if pending.dag is None else _put_dag_start(pending.dag),
             put_long(pending.backfill),
+            put_text(pending.triggered_by),
+            put_long(pending.hops),
         )
     )
 
@@ -195,9 +197,11 @@ def _get_pending(data: bytes, place: int) -> tuple[Pending, int]:
     is_last, place = data[place] != 0, place + 1
     dag, place = _get_optional(data, place, _get_dag_start)
     backfill, place = get_long(data, place)
+    cause, place = get_text(data, place)
+    hops, place = get_long(data, place)
     names = (pool, handler, zone, tzdata, linked_run)
     times = (queue_timeout_us, run_timeout_us, gap_to_at)
-    made = Pending(revision, fire_at, due_at, tier, origin, entry, *names, *times, is_last, dag, backfill)
+    made = Pending(revision, fire_at, due_at, tier, origin, entry, *names, *times, is_last, dag, backfill, cause, hops)
     return made, place
 
 

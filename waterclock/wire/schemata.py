@@ -31,6 +31,7 @@ KINDS = (
     "heartbeat",
     "job_event",
     "job_state",
+    "job_triggers",
     "key_state",
     "lease",
     "open_run",

@@ -41,12 +41,13 @@ class WorkTemplate:
         executor: str = "",
         at_most_once: bool = False,
         policy: str = "",
+        triggered_by: str = "",
     ) -> None:
         self._topic = names.runs(tier, pool)
         self._key = job_id.encode()
         pattern = WorkRecord(
             "", 0, 0, 0, job_id, revision, tier, pool, handler, payload, executor, at_most_once, policy
-        )
+        )._replace(triggered_by=triggered_by)
         self._tail = work_tail(pattern)
         self._constant = (headers.source(names.prefix, "dispatcher"), headers.tenant(job_id), *headers.TAIL)
 

@@ -15,8 +15,8 @@ from .run_event import TIER_AT, TIER_BYTE
 
 FRAME = schemata.current("work_record").frame
 
-_A_HANDLERS = put_text("") + b"\0" + put_text("")
-"""The end of most records: no executor, not at most once, the default policy."""
+_A_HANDLERS = put_text("") + b"\0" + put_text("") + put_text("")
+"""The end of most records: no executor, not at most once, the default policy, started by no run's end."""
 
 _AS_MADE = put_long(-1) + put_text("") + put_long(0) + put_long(-1) + put_text("")
 """What stands behind the attempt of most records: nothing to verify, never redriven, no node, of no backfill."""
@@ -51,6 +51,7 @@ def work_tail(work: WorkRecord) -> bytes:
             put_text(work.executor),
             b"\x01" if work.at_most_once else b"\0",
             put_text(work.policy),
+            put_text(work.triggered_by),
         )
     )
 
@@ -83,6 +84,7 @@ def get_work(data: bytes) -> WorkRecord:
     executor, place = get_text(data, place)
     once = data[place]
     policy, place = get_text(data, place + 1)
+    triggered_by, place = get_text(data, place)
     if once > 1 or place != len(data):
         raise ValueError("an odd boolean, or the record ends elsewhere than its bytes")
-    return WorkRecord(*head, executor, once == 1, policy, *doubts)
+    return WorkRecord(*head, executor, once == 1, policy, *doubts, triggered_by)

@@ -43,6 +43,7 @@ class GrpcCalls:
             ("waterclock-fence", str(attempt.token)),
             ("waterclock-fire-time", format_rfc3339(work.fire_at)),
             *((("waterclock-backfill", work.backfill),) if work.backfill else ()),
+            *((("waterclock-triggered-by", work.triggered_by),) if work.triggered_by else ()),
         )
         request = GrpcRequest(call.target, call.method, metadata, work.payload, call.timeout_s, call.tls)
         return ending.succeeded(attempt, _result(await self._client.send(request)))

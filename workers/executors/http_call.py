@@ -77,6 +77,8 @@ class HttpCalls:
         }
         if work.backfill:
             headers["Waterclock-Backfill"] = work.backfill
+        if work.triggered_by:
+            headers["Waterclock-Triggered-By"] = work.triggered_by
         signature = self._secrets.signature(call.secret, work.run_id, now_s, body)
         if signature:
             headers["webhook-signature"] = signature

@@ -153,6 +153,7 @@ class ShellCommands:
             "WATERCLOCK_RUN_FENCE": str(attempt.token),
             "WATERCLOCK_RUN_FIRE_TIME": format_rfc3339(work.fire_at),
             **({"WATERCLOCK_RUN_BACKFILL": work.backfill} if work.backfill else {}),
+            **({"WATERCLOCK_RUN_TRIGGERED_BY": work.triggered_by} if work.triggered_by else {}),
         }
 
     @staticmethod

@@ -1,0 +1,115 @@
+"""Who is started by the end of whose runs: the whole topic ``triggers``, in memory.
+
+What must hold: before the ends of a batch of run-events are answered, this was read to the high watermark that was
+asked for after the batch was polled (``ask``, ``caught_up``). So a condition that was saved before a run ended is
+never missed; the last stable offset would not do, for of one transaction the markers land one by one. How it fails:
+somebody's open transaction on the topic holds the answers back for its time-out (10 s) at most. More conditions than
+there may be: ``ListenersFull`` before any is forgotten; the log keeps everything meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import structlog
+
+from waterclock.log.port import Isolation, Log, Record, TopicPartition
+from waterclock.model.errors import LostResource, UndecodableRecord, WaterclockError
+from waterclock.model.ids import job_id_beside
+from waterclock.model.triggers import JobTriggers
+from waterclock.wire.codec import decode_job_triggers
+
+LISTENED_MAX = 200_000
+"""Conditions of all jobs, about 300 bytes each."""
+
+_BATCH = 1_000
+
+_log = structlog.get_logger()
+
+
+class ListenersFull(WaterclockError):
+    """More conditions than a router may hold."""
+
+
+class Listeners:
+    """Follows ``topic``. ``widest``: of one job's ends, how many jobs have been started at once at the most."""
+
+    def __init__(self, log: Log, topic: str, *, most: int = LISTENED_MAX) -> None:
+        self._log = log
+        self._place = TopicPartition(topic, 0)
+        self._most = most
+        self._reader = log.reader(Isolation.COMMITTED)
+        self._standing: dict[str, JobTriggers] = {}
+        self._by_source: dict[str, set[str]] = {}
+        self._count = 0
+        self._until = 0
+        self.widest = 0
+        self._begin()
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether it was read as far as was asked for."""
+        return self._reader.position(self._place) >= self._until
+
+    def ask(self) -> None:
+        """What stands in the topic by now is wanted. Raises BackendDown."""
+        self._until = max(self._until, self._log.high_watermark(self._place))
+
+    def look(self) -> None:
+        """Read on without waiting. Raises BackendDown, ListenersFull."""
+        try:
+            records = self._reader.poll(_BATCH, 0.0)
+        except LostResource:  # what we stood at was compacted away: what is kept says all there is
+            self._begin()
+            return
+        for record in records:
+            self._apply(record)
+
+    def of(self, job_id: str) -> Iterator[JobTriggers]:
+        """What jobs that are started by ends of this one say, in the order of their ids."""
+        for listener in sorted(self._by_source.get(job_id, ())):
+            yield self._standing[listener]
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._reader.close()
+
+    def _begin(self) -> None:
+        self._standing.clear()
+        self._by_source.clear()
+        self._count = 0
+        self._reader.assign({self._place: self._log.low_watermark(self._place)})
+        self.ask()
+
+    def _apply(self, record: Record) -> None:
+        job_id = (record.key or b"").decode(errors="replace")
+        self._forget(job_id)
+        if record.value is None:
+            return
+        try:
+            standing = decode_job_triggers(record.value)
+        except UndecodableRecord as odd:
+            _log.error("what starts a job cannot be read: nothing does", job_id=job_id, reason=str(odd))
+            return
+        self._count += len(standing.on.conditions)
+        if self._count > self._most:
+            raise ListenersFull(f"jobs are started by more than {self._most} conditions, the most that is held")
+        self._standing[job_id] = standing
+        for source in _sources(standing):
+            listeners = self._by_source.setdefault(source, set())
+            listeners.add(job_id)
+            self.widest = max(self.widest, len(listeners))
+
+    def _forget(self, job_id: str) -> None:
+        standing = self._standing.pop(job_id, None)
+        if standing is None:
+            return
+        self._count -= len(standing.on.conditions)
+        for source in _sources(standing):
+            self._by_source[source].discard(job_id)
+            if not self._by_source[source]:
+                del self._by_source[source]
+
+
+def _sources(standing: JobTriggers) -> set[str]:
+    return {job_id_beside(standing.job_id, each.job) for each in standing.on.conditions}

@@ -1,0 +1,29 @@
+"""Jobs that other jobs start, from the command line, over real role processes on real servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.acceptance import dumps
+from tests.integration.test_dead_letters_on_servers import one, shown, stack, until
+from tests.integration.test_run_logs_on_servers import Stack
+from tests.oracle.records import decode
+
+pytestmark = pytest.mark.servers
+
+__all__ = ["stack"]  # the fixture: roles of its own for this module
+
+
+def test_an_end_starts_the_job_that_waits_for_it_and_the_run_says_so(stack: Stack) -> None:
+    saved = one(stack, "job", "create", "report", "--handler", "demo.echo", "--on-job", "load")
+    assert saved["on"] == {"any": [{"job": "load", "ended": "succeeded"}]}
+    one(stack, "job", "create", "clean-up", "--handler", "demo.echo", "--on-job", "load:failed")
+    source = stack.run_of("load", {"handler": "demo.echo", "payload": 1})
+
+    (run,) = until(lambda: [row["run"] for row in stack.command("run", "list", "report")[1]])
+    card = until(lambda: (card := shown(stack, run))["status"] == "SUCCEEDED" and card)
+    assert (card["triggered_by"], card["made_by"]) == (source, "trigger")
+    assert stack.command("run", "list", "clean-up")[1] == []
+
+    told = [decode(record["value"])[1] for record in dumps.dump(stack.bootstrap, stack.names.commands)]
+    assert [(each["job_id"], each["hops"]) for each in told if each["triggered_by"]] == [("default:report", 1)]

@@ -1,0 +1,92 @@
+"""People whose jobs are started by the ends of others: see ``people.py``."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+from waterclock.model.concurrency import FREE, Concurrency, Overlap
+from waterclock.model.failure_policy import FailurePolicy
+from waterclock.model.ids import US_PER_S
+from waterclock.model.job import NEVER, CommandKind, Every, JobSpec, Tier
+from waterclock.model.triggers import CONDITIONS_MAX, Ended, RunEnds, Triggers
+
+from .people import Order
+
+FIRST, SECOND = "t:first-after", "t:second-after"
+RING = ("t:ring-a", "t:ring-b")
+_SHARE = 0.4
+_RING_SHARE = 0.3
+_OTHERS_SHARE = 0.3
+_SOURCES = ("steady", "second", "counted", "no-such-job")
+_VERBS = (
+    *[CommandKind.UPDATE] * 6,
+    *[CommandKind.TRIGGER] * 2,
+    CommandKind.PAUSE,
+    CommandKind.RESUME,
+    CommandKind.DELETE,
+    CommandKind.CREATE,
+)
+
+
+def trigger_orders(rng: random.Random, horizon: int) -> list[Order]:
+    """In some seeds a job that is started by those that fire every second, another that follows it, perhaps a ring."""
+    if rng.random() >= _SHARE:
+        return []
+    ring = [*_ring(rng, horizon)] if rng.random() < _RING_SHARE else []
+    return [*_followers(rng, horizon), *ring]
+
+
+def _followers(rng: random.Random, horizon: int) -> Iterator[Order]:
+    begun_at = rng.choice([0, rng.randrange(horizon)])
+    said = {FIRST: _spec(rng, _SOURCES), SECOND: _spec(rng, ("first-after",))}
+    for number, (job_id, spec) in enumerate(said.items()):
+        yield Order(begun_at, CommandKind.CREATE, job_id, spec, f"e{number}")
+    for number in range(2, rng.choice([3, 4, 7])):
+        kind, job_id = rng.choice(_VERBS), rng.choice([FIRST, FIRST, SECOND])
+        spec = None
+        if kind in (CommandKind.CREATE, CommandKind.UPDATE):
+            spec = said[job_id] = _with_more(rng, said[job_id])
+            if rng.random() < _OTHERS_SHARE:
+                spec = _spec(rng, _SOURCES if job_id == FIRST else ("first-after", "steady"))
+        yield Order(rng.randrange(begun_at, horizon), kind, job_id, spec, f"e{number}", wants_answer=rng.random() < 0.3)
+
+
+def _with_more(rng: random.Random, spec: JobSpec) -> JobSpec:
+    """What it waited for, and perhaps something else."""
+    assert spec.on is not None
+    more = RunEnds(rng.choice(["steady", "second", "no-such-job"]), rng.choice([*Ended]))
+    known = spec.on.conditions
+    on = spec.on if more in known or len(known) >= CONDITIONS_MAX else Triggers((*known, more))
+    return replace(spec, payload=rng.choice([b"", b"2", b"3"]), on=on)
+
+
+def _ring(rng: random.Random, horizon: int) -> Iterator[Order]:
+    """Two jobs that start each other, and somebody who starts one of them."""
+    for number, (job_id, other) in enumerate(zip(RING, reversed(RING), strict=True)):
+        on = Triggers((RunEnds(other.partition(":")[2], Ended.ANY),))
+        yield Order(0, CommandKind.CREATE, job_id, JobSpec("sim.ok", NEVER, Tier.HIGH, on=on), f"f{number}")
+    yield Order(rng.randrange(4 * US_PER_S, horizon), CommandKind.TRIGGER, RING[0], None, "f2")
+
+
+def _spec(rng: random.Random, sources: tuple[str, ...]) -> JobSpec:
+    names = rng.sample(sources, rng.randint(1, min(2, len(sources))))
+    conditions = tuple(RunEnds(name, rng.choice([*Ended, Ended.ANY])) for name in names)
+    limits = [
+        FREE,
+        FREE,
+        FREE,
+        Concurrency(Overlap.SKIP),
+        Concurrency(Overlap.BUFFER_ALL),
+        Concurrency(max_concurrent=2),
+    ]
+    return JobSpec(
+        rng.choice(["sim.ok", "sim.emits", "sim.fails"]),
+        rng.choice([NEVER, NEVER, Every(5 * US_PER_S)]),
+        Tier.MEDIUM,
+        payload=rng.choice([b"", b"1"]),
+        policy=FailurePolicy(max_attempts=1),
+        concurrency=rng.choice(limits),
+        on=Triggers(conditions),
+    )

@@ -1,0 +1,129 @@
+"""The judge of what ends start: a good history passes, and each way in which it can be bad is seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.oracle import triggers
+from tests.unit.dispatcher_world import NAMES, World, raw
+from waterclock.model.events import Ended, EventKind, Origin, Pending, RunEvent, Started
+from waterclock.model.ids import make_run_id, ordinal
+from waterclock.model.job import NEVER, CommandKind, JobSpec, Tier
+from waterclock.model.triggers import RunEnds, Triggers
+from waterclock.wire.messages import event_message
+
+REPORT, LOAD, OTHER = "acme:report", "acme:load", "acme:other"
+ON_LOAD = JobSpec("demo.noop", NEVER, on=Triggers((RunEnds("load"),)))
+
+
+class History(World):
+    """A dispatcher that obeys, and a hand that writes what workers and routers would."""
+
+    def __init__(self) -> None:
+        super().__init__(partitions=1)
+        self.hand = self.outside.appender()
+        self.command(CommandKind.CREATE, REPORT, ON_LOAD)
+        self.run(1)
+        self.ended(OTHER, EventKind.RUN_FAILED)
+
+    def event(self, kind: EventKind, run_id: str, attempt: int = 0, **parts: Any) -> int:
+        event = RunEvent(kind, run_id.partition("@")[0], run_id, self.clock.now(), attempt)._replace(**parts)
+        offset = self.hand.append(event_message(NAMES, event)).offset
+        assert offset is not None
+        return offset
+
+    def ended(self, job_id: str, verdict: EventKind | None = None, hops: int = 0) -> str:
+        """A run that has ended: well, or by this verdict."""
+        self.clock.advance(1_000_000)
+        fire_at = self.clock.now()
+        run_id = make_run_id(job_id, fire_at)
+        self.event(EventKind.PENDING, run_id, detail=Pending(1, fire_at, None, Tier.HIGH, Origin.SCHEDULE, hops=hops))
+        who = {"worker": "w-1", "incarnation": 3}
+        token = ordinal(1, self.event(EventKind.STARTED, run_id, 1, detail=Started("t", 0, 0), **who))
+        kind = EventKind.ATTEMPT_FAILED if verdict else EventKind.ATTEMPT_SUCCEEDED
+        self.event(kind, run_id, 1, token=token, detail=Ended(fire_at, "", ""), **who)
+        if verdict:
+            self.event(verdict, run_id, 1, reason="failed")
+        return run_id
+
+    def told(self, source: str, job_id: str = REPORT, hops: int = 1, **more: Any) -> None:
+        more.setdefault("command_id", f"{source}/succeeded")
+        self.command(CommandKind.TRIGGER, job_id, triggered_by=source, hops=hops, **more)
+        self.run(1)
+
+    def judged(self) -> list[str]:
+        topics = {
+            topic: [raw(record) for record in self.records(topic)] for topic in (NAMES.commands, NAMES.run_events)
+        }
+        work = [raw(record) for record in self.records(NAMES.runs(Tier.MEDIUM))]
+        complaints, _ = triggers.check(topics[NAMES.commands], topics[NAMES.run_events], work)
+        return complaints
+
+
+@pytest.fixture
+def history() -> History:
+    return History()
+
+
+def test_a_good_history_passes(history: History) -> None:
+    source = history.ended(LOAD)
+    history.told(source)
+    history.told(source)
+    history.ended(OTHER)
+    assert history.judged() == []
+
+
+def test_an_end_that_started_nothing_is_seen(history: History) -> None:
+    history.told(history.ended(LOAD))
+    source = history.ended(LOAD)
+    assert history.judged() == [f"{source} ended SUCCEEDED, and did not start {REPORT}"]
+
+
+def test_an_end_that_started_two_runs_is_seen(history: History) -> None:
+    source = history.ended(LOAD)
+    history.told(source)
+    history.told(source, command_id="another")
+    assert [each for each in history.judged() if f"{source} was to start one run of {REPORT}, and started" in each]
+
+
+def test_a_start_by_what_has_not_ended_is_seen(history: History) -> None:
+    source = make_run_id(LOAD, history.clock.now())
+    history.told(source)
+    assert f"{REPORT} was started by {source}, which has not ended" in history.judged()
+
+
+def test_a_start_by_what_nobody_waits_for_is_seen(history: History) -> None:
+    failed = history.ended(LOAD, EventKind.RUN_FAILED)
+    history.told(failed)
+    assert history.judged() == [f"{REPORT} was started by {failed}, and does not wait for that"]
+
+
+def test_a_start_by_an_end_before_the_condition_stood_is_seen() -> None:
+    history = History()
+    source = history.ended(LOAD)
+    history.command(CommandKind.CREATE, OTHER, ON_LOAD)
+    history.run(1)
+    history.told(source)
+    history.told(source, OTHER)
+    assert history.judged() == [f"{OTHER} was started by {source}, and does not wait for that"]
+
+
+def test_a_run_that_counts_wrongly_how_many_stood_before_it_is_seen(history: History) -> None:
+    source = history.ended(LOAD, hops=3)
+    history.told(source, hops=3)
+    assert history.judged() == [f"{REPORT} was started by {source} as number 3, after number 3"]
+
+
+def test_a_chain_that_is_cut_where_it_must_be_is_good(history: History) -> None:
+    source = history.ended(LOAD, hops=16)
+    history.told(source, hops=17)
+    assert history.judged() == []
+
+
+def test_nothing_is_asked_of_ends_before_the_first_router_or_of_jobs_that_changed_their_mind(history: History) -> None:
+    history.ended(LOAD)
+    history.command(CommandKind.DELETE, REPORT)
+    history.run(1)
+    assert history.judged() == []

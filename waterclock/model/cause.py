@@ -1,0 +1,15 @@
+"""What started a run that its schedule did not: told in commands, in PENDING and HELD, and in a run's history."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Cause(NamedTuple):
+    """``source``: the run by whose end it was started, "": by none. ``hops``: how many stood one before the other."""
+
+    source: str = ""
+    hops: int = 0
+
+
+NO_CAUSE = Cause()

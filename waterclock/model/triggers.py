@@ -1,0 +1,94 @@
+"""What starts a job beside its schedule, or instead of one: ends of other jobs' runs.
+
+Values and their stored form: compact JSON, which stands in job rows, commands and the topic ``triggers``, so it is
+on-disk format: keys may be added, none may change meaning. Trusted: only what ``triggers_document.py`` has checked is
+stored. ``since``, by condition from when on it has stood, is the shard owner's to say and no part of what a job *is*:
+two specs that differ in nothing else are one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+import orjson
+
+from .events import RunStatus
+from .ids import Instant
+
+CONDITIONS_MAX = 16
+"""Conditions of one job."""
+
+HOPS_MAX = 16
+"""Runs in a row of which each was started by the end of the one before: the longest chain, so that a ring ends."""
+
+
+class Ended(StrEnum):
+    """Which ends of a run count. ANY: whatever its final status, but for a fire that was skipped."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    ANY = "any"
+
+    def counts(self, status: RunStatus) -> bool:
+        """Whether a run that ended so counts."""
+        if self is Ended.ANY:
+            return status in (RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED)
+        return status is (RunStatus.SUCCEEDED if self is Ended.SUCCEEDED else RunStatus.FAILED)
+
+
+class RunEnds(NamedTuple):
+    """A run of ``job`` (the name of one of the same tenant) ends so. A DagRun counts by its own end, nodes do not."""
+
+    job: str
+    ended: Ended = Ended.SUCCEEDED
+
+
+@dataclass(frozen=True, slots=True)
+class Triggers:
+    """The conditions: each end that meets any of them makes one run.
+
+    ``since``: by condition, of an end before it nothing follows; () where no shard owner has said it yet.
+    """
+
+    conditions: tuple[RunEnds, ...]
+    since: tuple[Instant, ...] = field(default=(), compare=False)
+
+    def standing_since(self, stamp_at: Instant, before: Triggers | None) -> Triggers:
+        """As they stand from ``stamp_at`` on; a condition that stood in ``before`` goes on."""
+        known = dict(zip(before.conditions, before.since, strict=False)) if before is not None else {}
+        return replace(self, since=tuple(known.get(each, stamp_at) for each in self.conditions))
+
+    def met_by(self, job: str, status: RunStatus, at: Instant) -> bool:
+        """Whether a run of ``job`` that ended so, at ``at``, makes a run."""
+        stood = zip(self.conditions, self.since, strict=True)
+        return any(each.job == job and at > since and each.ended.counts(status) for each, since in stood)
+
+
+class JobTriggers(NamedTuple):
+    """A record of the topic ``triggers`` under a job's id: what starts it, as of the command of this ``revision``."""
+
+    job_id: str
+    revision: int
+    stamp_at: Instant
+    on: Triggers
+
+
+def triggers_to_json(triggers: Triggers | None) -> str:
+    """The stored form; "" for none. Exact inverse: :func:`triggers_from_json`."""
+    if triggers is None:
+        return ""
+    stored: dict[str, object] = {"any": [[each.job, each.ended.value] for each in triggers.conditions]}
+    if triggers.since:
+        stored["since"] = triggers.since
+    return orjson.dumps(stored).decode()
+
+
+def triggers_from_json(stored: str) -> Triggers | None:
+    """What a stored form says. Trusted input."""
+    if not stored:
+        return None
+    parts = orjson.loads(stored)
+    conditions = tuple(RunEnds(job, Ended(ended)) for job, ended in parts["any"])
+    return Triggers(conditions, tuple(parts.get("since", ())))

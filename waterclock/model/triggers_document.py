@@ -1,0 +1,106 @@
+"""What starts a job, in a job document: ``"on": {"any": [{"job": "load-orders", "ended": "succeeded"}]}``.
+
+What must hold: ``triggers_from_document({"on": triggers_to_document(t)}) == t`` for all that came through here. How it
+fails: RequestError with the pointer of the part and what to write instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from .errors import RequestError
+from .ids import split_job_id
+from .job import NEVER, Schedule
+from .schedule import check_schedule
+from .triggers import CONDITIONS_MAX, Ended, RunEnds, Triggers
+
+KEY = "on"
+_ENDED = {word.value: word for word in Ended}
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}\Z")
+_EXAMPLE = 'Such as {"any": [{"job": "load-orders", "ended": "succeeded"}]}'
+
+
+def triggers_from_document(document: Mapping[str, object], job_id: str = "") -> Triggers | None:
+    """What ``on`` says, None without one. ``job_id``: whose, where that is known yet. Raises RequestError."""
+    if KEY not in document:
+        return None
+    parts = _object(document[KEY], "/on", ("any",), _EXAMPLE)
+    given = parts.get("any")
+    if not isinstance(given, list):
+        _refuse("/on/any" if "any" in parts else "/on", "It names no conditions", _EXAMPLE)
+    found = Triggers(tuple(_condition(each, f"/on/any/{place}") for place, each in enumerate(given)))
+    check_triggers(found, job_id)
+    return found
+
+
+def triggers_to_document(triggers: Triggers | None) -> dict[str, Any]:
+    """The key, where there is anything to say."""
+    if triggers is None:
+        return {}
+    return {KEY: {"any": [{"job": each.job, "ended": each.ended.value} for each in triggers.conditions]}}
+
+
+def triggers_text(document: Mapping[str, Any]) -> str:
+    """Such a document in a line for people: ``on load-orders, load-items``."""
+    return f"on {', '.join(dict.fromkeys(each['job'] for each in document[KEY]['any']))}"
+
+
+def without_schedule(document: Mapping[str, object], owners: Mapping[str, tuple[str, ...]]) -> Schedule:
+    """The schedule of a job that has none. ``owners``: keys that go with some kinds alone. Raises RequestError."""
+    for key, kinds in owners.items():
+        if key in document:
+            _refuse(f"/{key}", f'"{key}" goes with a schedule', f"Remove it, or give {' or '.join(kinds)}")
+    return NEVER
+
+
+def check_starts(schedule: Schedule, on: Triggers | None, job_id: str = "") -> None:
+    """Refuse a schedule that cannot be kept, and conditions: RequestError. A job without fires is started by others."""
+    if on is not None:
+        check_triggers(on, job_id)
+    if schedule != NEVER or on is None:
+        check_schedule(schedule)
+
+
+def check_triggers(triggers: Triggers, job_id: str = "") -> None:
+    """Refuse what cannot be kept: RequestError. For commands too, which may come by no document."""
+    if not 1 <= len(triggers.conditions) <= CONDITIONS_MAX:
+        _refuse("/on/any", f"{len(triggers.conditions)} conditions", f"Give 1 to {CONDITIONS_MAX} of them")
+    own_name = split_job_id(job_id)[1] if job_id else ""
+    for place, each in enumerate(triggers.conditions):
+        pointer = f"/on/any/{place}"
+        if not _NAME.match(each.job):
+            _refuse(f"{pointer}/job", f"{_shown(each.job)} is not a job's name", "Name a job of the same tenant")
+        if each.job == own_name:
+            _refuse(f"{pointer}/job", "It would start itself, without end", "Name another job, or give it a schedule")
+        if each in triggers.conditions[:place]:
+            _refuse(pointer, "The same condition is given twice", "Give it once")
+
+
+def _condition(value: object, pointer: str) -> RunEnds:
+    parts = _object(value, pointer, ("job", "ended"), 'Such as {"job": "load-orders", "ended": "failed"}')
+    job, ended = parts.get("job"), parts.get("ended", Ended.SUCCEEDED.value)
+    if not isinstance(job, str):
+        _refuse(f"{pointer}/job", "It names no job", "Name a job of the same tenant, without the tenant")
+    if not isinstance(ended, str) or ended not in _ENDED:
+        _refuse(f"{pointer}/ended", f"{_shown(ended)} is no end of a run", f"One of {', '.join(_ENDED)}")
+    return RunEnds(job, _ENDED[ended])
+
+
+def _object(value: object, pointer: str, keys: tuple[str, ...], hint: str) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        _refuse(pointer, f"{_shown(value)} is not an object", hint)
+    for key in value:
+        if key not in keys:
+            _refuse(pointer, f"{_shown(key)} is not known here", f"Known: {' '.join(keys)}")
+    return value
+
+
+def _refuse(pointer: str, message: str, hint: str) -> NoReturn:
+    raise RequestError(message, pointer=pointer, hint=hint)
+
+
+def _shown(value: object) -> str:
+    """A foreign value inside a message: short."""
+    return repr(value)[:80]
