@@ -23,13 +23,12 @@ from waterclock.model.ids import Instant, ordinal
 from waterclock.model.job import Command, CommandKind, JobStatus, JobVersion
 from waterclock.model.role_state import KeyState
 from waterclock.model.timetable import next_of
-from waterclock.model.triggers import Triggers
 from waterclock.store.port import DueRow, JobChange, TimeIndex
 from waterclock.wire.messages import key_of_state
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
-from . import answers, backfill_asking, backfills, commands
+from . import answers, backfill_asking, backfills, commands, starts
 from .admission import Admission
 from .backfill_orders import speaks_of_a_backfill
 from .catch_up import decide_apart
@@ -41,7 +40,7 @@ from .keys import Intention, intention_of
 from .known import Known
 from .pauses import stamp_of
 from .pool_check import check_pool
-from .putting_out import put_out, run_at_once
+from .putting_out import put_out
 from .releasing import follow_version
 from .reruns import admit_rerun, rerun_of
 from .rows import Ahead, rows_ahead, void_row, void_rows
@@ -362,17 +361,12 @@ def _change_course(shard: Shard, out: Emitter, plan: Plan, now: Instant) -> Admi
         for chain in plan.ahead.chains:
             shard.timeline.add(chain)
         follow_version(shard, out, version, now)
-        if _started_by(version) != (_started_by(plan.before[0]) if plan.before else None):
-            out.listens(version)
+        starts.follow(shard, out, version, plan.before[0] if plan.before else None, now)
         if version.status is JobStatus.DELETED:
             backfills.cancel_of_job(shard, out, version.job_id, backfills.DELETED, now)
     if applied.run_at is None:
         return None
-    return run_at_once(shard, out, version or _standing(applied), applied, plan.command.payload, now)
-
-
-def _started_by(version: JobVersion) -> Triggers | None:
-    return None if version.status is JobStatus.DELETED else version.spec.on
+    return starts.start(shard, out, version or _standing(applied), applied, plan.command, now)
 
 
 def _cut_older(shard: Shard, version: JobVersion) -> None:

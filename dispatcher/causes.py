@@ -1,19 +1,66 @@
-"""What asked for the run of a trigger, and how long a chain of such runs may be. Pure."""
+"""What asks for the run of a trigger, and what a shard owner refuses of that. Pure.
+
+Whatever stands here goes into every record of the run, and what is gathered into arithmetic: so it is checked before
+anything is decided by it. Anybody may write to ``commands``, and a shard that stumbles over one would not come past it.
+"""
 
 from __future__ import annotations
 
-from waterclock.model.cause import Cause
+from waterclock.model.cause import NO_CAUSE, Cause
 from waterclock.model.errors import RequestError
-from waterclock.model.job import Command
+from waterclock.model.events import RunStatus
+from waterclock.model.gathering import Arrival
+from waterclock.model.ids import US_PER_S, Instant, job_of_run, parse_run_id, split_job_id
+from waterclock.model.job import Command, JobSpec
 from waterclock.model.triggers import HOPS_MAX
+
+SOURCE_MAX = 300
+"""Characters of a run id: tenant, name, instant, series."""
+
+AHEAD_US = 60 * US_PER_S
+"""So much may the clock that asks for a window's end be ahead of the brokers'."""
+
+_STATUSES = {status.name.lower(): status for status in RunStatus}
 
 
 def cause_of(command: Command) -> Cause:
-    """Refuse a chain of runs that is too long: jobs that start each other in a ring would never rest. RequestError."""
+    """What stands behind a TRIGGER; refused is a chain of runs that is too long, for jobs that start each other in a
+    ring would never rest. Raises RequestError."""
+    source = command.triggered_by
+    if not source:
+        return NO_CAUSE
+    if len(source) > SOURCE_MAX:
+        raise RequestError(f"it names a run by {len(source)} characters", pointer="/triggered_by",
+                           hint=f"A run id has at most {SOURCE_MAX}")  # fmt: skip
+    parse_run_id(source)
+    if split_job_id(job_of_run(source))[0] != split_job_id(command.job_id)[0]:
+        raise RequestError(f"{source} is of another tenant", pointer="/triggered_by", hint="Name one of the job's own")
     if not 0 <= command.hops <= HOPS_MAX:
         raise RequestError(
-            f"{command.triggered_by} is the last of {HOPS_MAX} runs in a row that were started by the end of another",
+            f"{source} is the last of {HOPS_MAX} runs in a row that were started by the end of another",
             pointer="/hops",
             hint=f"At most {HOPS_MAX}: look for jobs that start each other in a ring (`waterclock job show`)",
         )
-    return Cause(command.triggered_by, command.hops)
+    return Cause(source, command.hops)
+
+
+def arrival_of(command: Command, spec: JobSpec, number: int, at: Instant) -> Arrival | None:
+    """The end that a TRIGGER brings to a job with a window; None where nothing is gathered. Raises RequestError."""
+    on = spec.on
+    if not command.triggered_by or on is None or not on.within_us:
+        return None
+    name, status = split_job_id(job_of_run(command.triggered_by))[1], _STATUSES.get(command.ended)
+    places = on.places_met_by(name, status, command.ended_at) if status is not None else ()
+    if not places:
+        raise RequestError(
+            f"{command.job_id} does not wait for {command.triggered_by} ({command.ended[:40] or 'no end'}) any more",
+            pointer="/triggered_by",
+            hint="Its conditions were changed meanwhile: nothing follows from this end",
+        )
+    return Arrival(command.triggered_by, command.hops, at, number, places)
+
+
+def check_lapse(command: Command, appended_at: Instant) -> None:
+    """Refuse the end of a window that is far from over: RequestError."""
+    if command.due_at - appended_at > AHEAD_US:
+        raise RequestError("the window is not over", pointer="/due_at", hint="The dispatcher itself ends a window")

@@ -16,32 +16,35 @@ from .emit import Emitter
 from .flow import FlowJob
 from .resuming import AGAIN_US, WAITS_US
 from .shard import Shard
+from .starts import ask_for_lapses
 
 _ASKED_MAX = 200
 """Looks at jobs of one shard in one round: whatever all of its jobs call may be down."""
 
 
 def ask_to_close(shard: Shard, out: Emitter, now: Instant) -> bool:
-    """Append the PAUSE or END of every job that is due for it, ``_ASKED_MAX`` at most. True where more wait.
+    """Append the PAUSE or END of every job that is due for it, ``_ASKED_MAX`` at most, and the LAPSE of windows
+    (``starts.py``). True where more wait.
 
     Only once the commands that stood at take-over are applied: among them may be the predecessor's own.
     """
+    more = ask_for_lapses(shard, out, now)
     closing = shard.flow.closing
     for _ in range(_ASKED_MAX):
         next_at = closing.next_at()
         if next_at is None or next_at > now:
-            return False
+            return more
         if next_at and shard.inbox:
             # It may wait there already, for as long as the store is away: one command for each look would pile up.
             closing.asked_wait_until = now + WAITS_US
-            return False
+            return more
         job = shard.flow.jobs.get(job_id := closing.pop())
         if job is None or job.wanted is None or shard.is_paused(job_id):
             continue  # a resume looks anew
         out.order(_command(job, job.wanted, now))
         closing.put(job_id, now + AGAIN_US)
     next_at = closing.next_at()
-    return next_at is not None and next_at <= now
+    return more or (next_at is not None and next_at <= now)
 
 
 def _command(job: FlowJob, kind: CommandKind, now: Instant) -> Command:

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypedDict
 
 from waterclock.model.cause import NO_CAUSE, Cause
 from waterclock.model.errors import Conflict, NotFound, RequestError
+from waterclock.model.gathering import Arrival
 from waterclock.model.ids import US_PER_S, Instant, make_run_id, ordinal
 from waterclock.model.job import MUST_BE_NEW, Command, CommandKind, Every, JobSpec, JobStatus, JobVersion, Once
 from waterclock.model.timetable import due_of, fire_edge, next_of
@@ -19,7 +20,7 @@ from waterclock.model.timing import with_newer
 from waterclock.model.timing_document import check_timing
 from waterclock.store.port import JobRow
 
-from .causes import cause_of
+from .causes import arrival_of, cause_of, check_lapse
 from .edges import Edges, begins_after, is_decided, is_overtaken, with_edge
 from .misfire import PAUSED, REASONS, SkipRange, decide_one, skip_all
 from .owed import Stretch, stretches
@@ -55,7 +56,8 @@ class Applied(NamedTuple):
     ``run_at`` is a fire to make at once (a trigger, or a one-off that lies behind); ``series`` goes into its run id.
     ``floor_at``: of an ACTIVE version, the fire time after which its own fires begin. ``fires_to_at``: whenever they
     are due, all fires up to this fire time are decided; 0: nothing is said of that. ``edges``: under which the job's
-    late versions were applied, this one's with them. ``cause``: what asked for the run of a trigger.
+    late versions were applied, this one's with them. ``cause``: what asked for the run of a trigger; ``arrival``: it
+    is no run yet, for several ends have to come together.
     """
 
     row: JobRow
@@ -69,6 +71,7 @@ class Applied(NamedTuple):
     fires_to_at: Instant = 0
     edges: Edges = ()
     cause: Cause = NO_CAUSE
+    arrival: Arrival | None = None
 
     @property
     def triggered(self) -> str:
@@ -106,13 +109,9 @@ def apply(
     expect_revision(command, before, standing)
     if standing is None and command.kind is not CommandKind.CREATE:
         raise NotFound(f"there is no job {command.job_id}", pointer="/job_id", hint="`waterclock job list` shows them")
-    if command.kind is CommandKind.TRIGGER:
+    if command.kind in (CommandKind.TRIGGER, CommandKind.LAPSE):
         assert standing is not None
-        check_payload(command.payload or b"")
-        # Not the stamp, which the end of a pause may have pushed ahead: a run must not be made before its fire time.
-        return Applied(
-            _row(standing, place), stamp_at, run_at=place.appended_at, series=place.revision, cause=cause_of(command)
-        )
+        return _at_once(command, place, stamp_at, standing)
     if command.kind is CommandKind.ROLLBACK:
         command = _brought_back(command, place, target, standing)
     after = _changed(command, place, stamp_at, before, standing)
@@ -132,6 +131,18 @@ def apply(
         ended = (SkipRange(after, behind_at, behind_at, 1), missed)
         return closed._replace(floor_at=floor_at, edges=edges, skipped=(*closed.skipped, ended))
     return closed._replace(floor_at=floor_at, edges=edges, run_at=behind_at)
+
+
+def _at_once(command: Command, place: Place, stamp_at: Instant, standing: JobVersion) -> Applied:
+    """What makes no version: the run of a trigger, or what an end and a lapse do to a window (``starts.py``)."""
+    check_payload(command.payload or b"")
+    # Not the stamp, which the end of a pause may have pushed ahead: a run must not be made before its fire time.
+    made = Applied(_row(standing, place), stamp_at, run_at=place.appended_at, series=place.revision)
+    if command.kind is CommandKind.LAPSE:
+        check_lapse(command, place.appended_at)
+        return made
+    cause = cause_of(command)
+    return made._replace(cause=cause, arrival=arrival_of(command, standing.spec, place.revision, place.appended_at))
 
 
 def expect_revision(command: Command, before: JobVersion | None, standing: JobVersion | None) -> None:

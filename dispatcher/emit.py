@@ -25,6 +25,7 @@ from waterclock.model.events import (
 from waterclock.model.executor import executor_to_json
 from waterclock.model.failure_policy import policy_to_json
 from waterclock.model.flow_state import JobFlow, RunFlow
+from waterclock.model.gathering import Gathering
 from waterclock.model.ids import Instant, job_of_run, make_run_id
 from waterclock.model.job import Command, Cron, JobStatus, JobVersion, Tier
 from waterclock.model.job_state import JobState
@@ -327,6 +328,10 @@ class Emitter:
             return
         standing = JobTriggers(version.job_id, version.revision, version.stamp_at, on)
         self.messages.append(messages.job_triggers_message(self._names, standing))
+
+    def gathered(self, partition: int, gathering: Gathering) -> None:
+        """Keep what has come of what a job waits for."""
+        self.messages.append(messages.gathering_message(self._names, _ROLE, partition, gathering))
 
     def answered(self, job_id: str, answer: Answered, now: Instant) -> None:
         """Say what became of a command."""

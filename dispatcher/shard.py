@@ -21,6 +21,7 @@ from .edges import Edges, begins_after
 from .flow import Flow
 from .gap_owed import OwedInGap, owed_in
 from .gaps import Gap, Progress
+from .gathering import Gatherings
 from .keys import Keys
 from .owed import in_force
 from .pauses import LEAD_US
@@ -123,6 +124,7 @@ class Shard:
         self.flow = Flow(generation)
         """Runs that wait for one another (``flow.py``)."""
         self.backfills = Backfills()
+        self.gatherings = Gatherings()
         self.begin_window()
         self.disposed_minute = minute_of(self.progress.undecided_from) - 60
         self.copied: Progress | None = None

@@ -27,7 +27,7 @@ from waterclock.model.job_state import JobState
 from waterclock.model.role_state import ShardState
 from waterclock.store.port import TimeIndex
 from waterclock.wire import codec
-from waterclock.wire.messages import BACKFILL_PREFIX, CURSOR_KEY, FLOW_PREFIX
+from waterclock.wire.messages import BACKFILL_PREFIX, CURSOR_KEY, FLOW_PREFIX, GATHER_PREFIX
 from waterclock.wire.names import Names
 
 from .gaps import Gap, Progress, decode_progress
@@ -51,6 +51,8 @@ class Kept(NamedTuple):
     """Runs that wait for one another, and their jobs, not decoded yet; oldest first."""
     backfills: dict[str, bytes]
     """The same of backfills."""
+    gatherings: dict[str, bytes]
+    """The same of open windows."""
 
 
 class Start(NamedTuple):
@@ -86,6 +88,8 @@ def take_over(
     # In the order of their commands, and not in that in which their records were written last.
     for key in shard.backfills.restore(sorted(kept.backfills.items(), key=lambda item: _number_of(item[0]))):
         log_.error("a record of a backfill cannot be read: upgrade the dispatcher", key=key)
+    for key in shard.gatherings.restore(kept.gatherings.items()):
+        log_.error("a record of an open window cannot be read: upgrade the dispatcher", key=key)
     _restore_flow(log, shard, TopicPartition(names.run_events, partition), kept.flow)
     _learn_versions(log, index, shard, commands, min(now, progress.begins_at) - _LATELY_US)
     shard.caught_up_at = log.high_watermark(commands)
@@ -115,7 +119,8 @@ def _within(log: Log, commands: TopicPartition, start: Start) -> Start:
 def _read_state(log: Log, partition: TopicPartition) -> Kept:
     copy: ShardState | None = None
     jobs: dict[str, JobState] = {}
-    keys, flow, backfills = Keys(), dict[str, bytes](), dict[str, bytes]()
+    keys, flow = Keys(), dict[str, bytes]()
+    backfills, gatherings = dict[str, bytes](), dict[str, bytes]()
     for record in _whole(log, partition, log.low_watermark(partition)):
         key = (record.key or b"").decode()
         if is_key_of_state(key):
@@ -128,18 +133,19 @@ def _read_state(log: Log, partition: TopicPartition) -> Kept:
             flow.pop(key, None)  # what is written anew stands behind what is not
             if record.value is not None:
                 flow[key] = record.value
-        elif key.startswith(BACKFILL_PREFIX):
+        elif key.startswith((BACKFILL_PREFIX, GATHER_PREFIX)):
+            kept = backfills if key.startswith(BACKFILL_PREFIX) else gatherings
             if record.value is None:
-                backfills.pop(key, None)
+                kept.pop(key, None)
             else:
-                backfills[key] = record.value
+                kept[key] = record.value
         elif record.value is None:
             jobs.pop(key, None)
         elif key == CURSOR_KEY:
             copy = codec.decode_shard_state(record.value)
         else:
             jobs[key] = codec.decode_job_state(record.value)
-    return Kept(copy, jobs, keys, flow, backfills)
+    return Kept(copy, jobs, keys, flow, backfills, gatherings)
 
 
 def _restore_flow(log: Log, shard: Shard, events: TopicPartition, kept: dict[str, bytes]) -> None:

@@ -15,12 +15,15 @@ import structlog
 
 from waterclock.log.port import Isolation, Log, Record, TopicPartition
 from waterclock.model.errors import LostResource, UndecodableRecord, WaterclockError
-from waterclock.model.ids import job_id_beside
+from waterclock.model.ids import Instant, job_id_beside
 from waterclock.model.triggers import JobTriggers
 from waterclock.wire.codec import decode_job_triggers
 
 LISTENED_MAX = 200_000
 """Conditions of all jobs, about 300 bytes each."""
+
+LISTENERS_MAX = 1_000
+"""Jobs that one end starts: those that have waited for it longest. How many are left out is told with each end."""
 
 _BATCH = 1_000
 
@@ -32,7 +35,7 @@ class ListenersFull(WaterclockError):
 
 
 class Listeners:
-    """Follows ``topic``. ``widest``: of one job's ends, how many jobs have been started at once at the most."""
+    """Follows ``topic``."""
 
     def __init__(self, log: Log, topic: str, *, most: int = LISTENED_MAX) -> None:
         self._log = log
@@ -43,7 +46,8 @@ class Listeners:
         self._by_source: dict[str, set[str]] = {}
         self._count = 0
         self._until = 0
-        self.widest = 0
+        self._in_order: dict[str, tuple[str, ...]] = {}
+        """By job, who waits for its ends, oldest first: as far as it was asked for since that changed."""
         self._begin()
 
     @property
@@ -66,9 +70,29 @@ class Listeners:
             self._apply(record)
 
     def of(self, job_id: str) -> Iterator[JobTriggers]:
-        """What jobs that are started by ends of this one say, in the order of their ids."""
-        for listener in sorted(self._by_source.get(job_id, ())):
+        """What jobs that are started by ends of this one say, ``LISTENERS_MAX`` at most: who waits longest, first."""
+        for listener in self._waiting(job_id)[:LISTENERS_MAX]:
             yield self._standing[listener]
+
+    def count_of(self, job_id: str) -> int:
+        """How many jobs an end of this one may start."""
+        return min(len(self._by_source.get(job_id, ())), LISTENERS_MAX)
+
+    def left_out(self, job_id: str) -> tuple[str, ...]:
+        """Who waits for ends of this job and is not started by them, for too many have waited longer."""
+        return self._waiting(job_id)[LISTENERS_MAX:]
+
+    def _waiting(self, job_id: str) -> tuple[str, ...]:
+        known = self._in_order.get(job_id)
+        if known is None:
+            name = job_id.partition(":")[2]
+            known = tuple(sorted(self._by_source.get(job_id, ()), key=lambda who: (self._since(who, name), who)))
+            self._in_order[job_id] = known
+        return known
+
+    def _since(self, listener: str, name: str) -> Instant:
+        on = self._standing[listener].on
+        return min((at for each, at in zip(on.conditions, on.since, strict=False) if each.job == name), default=0)
 
     def close(self) -> None:
         """Stop reading."""
@@ -77,6 +101,7 @@ class Listeners:
     def _begin(self) -> None:
         self._standing.clear()
         self._by_source.clear()
+        self._in_order.clear()
         self._count = 0
         self._reader.assign({self._place: self._log.low_watermark(self._place)})
         self.ask()
@@ -96,9 +121,8 @@ class Listeners:
             raise ListenersFull(f"jobs are started by more than {self._most} conditions, the most that is held")
         self._standing[job_id] = standing
         for source in _sources(standing):
-            listeners = self._by_source.setdefault(source, set())
-            listeners.add(job_id)
-            self.widest = max(self.widest, len(listeners))
+            self._by_source.setdefault(source, set()).add(job_id)
+            self._in_order.pop(source, None)
 
     def _forget(self, job_id: str) -> None:
         standing = self._standing.pop(job_id, None)
@@ -107,6 +131,7 @@ class Listeners:
         self._count -= len(standing.on.conditions)
         for source in _sources(standing):
             self._by_source[source].discard(job_id)
+            self._in_order.pop(source, None)
             if not self._by_source[source]:
                 del self._by_source[source]
 

@@ -14,7 +14,7 @@ stops, and the message names the id.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 
 import structlog
@@ -40,7 +40,7 @@ from .open_runs import KEPT_BEHIND, KeptRuns
 from .reconciler import Reconciler
 from .shard import GivenUp, Shard, Wanted
 from .trail import Note
-from .triggering import RunEnd, started_by
+from .triggering import RunEnd, started_by, untold
 from .verdicts import Verdicts
 from .work_records import WorkRecords, source_of
 
@@ -49,8 +49,7 @@ ROLE = "retry-router"
 _POLL_S = 0.05
 _TROUBLE_WAIT_S = 0.5
 COMMANDS_MAX = 20_000
-"""What the ends of one round start at most: fewer events are read at once where many jobs wait for one. A single end is
-told whole."""
+"""What the ends of one round start, about: once it is reached the rest of what was polled waits for the next round."""
 
 _log = structlog.get_logger()
 
@@ -97,6 +96,8 @@ class RetryRouter:
         self._listeners = Listeners(log, names.triggers)
         self._wanted = Wanted()
         self._is_behind = False
+        self._unread: deque[Record] = deque()
+        """Polled, and not folded yet: the ends before them start enough for one round."""
         self._ignored: Counter[str] = Counter()
 
     @property
@@ -114,13 +115,13 @@ class RetryRouter:
             room = self._room()
             polled = self._rounds.poll(self._consumer, room, _POLL_S)
             self._notice(polled)
-            if room:  # else no record was asked for, and the client has no news of where it stands
-                self._read(polled.records)
-                self._is_behind = len(polled.records) >= room
+            if room or (self._unread and self._listeners.caught_up):
+                self._read(polled.records, has_asked=room > 0)
+                self._is_behind = bool(self._unread) or len(polled.records) >= room > 0
             self._hear_of_deaths()
             if not self._knows_listeners():
                 return True
-            return self._answer() or bool(polled.records or polled.assigned)
+            return self._answer() or bool(self._unread or polled.records or polled.assigned)
         except Fenced:
             raise
         except (LostResource, BackendDown) as trouble:
@@ -151,6 +152,7 @@ class RetryRouter:
         for gone in polled.revoked:
             self._shards.pop(gone.partition, None)
             self._to_take.discard(gone)
+            self._unread = deque(each for each in self._unread if each.partition != gone.partition)
         self._to_take.update(polled.assigned)
         self._has_joined = self._has_joined or bool(polled.assigned) or bool(self._consumer.owned())
         if polled.revoked and not self._listeners.caught_up:
@@ -183,6 +185,7 @@ class RetryRouter:
         """Every trouble leads back to the committed positions (design §5.5)."""
         _log.warning("begins again from the committed positions", trouble=str(trouble))
         self._shards.clear()
+        self._unread.clear()
         self._wanted = Wanted()
         self._to_take = set(self._consumer.owned())
         self._is_troubled = True
@@ -190,10 +193,8 @@ class RetryRouter:
     # Reading ------------------------------------------------------------------------------------------------------
 
     def _room(self) -> int:
-        """How many events this turn reads: none while it is not known yet what the last ones start."""
-        if not self._listeners.caught_up:
-            return 0
-        return min(self._round_records, max(1, COMMANDS_MAX // max(1, self._listeners.widest)))
+        """How many events this turn polls: none while some wait, or it is not known yet what the last ones start."""
+        return 0 if self._unread or not self._listeners.caught_up else self._round_records
 
     def _knows_listeners(self) -> bool:
         """Whether all were read who are started by what ended; they are asked for after the ends were polled."""
@@ -203,11 +204,17 @@ class RetryRouter:
         self._listeners.look()
         return self._listeners.caught_up
 
-    def _read(self, records: Sequence[Record]) -> None:
-        """Fold the records; afterwards every shard stands at the consumer's position."""
+    def _read(self, records: Sequence[Record], *, has_asked: bool) -> None:
+        """Fold the records, as far as there is room for what they start; then each shard stands behind what was folded.
+
+        ``has_asked``: records were asked for, so that none of them says where the client stands.
+        """
         wanted = self._wanted
         shards = self._shards
-        for record in records:
+        self._unread.extend(records)
+        room = COMMANDS_MAX
+        while self._unread and room > 0:
+            record, told = self._unread.popleft(), len(wanted.ends)
             shard = shards.get(record.partition)
             if shard is None:
                 continue
@@ -219,9 +226,13 @@ class RetryRouter:
             except RequestError as error:  # undecodable, or it names no run
                 if shard.live:
                     wanted.rejects.append(self._reject(record, error))
-        for shard in shards.values():
-            shard.has_begun = shard.has_begun or not records
-            if shard.catch_up(self._consumer):
+            room -= sum(self._listeners.count_of(end.job_id) for end in wanted.ends[told:])
+        waiting = {record.partition: record.offset for record in reversed(self._unread)}
+        for number, shard in shards.items():
+            shard.has_begun = shard.has_begun or (has_asked and not records)
+            if number in waiting:
+                shard.next_offset = waiting[number]
+            elif shard.catch_up(self._consumer):
                 shard.go_live()
         self._ignored.update(wanted.ignored)
         wanted.ignored.clear()
@@ -306,6 +317,9 @@ class RetryRouter:
         for end in ends:
             for command in started_by(end, self._listeners.of(end.job_id), now):
                 yield command_message(self._names, command)
+            left_out = self._listeners.left_out(end.job_id)
+            if left_out:
+                yield reject_message(self._names, untold(end, left_out, now))
 
     def _letters(self, given_up: Sequence[GivenUp]) -> list[Outgoing]:
         """The dead letters, with their work records read back first: no round is open over that."""

@@ -152,7 +152,8 @@ class Shard(Followed[Note]):
         self.deadlines.forget(run_id)
         if self.live and "/" not in run_id and run.state.status is not RunStatus.SKIPPED:
             hops = run.note.hops if isinstance(run.note, Trail) else 0
-            wanted.ends.append(RunEnd(run_id, job_of_run(run_id), run.state.status, at, hops))
+            place = self.partition, self.fold.position - 1
+            wanted.ends.append(RunEnd(run_id, job_of_run(run_id), run.state.status, at, hops, *place))
 
     def go_live(self) -> None:
         """The fold has reached the offset from which we act. Say what the backlog of a first start wants."""

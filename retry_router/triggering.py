@@ -6,25 +6,43 @@ owner knows it by that). An end is told once, in the round that advances past it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from waterclock.model.events import RunStatus
+from waterclock.log.port import TopicPartition
+from waterclock.model.events import Reject, RunStatus, SourceRecord
 from waterclock.model.ids import Instant
 from waterclock.model.job import Command, CommandKind
 from waterclock.model.triggers import JobTriggers
 
+from .listeners import LISTENERS_MAX
+
 ACTOR = "trigger"
+_NAMED_MAX = 5
 
 
 class RunEnd(NamedTuple):
-    """A run that has ended so, ``at``, by the clock of whoever said so. ``hops``: see ``Cause``."""
+    """A run that has ended so, ``at``, by the clock of whoever said so. ``hops``: see ``Cause``.
+
+    The event that says so is that at ``offset`` of ``partition``.
+    """
 
     run_id: str
     job_id: str
     status: RunStatus
     at: Instant
     hops: int
+    partition: TopicPartition
+    offset: int
+
+
+def untold(end: RunEnd, left_out: Sequence[str], now: Instant) -> Reject:
+    """The word about jobs that wait for this end and are not started by it."""
+    named = ", ".join(left_out[:_NAMED_MAX])
+    place = SourceRecord(end.partition.topic, end.partition.partition, end.offset, end.job_id.encode(), None, ())
+    message = f"{end.run_id} ended, and {len(left_out)} jobs that wait for that are not started by it, such as {named}"
+    hint = f"One end starts the {LISTENERS_MAX} jobs that have waited for it longest: let the others wait for these"
+    return Reject("retry-router", message, "/on", hint, now, place)
 
 
 def started_by(end: RunEnd, listeners: Iterable[JobTriggers], now: Instant) -> Iterator[Command]:
@@ -40,4 +58,6 @@ def started_by(end: RunEnd, listeners: Iterable[JobTriggers], now: Instant) -> I
                 at=now,
                 triggered_by=end.run_id,
                 hops=end.hops + 1,
+                ended=end.status.name.lower(),
+                ended_at=end.at,
             )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from tests.acceptance import dumps
 from tests.integration.test_dead_letters_on_servers import one, shown, stack, until
 from tests.integration.test_run_logs_on_servers import Stack
+from tests.oracle import triggers
 from tests.oracle.records import decode
 
 pytestmark = pytest.mark.servers
@@ -27,3 +31,29 @@ def test_an_end_starts_the_job_that_waits_for_it_and_the_run_says_so(stack: Stac
 
     told = [decode(record["value"])[1] for record in dumps.dump(stack.bootstrap, stack.names.commands)]
     assert [(each["job_id"], each["hops"]) for each in told if each["triggered_by"]] == [("default:report", 1)]
+
+
+def test_two_ends_within_a_window_start_a_job_once_and_one_alone_lapses_and_is_told(stack: Stack) -> None:
+    for name in ("orders", "items"):
+        stack.run_of(name, {"handler": "demo.echo", "payload": 1})
+    file = stack.folder / "joined.json"
+    both = {"all": [{"job": "orders"}, {"job": "items"}], "within": "20s"}
+    file.write_text(json.dumps({"handler": "demo.echo", "on": both}))
+    assert one(stack, "job", "create", "joined", "--file", str(file))["on"]["within"] == "20s"
+    one(stack, "job", "trigger", "orders")
+    one(stack, "job", "trigger", "items")
+
+    def seen(status: str) -> list[dict[str, Any]]:
+        rows = stack.command("run", "list", "joined")[1]
+        return [card for card in (shown(stack, row["run"]) for row in rows) if card["status"] == status]
+
+    (made,) = until(lambda: seen("SUCCEEDED"))
+    assert made["triggered_by"].partition("@")[0] in ("default:orders", "default:items")
+    one(stack, "job", "trigger", "orders")
+    (lapsed,) = until(lambda: seen("SKIPPED"))
+    assert lapsed["reason"] == "window: items"
+    assert len(seen("SUCCEEDED")) == 1
+
+    topics = [list(dumps.dump(stack.bootstrap, topic)) for topic in (stack.names.commands, stack.names.run_events)]
+    complaints, counts = triggers.check(*topics)
+    assert (complaints, counts["runs of windows"], counts["windows that lapsed"]) == ([], 1, 1)

@@ -194,5 +194,6 @@ def _series(job, until, counts):
         if len(hits) != 1 or len(job.series[hits[0]]) != 1:
             yield f"redrive at offset {offset} made {hits}"
         counts["redriven"] += len(hits)
-    if sum(len(facts) for facts in job.series.values()) > len(job.judged.triggers) + len(job.judged.redrives):
+    asked = len(job.judged.triggers) + len(job.judged.redrives) + len(job.judged.gathered)
+    if sum(len(facts) for facts in job.series.values()) > asked:
         yield "more runs of a series than triggers and redrives"

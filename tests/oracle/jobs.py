@@ -37,7 +37,7 @@ class Job:
     def __init__(self, job_id):
         self.job_id = job_id
         self.commands = []
-        self.judged = owed.Judged([], [], {}, [], [], {})
+        self.judged = owed.Judged([], [], {}, [], [], {}, {})
         self.revised = collections.defaultdict(list)
         self.made = collections.defaultdict(list)
         self.series = collections.defaultdict(list)

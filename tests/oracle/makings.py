@@ -62,6 +62,8 @@ def _meant(commands, events, rules):
             made = _of_version("TRIGGER", trigger.stands)
             made = made if trigger.payload is None else made._replace(payload=trigger.payload)
             found |= dict.fromkeys(job.triggered(trigger), made)
+        for offset, told in job.judged.gathered.items():
+            found |= dict.fromkeys(job.redriven(offset), _of_version("TRIGGER", told.stands))
         by_number = {asked.offset: asked for asked in job.judged.backfills}
         for fact in job.backfilled:
             asked = by_number.get(fact.event["pending"]["backfill"] & MASK)

@@ -10,7 +10,7 @@ import functools
 import json
 import typing
 
-from . import brute_force, calendars, policies
+from . import brute_force, calendars, gathering, policies
 from .records import decode
 
 MINUTE_US = 60_000_000
@@ -157,7 +157,8 @@ class Judged(typing.NamedTuple):
     """What the commands of one job had to make: versions in order, triggers in order, verdicts by offset.
 
     ``redrives``: the offsets of those that had to make another run of a dead letter's work. ``backfills``: what was
-    asked for of the past; ``turns``: by offset, which of them a command was for, and what it asked.
+    asked for of the past; ``turns``: by offset, which of them a command was for, and what it asked. ``gathered``: by
+    offset, the commands that windows hear of.
     """
 
     made: list
@@ -166,6 +167,7 @@ class Judged(typing.NamedTuple):
     redrives: list
     backfills: list
     turns: dict
+    gathered: dict
 
     @property
     def refused(self):
@@ -186,7 +188,7 @@ def by_job(commands):
 
 def versions(commands, edges, rules=Rules()):  # noqa: B008  # a value
     """What the commands of one job had to make."""
-    judged, served = Judged([], [], {}, [], [], {}), {}
+    judged, served = Judged([], [], {}, [], [], {}, {}), {}
     for command in commands:
         record, offset = command["record"], command["offset"]
         name = (True, record["idempotency_key"]) if record["idempotency_key"] else (False, record["command_id"])
@@ -331,13 +333,16 @@ def _is_no_time(record, appended_at, stamp):
     return record["kind"] == "PAUSE" and not stamp < resume_at <= stamp + PAUSE_MAX
 
 
-def _is_refused(record, spec, before, standing, stamp, rules):
+def _is_refused(record, spec, made, standing, stamp, appended_at, rules):  # what a judge goes by
     """Whether the command asks for what cannot be, as the job stands."""
+    before = made[-1] if made else None
     expected = record["expected_revision"]
     once = spec and spec["once"]
     return (
         (standing is None and record["kind"] != "CREATE")
         or record["hops"] > HOPS_MAX
+        or (gathering.is_gathered(record, standing) and not gathering.places_met(made, record))
+        or (record["kind"] == "LAPSE" and record["due_at"] - appended_at > gathering.AHEAD)
         or (record["kind"] == "ROLLBACK" and spec is None)
         or (standing is not None and _is_no_end(record["kind"], standing))
         or (spec and not set(_pools(spec)) <= set(rules.pools))
@@ -368,8 +373,14 @@ def _obeyed(judged, command, edge, rules):  # noqa: PLR0911  # a judge says its 
     stamp = _stamp(command, before)
     standing = before if before and before.status != "DELETED" else None
     kind, spec = record["kind"], _spec_of(record, made, offset)
-    if _is_refused(record, spec, before, standing, stamp, rules) or _is_no_time(record, command["appended_at"], stamp):
+    at = command["appended_at"]
+    if _is_refused(record, spec, made, standing, stamp, at, rules) or _is_no_time(
+        record, command["appended_at"], stamp
+    ):
         return "refused"
+    if kind == "LAPSE" or gathering.is_gathered(record, standing):
+        judged.gathered[offset] = gathering.Told(command["appended_at"], offset, standing, record)
+        return "applied"
     if kind == "TRIGGER":
         judged.triggers.append(Trigger(command["appended_at"], offset, standing, record["payload"]))
         return "applied"

@@ -14,7 +14,7 @@ import collections
 import json
 import typing
 
-from . import jobs, owed
+from . import gathering, jobs, owed
 from .records import decode
 from .reducer import FINAL, OF_NO_RUN, changes
 
@@ -47,20 +47,28 @@ class Stood(typing.NamedTuple):
     until: int | None
 
 
-def check(commands, events, work=(), rules=owed.Rules()):  # noqa: B008  # a value
-    """(complaints, counts). ``work``: dumped work records; each names the end that started its run."""
+def check(commands, events, work=(), rules=owed.Rules(), until=0):  # noqa: B008  # a value
+    """(complaints, counts). ``work``: dumped work records; each names the end that started its run. ``until``: when all
+    was at rest: windows that were over long before have ended (``gathering.py`` judges those)."""
     found = jobs.read(commands, events, rules)
     ends, hops = _ends(events), _hops(events)
     stood = {job_id: _stood(job) for job_id, job in found.items()}
     asked, counts = _asked(found), collections.Counter()
-    complaints = [*_without_cause(asked, ends, stood, hops)]
+    complaints, by_windows = [*_without_cause(asked, ends, stood, hops)], {}
+    for job in found.values():
+        wrong, started = gathering.check(job, until, counts)
+        complaints += wrong
+        by_windows |= started
     for (job_id, source), offsets in asked.items():
         made = {run_id for offset in offsets for run_id in found[job_id].redriven(offset)}
         times = sum(len(found[job_id].series[run_id]) for run_id in made)
-        is_refused = all(found[job_id].judged.verdicts[offset].word == "refused" for offset in offsets)
-        counts["started by an end"] += times
         counts["ends told again"] += len(offsets) > 1
         counts["chains that were cut"] += hops.get(source, 0) >= HOPS_MAX
+        if not found[job_id].judged.gathered.keys().isdisjoint(offsets):
+            continue
+        is_refused = all(found[job_id].judged.verdicts[offset].word == "refused" for offset in offsets)
+        counts["started by an end"] += times
+        complaints += _wrong_skips(found[job_id], offsets)
         if times != (not is_refused):
             complaints.append(f"{source} was to start one run of {job_id}, and started {sorted(made)}")
     for source, end in ends.items():
@@ -68,15 +76,27 @@ def check(commands, events, work=(), rules=owed.Rules()):  # noqa: B008  # a val
             counts["ends that were waited for"] += 1
             if (job_id, source) not in asked:
                 complaints.append(f"{source} ended {end.status}, and did not start {job_id}")
-    complaints += [*_wrong_work(work, found, asked)]
+    complaints += [*_wrong_work(work, found, asked, by_windows)]
     return complaints, counts
 
 
-def _wrong_work(work, found, asked):
-    started = {
+def _wrong_skips(job, offsets):
+    """A job that was paused is not started, and says so; one that was not is."""
+    stands = {trigger.offset: trigger.stands for trigger in job.judged.triggers}
+    for offset in offsets:
+        for run_id in job.redriven(offset):
+            event = job.series[run_id][0].event
+            is_left_out = event["kind"] == "SKIPPED" and event["reason"] == "paused"
+            if offset in stands and is_left_out != (stands[offset].status == "PAUSED"):
+                yield f"{run_id} is {event['kind']} {event['reason']}, and its job was {stands[offset].status}"
+
+
+def _wrong_work(work, found, asked, by_windows):
+    started = by_windows | {
         run_id: source
         for (job_id, source), offsets in asked.items()
         for offset in offsets
+        if offset not in found[job_id].judged.gathered
         for run_id in found[job_id].redriven(offset)
     }
     for record in work:
@@ -124,7 +144,8 @@ def _stood(job):
     found, standing = [], {}
     for version in job.judged.made:
         text = "" if version.status == "DELETED" else version.spec["on"]
-        now = {tuple(each) for each in json.loads(text)["any"]} if text else set()
+        said = json.loads(text) if text else {"any": ()}
+        now = {tuple(each) for each in said.get("all", said.get("any"))}
         found += [standing.pop(gone)._replace(until=version.stamp) for gone in sorted(standing.keys() - now)]
         told = [fact.stamp for fact in job.revised[version.offset]]
         for new in sorted(now - standing.keys()):

@@ -104,7 +104,9 @@ def backfills_run_what_they_were_asked_for(dumps: Dumps, counts: Counter[str]) -
 
 def ends_start_what_waits_for_them(dumps: Dumps, counts: Counts) -> list[str]:
     """I10: each end of a run starts what waits for such an end, once, and nothing else does."""
-    complaints, found = triggers.check(dumps.commands, dumps.events, dumps.work + dumps.waiting, dumps.rules)
+    complaints, found = triggers.check(
+        dumps.commands, dumps.events, dumps.work + dumps.waiting, dumps.rules, dumps.until
+    )
     counts.update(found)
     return [f"I10 {complaint}" for complaint in complaints]
 

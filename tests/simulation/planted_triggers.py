@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from unittest import mock
 
+from waterclock.dispatcher import gathering, starts
+from waterclock.dispatcher.admission import Admission
+from waterclock.dispatcher.commands import Applied
 from waterclock.dispatcher.emit import Emitter
+from waterclock.dispatcher.shard import Shard
+from waterclock.retry_router import loop as router_loop
 from waterclock.retry_router.listeners import Listeners
+from waterclock.retry_router.shard import Shard as RouterShard
+from waterclock.retry_router.shard import Wanted
+from waterclock.retry_router.trail import Note
+from waterclock.retry_router.triggering import RunEnd
 
 from waterclock.log.port import Outgoing
 from waterclock.model.flow_state import RunFlow
+from waterclock.model.fold import OpenRun
+from waterclock.model.gathering import Arrival, Gathering
 from waterclock.model.ids import Instant
-from waterclock.model.job import JobVersion
+from waterclock.model.job import Command, JobStatus, JobVersion
+from waterclock.model.triggers import JobTriggers, Triggers
 from waterclock.transact import Round, Rounds
 from waterclock.wire.names import Names
 
@@ -72,8 +84,100 @@ def cause_lost_with_a_wait() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def told_ends_start_again() -> Iterator[None]:
+    """A successor answers ends that its predecessor has answered, each under another name."""
+    right, right_end = router_loop.started_by, RouterShard._ended
+
+    def start(told: RunEnd, listeners: Iterable[JobTriggers], now: Instant) -> Iterator[Command]:
+        for command in right(told, listeners, now):
+            yield command._replace(command_id=f"{command.command_id}/{now}")
+
+    def end(self: RouterShard, run_id: str, run: OpenRun[Note], at: Instant, wanted: Wanted) -> None:
+        live, self.live = self.live, True
+        right_end(self, run_id, run, at, wanted)
+        self.live = live
+
+    with (
+        mock.patch.object(router_loop, "started_by", start),
+        mock.patch.object(RouterShard, "_ended", end),
+    ):
+        yield
+
+
+@contextmanager
+def started_by_what_came_before() -> Iterator[None]:
+    """What has made a run of a window is kept, and has its part in the next one."""
+    right = gathering.arrive
+
+    def arrive(on: Triggers, before: Gathering | None, job_id: str, arrival: Arrival) -> gathering.Step:
+        step = right(on, before, job_id, arrival)
+        if step.cause is None or step.after is not None or not on.wants_all:
+            return step
+        kept = (*(before.arrivals if before else ()), arrival)
+        return step._replace(after=Gathering(job_id, arrival.at, arrival.number, arrival.at + on.within_us, kept))
+
+    with mock.patch.object(gathering, "arrive", arrive):
+        yield
+
+
+@contextmanager
+def window_lost_at_a_take_over() -> Iterator[None]:
+    """A successor does not know what has come."""
+    with mock.patch.object(gathering.Gatherings, "restore", return_value=[]):
+        yield
+
+
+@contextmanager
+def started_though_the_window_lapsed() -> Iterator[None]:
+    """What came too long ago counts still."""
+    right = gathering.arrive
+
+    def arrive(on: Triggers, before: Gathering | None, job_id: str, arrival: Arrival) -> gathering.Step:
+        if on.wants_all and before is not None:
+            before = before._replace(closes_at=max(before.closes_at, arrival.at + 1))
+        return right(on, before, job_id, arrival)
+
+    with mock.patch.object(gathering, "arrive", arrive):
+        yield
+
+
+@contextmanager
+def windows_closed_by_the_clock() -> Iterator[None]:
+    """The owner forgets a window when its own clock says so, and says nothing."""
+
+    def over(self: gathering.Gatherings, now: Instant, most: int) -> Iterator[Gathering]:
+        for each in right(self, now, most):
+            self.drop(each.job_id)
+        return iter(())
+
+    right = gathering.Gatherings.over
+    with mock.patch.object(gathering.Gatherings, "over", over):
+        yield
+
+
+@contextmanager
+def paused_jobs_started() -> Iterator[None]:
+    """A paused job is started by the ends that it waits for."""
+    right = starts.start
+
+    def start(
+        shard: Shard, out: Emitter, fired: JobVersion, applied: Applied, command: Command, now: Instant
+    ) -> Admission | None:
+        return right(shard, out, fired._replace(status=JobStatus.ACTIVE), applied, command, now)
+
+    with mock.patch.object(starts, "start", start):
+        yield
+
+
 PLANTED_TRIGGERS: dict[str, Planted] = {
     "what an end starts sent after its round": sent_after_the_round,
     "ends answered before it is known who waits": listeners_unread,
     "cause lost with a wait": cause_lost_with_a_wait,
+    "an end that was answered starts again": told_ends_start_again,
+    "one end counted in two windows": started_by_what_came_before,
+    "half a window lost at a take-over": window_lost_at_a_take_over,
+    "started though the window lapsed": started_though_the_window_lapsed,
+    "windows end unsaid": windows_closed_by_the_clock,
+    "paused jobs started by others": paused_jobs_started,
 }

@@ -16,8 +16,11 @@ from .people import Order
 
 FIRST, SECOND = "t:first-after", "t:second-after"
 RING = ("t:ring-a", "t:ring-b")
+JOINED = "t:joined"
 _SHARE = 0.4
 _RING_SHARE = 0.3
+_JOINED_SHARE = 0.6
+_WITHIN_S = (1, 2, 5, 20)
 _OTHERS_SHARE = 0.3
 _SOURCES = ("steady", "second", "counted", "no-such-job")
 _VERBS = (
@@ -35,7 +38,9 @@ def trigger_orders(rng: random.Random, horizon: int) -> list[Order]:
     if rng.random() >= _SHARE:
         return []
     ring = [*_ring(rng, horizon)] if rng.random() < _RING_SHARE else []
-    return [*_followers(rng, horizon), *ring]
+    followers = [*_followers(rng, horizon)]
+    joined = [*_joined(rng, horizon)] if rng.random() < _JOINED_SHARE else []
+    return [*followers, *ring, *joined]
 
 
 def _followers(rng: random.Random, horizon: int) -> Iterator[Order]:
@@ -58,8 +63,26 @@ def _with_more(rng: random.Random, spec: JobSpec) -> JobSpec:
     assert spec.on is not None
     more = RunEnds(rng.choice(["steady", "second", "no-such-job"]), rng.choice([*Ended]))
     known = spec.on.conditions
-    on = spec.on if more in known or len(known) >= CONDITIONS_MAX else Triggers((*known, more))
+    on = spec.on if more in known or len(known) >= CONDITIONS_MAX else replace(spec.on, conditions=(*known, more))
     return replace(spec, payload=rng.choice([b"", b"2", b"3"]), on=on)
+
+
+def _joined(rng: random.Random, horizon: int) -> Iterator[Order]:
+    """A job for which several have to come together, some of which seldom do; it is edited, paused, deleted."""
+    begun_at = rng.choice([0, rng.randrange(horizon)])
+    yield Order(begun_at, CommandKind.CREATE, JOINED, _with_window(rng), "g0")
+    for number in range(1, rng.choice([1, 2, 4, 7])):
+        kind = rng.choice(_VERBS)
+        spec = _with_window(rng) if kind in (CommandKind.CREATE, CommandKind.UPDATE) else None
+        yield Order(rng.randrange(begun_at, horizon), kind, JOINED, spec, f"g{number}")
+
+
+def _with_window(rng: random.Random) -> JobSpec:
+    spec = _spec(rng, _SOURCES)
+    names = rng.sample(("steady", "second", "counted", "first-after"), rng.choice([2, 2, 3]))
+    conditions = tuple(RunEnds(name, rng.choice([Ended.SUCCEEDED, Ended.ANY])) for name in names)
+    within_us = rng.choice(_WITHIN_S) * US_PER_S
+    return replace(spec, on=Triggers(conditions, within_us=within_us, wants_all=rng.random() < 0.7))
 
 
 def _ring(rng: random.Random, horizon: int) -> Iterator[Order]:

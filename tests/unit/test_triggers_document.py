@@ -79,7 +79,7 @@ def test_ends_count_as_they_are_named_and_a_skipped_fire_never_does(ended: Ended
     [
         (3, "/on"),
         ({}, "/on"),
-        ({"all": [{"job": "a"}]}, "/on"),
+        ({"all": [{"job": "a"}]}, "/on/all"),
         ({"any": {"job": "a"}}, "/on/any"),
         ({"any": []}, "/on/any"),
         ({"any": [{"job": f"a{n}"} for n in range(17)]}, "/on/any"),

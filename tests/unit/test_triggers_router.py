@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from waterclock.retry_router import listeners as listeners_module
 from waterclock.retry_router import loop as router_loop
 from waterclock.retry_router.listeners import Listeners, ListenersFull
 
@@ -217,6 +218,18 @@ def test_a_run_that_is_cancelled_while_it_waits_knows_how_many_stood_before_it(s
     assert [(command.triggered_by, command.hops) for command in commands(started)] == [(run_id, 5)]
 
 
+def told_by_turns(world: World, turns: int = 40) -> list[int]:
+    """How many commands came of each turn that brought any."""
+    router = world.router()
+    found, before = [], len(commands(world))
+    for _ in range(turns):
+        world.turn(router, steps=1)
+        now = len(commands(world))
+        found += [now - before] * (now > before)
+        before = now
+    return found
+
+
 def test_one_end_for_many_is_told_whole_and_others_wait_their_turn(
     started: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,14 +237,50 @@ def test_one_end_for_many_is_told_whole_and_others_wait_their_turn(
     for number in range(25):
         listens(started, RunEnds("nightly"), job_id=f"acme:r{number}")
     first, second = succeeded(started), succeeded(started)
-    router = started.router()
-    most, before = 0, 0
-    for _ in range(40):
-        started.turn(router, steps=1)
-        now = len(commands(started))
-        most, before = max(most, now - before), now
-    assert (most, before) == (25, 50)
+    assert told_by_turns(started) == [25, 25]
     assert {source for _, source in sources(started)} == {first, second}
+
+
+def test_ends_that_few_wait_for_are_read_together_though_many_wait_for_another(
+    started: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(router_loop, "COMMANDS_MAX", 10)
+    for number in range(25):
+        listens(started, RunEnds("nightly"), job_id=f"acme:r{number}")
+    listens(started, RunEnds("hourly"), job_id="acme:few")
+    for _ in range(30):
+        succeeded(started, OTHER)
+    assert max(told_by_turns(started)) == 10
+    assert len(commands(started)) == 30
+
+
+def test_what_waits_for_its_turn_is_answered_by_a_successor(started: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(router_loop, "COMMANDS_MAX", 2)
+    listens(started, RunEnds("nightly"))
+    ends = [succeeded(started) for _ in range(7)]
+    for _ in range(12):
+        router = started.router()
+        started.turn(router, steps=2)
+        router.close()
+    assert sources(started) == [(REPORT, each) for each in sorted(ends)]
+
+
+def test_who_waits_longest_is_started_and_who_is_left_out_is_told(
+    started: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listeners_module, "LISTENERS_MAX", 3)
+    began = started.clock.now() - 1_000
+    for number in range(5):
+        listens(started, RunEnds("nightly"), job_id=f"acme:r{number}", since=began - number)
+    run_id = succeeded(started)
+    started.turn(started.router())
+    assert sources(started) == [(f"acme:r{number}", run_id) for number in (2, 3, 4)]
+    (reject,) = started.dump(NAMES.rejects)
+    assert (
+        reject.reason
+        == f"{run_id} ended, and 2 jobs that wait for that are not started by it, such as acme:r1, acme:r0"
+    )  # type: ignore[attr-defined]
+    assert reject.source.topic == NAMES.run_events  # type: ignore[attr-defined]
 
 
 def test_more_conditions_than_can_be_held_stop_the_router_and_say_so(world: World) -> None:

@@ -44,6 +44,7 @@ from waterclock.model.events import (
 from waterclock.model.executor import GrpcCall, HttpCall, KafkaRecord, ShellCommand
 from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy
 from waterclock.model.flow_state import JobFlow, RunFlow
+from waterclock.model.gathering import Arrival, Gathering
 from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Tier
 from waterclock.model.job_state import Edge, JobState
 from waterclock.model.role_state import KeyState, OpenRunState, ShardState
@@ -185,7 +186,14 @@ nodes = st.builds(
 )
 dags = st.builds(DagSpec, st.lists(nodes, max_size=3).map(tuple), st.integers(0, 9), st.integers(0, 9))
 conditions = st.builds(RunEnds, texts, st.sampled_from(EndedAs))
-starts = st.builds(Triggers, st.lists(conditions, min_size=1, max_size=3).map(tuple))
+lengths = st.integers(0, 2**63 - 1)
+starts = st.builds(
+    Triggers,
+    st.lists(conditions, min_size=1, max_size=3).map(tuple),
+    within_us=lengths,
+    wants_all=st.booleans(),
+)
+arrivals = st.builds(Arrival, texts, ints, longs, longs, st.lists(ints, max_size=3).map(tuple))
 rules = (policies, timings, besides, st.none() | dags, st.none() | starts)
 specs = st.builds(JobSpec, texts, schedules, tiers, texts, blobs, st.none() | executors, st.booleans(), *rules)
 commands = st.builds(
@@ -214,6 +222,8 @@ commands = st.builds(
     backfill_id=texts,
     triggered_by=texts,
     hops=ints,
+    ended=texts,
+    ended_at=longs,
 )
 sources = st.builds(
     SourceRecord,
@@ -263,6 +273,11 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         st.builds(JobState, texts, longs, st.booleans(), longs, longs, longs, late_edges),
         codec.encode_job_state,
         codec.decode_job_state,
+    ),
+    "gathering": (
+        st.builds(Gathering, texts, longs, longs, longs, st.lists(arrivals, max_size=3).map(tuple)),
+        codec.encode_gathering,
+        codec.decode_gathering,
     ),
     "job_triggers": (
         st.builds(JobTriggers, texts, longs, longs, starts),

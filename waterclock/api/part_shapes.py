@@ -19,10 +19,17 @@ class RunEnds(BaseModel):
 
 
 class Triggers(BaseModel):
-    """What starts a job: each end that meets one of the conditions makes one run."""
+    """What starts a job: each end that meets any condition makes one run, or all of them together do."""
 
     model_config = CLOSED
-    any: list[RunEnds] = Field(min_length=1, max_length=16)
+    any: list[RunEnds] | None = Field(None, min_length=1, max_length=16)
+    all: list[RunEnds] | None = Field(None, min_length=2, max_length=16)
+    within: str | None = Field(
+        None,
+        pattern=DURATION,
+        description="all: so far apart they may come. any: so long after the first end one run is made for all of them",
+        examples=["2h"],
+    )
 
 
 class HttpCall(BaseModel):

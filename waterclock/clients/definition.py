@@ -150,9 +150,11 @@ class RunEndsDefinition(TypedDict, total=False):
 
 
 class TriggersDefinition(TypedDict, total=False):
-    """What starts a job: each end that meets one of the conditions."""
+    """What starts a job, ``any`` or ``all``: each end that meets a condition, or what comes ``within`` a window."""
 
     any: list[RunEndsDefinition]
+    all: list[RunEndsDefinition]
+    within: str
 
 
 class JobDefinition(TypedDict, total=False):

@@ -148,7 +148,7 @@ class CommandKind(StrEnum):
     newer versions of calendars that the job uses in the place of older ones. END: its ``max_runs`` are made, which only
     the shard's owner can know. RERUN: run the DagRun ``run_id`` again, as a new series. PAUSE_RUN, RESUME_RUN: no node
     of that DagRun begins in between. BACKFILL: run fires of a past range; the three that end so: pause, resume or
-    cancel ``backfill_id``.
+    cancel ``backfill_id``. LAPSE: a window of what starts the job is over (by the dispatcher).
     """
 
     UNKNOWN = "UNKNOWN"
@@ -172,6 +172,7 @@ class CommandKind(StrEnum):
     PAUSE_BACKFILL = "PAUSE_BACKFILL"
     RESUME_BACKFILL = "RESUME_BACKFILL"
     CANCEL_BACKFILL = "CANCEL_BACKFILL"
+    LAPSE = "LAPSE"
 
 
 JOB_VERBS = (
@@ -202,7 +203,9 @@ class Command(NamedTuple):
     a BACKFILL the one whose fires are meant (0: the one that stands). ``calendars``: of a CALENDAR what it offers.
     ``rerun_from``: the nodes that a RERUN begins with, none: all of it anew. Of a BACKFILL: the range [``from_at``,
     ``to_at``), ``concurrency`` and ``tier`` (0, None: the defaults). ``backfill_id``: the one to turn. Of a
-    TRIGGER by the end of a run: ``triggered_by`` is that run, ``hops`` how many stand one before the other (``Cause``).
+    TRIGGER by the end of a run: ``triggered_by`` is that run, ``ended`` its final status as a word, ``ended_at``
+    when, ``hops`` how many stand one before the other (``Cause``). LAPSE: ``to_revision`` is the number of the command
+    that opened the window, ``due_at`` its end.
     """
 
     kind: CommandKind
@@ -230,6 +233,8 @@ class Command(NamedTuple):
     backfill_id: str = ""
     triggered_by: str = ""
     hops: int = 0
+    ended: str = ""
+    ended_at: Instant = 0
 
 
 class Pause(NamedTuple):

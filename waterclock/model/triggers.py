@@ -1,9 +1,8 @@
 """What starts a job beside its schedule, or instead of one: ends of other jobs' runs.
 
 Values and their stored form: compact JSON, which stands in job rows, commands and the topic ``triggers``, so it is
-on-disk format: keys may be added, none may change meaning. Trusted: only what ``triggers_document.py`` has checked is
-stored. ``since``, by condition from when on it has stood, is the shard owner's to say and no part of what a job *is*:
-two specs that differ in nothing else are one.
+on-disk format: keys may be added, none may change meaning. ``since``, by condition from when on it has stood, is the
+shard owner's to say and no part of what a job *is*: two specs that differ in nothing else are one.
 """
 
 from __future__ import annotations
@@ -38,6 +37,10 @@ class Ended(StrEnum):
         return status is (RunStatus.SUCCEEDED if self is Ended.SUCCEEDED else RunStatus.FAILED)
 
 
+WITHIN_US_MIN, WITHIN_US_MAX = 1_000_000, 31 * 86_400 * 1_000_000
+"""How long a window may be open: longer than people wait for something to come, and ``commands`` keeps 30 days."""
+
+
 class RunEnds(NamedTuple):
     """A run of ``job`` (the name of one of the same tenant) ends so. A DagRun counts by its own end, nodes do not."""
 
@@ -49,11 +52,15 @@ class RunEnds(NamedTuple):
 class Triggers:
     """The conditions: each end that meets any of them makes one run.
 
-    ``since``: by condition, of an end before it nothing follows; () where no shard owner has said it yet.
+    ``within_us`` not 0: ends are gathered, and of those in one window one run is made: once all conditions were met
+    (``wants_all``), or else when the window that the first one has opened is over. ``since``: by condition, of an end
+    before it nothing follows; () where no shard owner has said it yet.
     """
 
     conditions: tuple[RunEnds, ...]
     since: tuple[Instant, ...] = field(default=(), compare=False)
+    within_us: int = 0
+    wants_all: bool = False
 
     def standing_since(self, stamp_at: Instant, before: Triggers | None) -> Triggers:
         """As they stand from ``stamp_at`` on; a condition that stood in ``before`` goes on."""
@@ -61,9 +68,13 @@ class Triggers:
         return replace(self, since=tuple(known.get(each, stamp_at) for each in self.conditions))
 
     def met_by(self, job: str, status: RunStatus, at: Instant) -> bool:
-        """Whether a run of ``job`` that ended so, at ``at``, makes a run."""
-        stood = zip(self.conditions, self.since, strict=True)
-        return any(each.job == job and at > since and each.ended.counts(status) for each, since in stood)
+        """Whether a run of ``job`` that ended so, at ``at``, counts."""
+        return bool(self.places_met_by(job, status, at))
+
+    def places_met_by(self, job: str, status: RunStatus, at: Instant) -> tuple[int, ...]:
+        """The places of the conditions that it meets."""
+        stood = enumerate(zip(self.conditions, self.since, strict=True))
+        return tuple(n for n, (each, since) in stood if each.job == job and at > since and each.ended.counts(status))
 
 
 class JobTriggers(NamedTuple):
@@ -79,16 +90,39 @@ def triggers_to_json(triggers: Triggers | None) -> str:
     """The stored form; "" for none. Exact inverse: :func:`triggers_from_json`."""
     if triggers is None:
         return ""
-    stored: dict[str, object] = {"any": [[each.job, each.ended.value] for each in triggers.conditions]}
+    word = "all" if triggers.wants_all else "any"
+    stored: dict[str, object] = {word: [[each.job, each.ended.value] for each in triggers.conditions]}
+    if triggers.within_us:
+        stored["within"] = triggers.within_us
     if triggers.since:
         stored["since"] = triggers.since
     return orjson.dumps(stored).decode()
 
 
 def triggers_from_json(stored: str) -> Triggers | None:
-    """What a stored form says. Trusted input."""
+    """What a stored form says; what its values may be is for ``check_triggers``.
+
+    Anybody may have written it, into a command: ValueError where a part is of another type, for arithmetic with it
+    would stop who reads it.
+    """
     if not stored:
         return None
     parts = orjson.loads(stored)
-    conditions = tuple(RunEnds(job, Ended(ended)) for job, ended in parts["any"])
-    return Triggers(conditions, tuple(parts.get("since", ())))
+    wants_all = "all" in parts
+    conditions = tuple(RunEnds(_text(job), Ended(ended)) for job, ended in parts["all" if wants_all else "any"])
+    since = tuple(_whole(at) for at in parts.get("since", ()))
+    if len(since) not in (0, len(conditions)):
+        raise ValueError("since is not of each condition")
+    return Triggers(conditions, since, _whole(parts.get("within", 0)), wants_all)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a name is not text")  # noqa: TRY004 - the one error of a stored form
+    return value
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**63:
+        raise ValueError("a number is not whole, or out of range")
+    return value

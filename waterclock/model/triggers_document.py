@@ -1,4 +1,5 @@
-"""What starts a job, in a job document: ``"on": {"any": [{"job": "load-orders", "ended": "succeeded"}]}``.
+"""What starts a job, in a job document: ``"on": {"any": [{"job": "load-orders", "ended": "succeeded"}]}``, or ``all``
+of several ``within`` a duration.
 
 What must hold: ``triggers_from_document({"on": triggers_to_document(t)}) == t`` for all that came through here. How it
 fails: RequestError with the pointer of the part and what to write instead.
@@ -14,7 +15,8 @@ from .errors import RequestError
 from .ids import split_job_id
 from .job import NEVER, Schedule
 from .schedule import check_schedule
-from .triggers import CONDITIONS_MAX, Ended, RunEnds, Triggers
+from .time_text import format_duration, parse_duration
+from .triggers import CONDITIONS_MAX, WITHIN_US_MAX, WITHIN_US_MIN, Ended, RunEnds, Triggers
 
 KEY = "on"
 _ENDED = {word.value: word for word in Ended}
@@ -26,11 +28,16 @@ def triggers_from_document(document: Mapping[str, object], job_id: str = "") -> 
     """What ``on`` says, None without one. ``job_id``: whose, where that is known yet. Raises RequestError."""
     if KEY not in document:
         return None
-    parts = _object(document[KEY], "/on", ("any",), _EXAMPLE)
-    given = parts.get("any")
+    parts = _object(document[KEY], "/on", ("any", "all", "within"), _EXAMPLE)
+    if "any" in parts and "all" in parts:
+        _refuse("/on", "It names any and all", "Give one of them")
+    word = "all" if "all" in parts else "any"
+    given = parts.get(word)
     if not isinstance(given, list):
-        _refuse("/on/any" if "any" in parts else "/on", "It names no conditions", _EXAMPLE)
-    found = Triggers(tuple(_condition(each, f"/on/any/{place}") for place, each in enumerate(given)))
+        _refuse(f"/on/{word}" if word in parts else "/on", "It names no conditions", _EXAMPLE)
+    conditions = tuple(_condition(each, f"/on/{word}/{place}") for place, each in enumerate(given))
+    within_us = parse_duration(parts["within"], "/on/within") if "within" in parts else 0
+    found = Triggers(conditions, within_us=within_us, wants_all=word == "all")
     check_triggers(found, job_id)
     return found
 
@@ -39,12 +46,18 @@ def triggers_to_document(triggers: Triggers | None) -> dict[str, Any]:
     """The key, where there is anything to say."""
     if triggers is None:
         return {}
-    return {KEY: {"any": [{"job": each.job, "ended": each.ended.value} for each in triggers.conditions]}}
+    word = "all" if triggers.wants_all else "any"
+    said: dict[str, Any] = {word: [{"job": each.job, "ended": each.ended.value} for each in triggers.conditions]}
+    if triggers.within_us:
+        said["within"] = format_duration(triggers.within_us)
+    return {KEY: said}
 
 
 def triggers_text(document: Mapping[str, Any]) -> str:
-    """Such a document in a line for people: ``on load-orders, load-items``."""
-    return f"on {', '.join(dict.fromkeys(each['job'] for each in document[KEY]['any']))}"
+    """Such a document in a line for people: ``on load-orders, load-items``, ``on all of a, b within 2h``."""
+    said = document[KEY]
+    names = ", ".join(dict.fromkeys(each["job"] for each in said.get("all") or said["any"]))
+    return f"on {'all of ' * ('all' in said)}{names}" + (f" within {said['within']}" if "within" in said else "")
 
 
 def without_schedule(document: Mapping[str, object], owners: Mapping[str, tuple[str, ...]]) -> Schedule:
@@ -65,17 +78,28 @@ def check_starts(schedule: Schedule, on: Triggers | None, job_id: str = "") -> N
 
 def check_triggers(triggers: Triggers, job_id: str = "") -> None:
     """Refuse what cannot be kept: RequestError. For commands too, which may come by no document."""
-    if not 1 <= len(triggers.conditions) <= CONDITIONS_MAX:
-        _refuse("/on/any", f"{len(triggers.conditions)} conditions", f"Give 1 to {CONDITIONS_MAX} of them")
+    word = "all" if triggers.wants_all else "any"
+    fewest = 2 if triggers.wants_all else 1
+    if not fewest <= len(triggers.conditions) <= CONDITIONS_MAX:
+        _refuse(f"/on/{word}", f"{len(triggers.conditions)} conditions", f"Give {fewest} to {CONDITIONS_MAX} of them")
+    _check_within(triggers)
     own_name = split_job_id(job_id)[1] if job_id else ""
     for place, each in enumerate(triggers.conditions):
-        pointer = f"/on/any/{place}"
+        pointer = f"/on/{word}/{place}"
         if not _NAME.match(each.job):
             _refuse(f"{pointer}/job", f"{_shown(each.job)} is not a job's name", "Name a job of the same tenant")
         if each.job == own_name:
             _refuse(f"{pointer}/job", "It would start itself, without end", "Name another job, or give it a schedule")
         if each in triggers.conditions[:place]:
             _refuse(pointer, "The same condition is given twice", "Give it once")
+
+
+def _check_within(triggers: Triggers) -> None:
+    within_us = triggers.within_us
+    if triggers.wants_all and not within_us:
+        _refuse("/on", "all needs a window", 'Say within which time all have to come: "within": "2h"')
+    if within_us and (not WITHIN_US_MIN <= within_us <= WITHIN_US_MAX or within_us % WITHIN_US_MIN):
+        _refuse("/on/within", f"A window of {within_us / 1e6:.6g} s", "Whole seconds, at least 1s and at most 31d")
 
 
 def _condition(value: object, pointer: str) -> RunEnds:

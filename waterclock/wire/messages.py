@@ -25,6 +25,7 @@ from waterclock.model.events import (
     WorkRecord,
 )
 from waterclock.model.flow_state import JobFlow, RunFlow
+from waterclock.model.gathering import Gathering
 from waterclock.model.ids import event_id, format_instant, work_key
 from waterclock.model.job import Command
 from waterclock.model.job_state import JobState
@@ -294,6 +295,16 @@ def job_triggers_message(names: Names, standing: JobTriggers) -> Outgoing:
 def triggers_tombstone(names: Names, job_id: str) -> Outgoing:
     """Nothing starts this job any more."""
     return Outgoing(names.triggers, job_id.encode(), None, (), partition=0)
+
+
+GATHER_PREFIX = "gather/"
+"""How the keys of open windows begin in a state topic; the rest is the job's id."""
+
+
+def gathering_message(names: Names, role: str, partition: int, gathering: Gathering) -> Outgoing:
+    """What a job's open window has gathered, in the job's partition."""
+    key, value = (GATHER_PREFIX + gathering.job_id).encode(), codec.encode_gathering(gathering)
+    return Outgoing(names.state(role), key, value, headers.TAIL, partition=partition)
 
 
 BACKFILL_PREFIX = "backfill/"

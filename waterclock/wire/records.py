@@ -41,6 +41,7 @@ from waterclock.model.events import (
 from waterclock.model.executor import executor_from_json, executor_to_json
 from waterclock.model.failure_policy import policy_from_json, policy_to_json
 from waterclock.model.flow_state import JobFlow, RunFlow
+from waterclock.model.gathering import Arrival, Gathering
 from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
 from waterclock.model.job_event import JobEvent
 from waterclock.model.job_state import Edge, JobState
@@ -266,6 +267,15 @@ def _job_triggers_from_record(record: Dict) -> JobTriggers:
     return JobTriggers(**record | {"on": on})
 
 
+def _gathering_to_record(gathering: Gathering) -> Dict:
+    return gathering._asdict() | {"arrivals": [each._asdict() for each in gathering.arrivals]}
+
+
+def _gathering_from_record(record: Dict) -> Gathering:
+    arrivals = (Arrival(**each | {"places": tuple(each["places"])}) for each in record["arrivals"])
+    return Gathering(**record | {"arrivals": tuple(arrivals)})
+
+
 def _flow_run_to_record(run: RunFlow) -> Dict:
     nodes = [{"run_id": run_id, "state": state} for run_id, state in run.nodes]
     return run._asdict() | {"tier": run.tier.name, "nodes": nodes, "rerun_from": list(run.rerun_from)}
@@ -305,5 +315,6 @@ DAG_NODE = Shape(KeptNode._asdict, lambda record: KeptNode(**record))
 FLOW_JOB = Shape(JobFlow._asdict, lambda record: JobFlow(**record))
 FLOW_RUN = Shape(_flow_run_to_record, _flow_run_from_record)
 KEY_STATE = Shape(KeyState._asdict, lambda record: KeyState(**record))
+GATHERING = Shape(_gathering_to_record, _gathering_from_record)
 JOB_TRIGGERS = Shape(_job_triggers_to_record, _job_triggers_from_record)
 RUN_LOG = Shape(_run_log_to_record, _run_log_from_record)

@@ -28,6 +28,7 @@ KINDS = (
     "dead_letter",
     "flow_job",
     "flow_run",
+    "gathering",
     "heartbeat",
     "job_event",
     "job_state",
