@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypedDict
 
 from waterclock.model.concurrency_document import check_concurrency
+from waterclock.model.delay_rules import check_delay
 from waterclock.model.document import HANDLER_MAX, PAYLOAD_MAX, check_dag, is_pool_name
 from waterclock.model.errors import Conflict, NotFound, RequestError
 from waterclock.model.executor_document import check_executor
@@ -271,14 +272,14 @@ def _check(spec: JobSpec) -> None:
     check_schedule(spec.schedule)
     check_timing(spec.timing, spec.schedule)
     check_concurrency(spec.concurrency, spec.timing)
+    check_delay(spec.schedule, spec.timing, spec.concurrency)
     _check_payload(spec.payload)
     if len(spec.handler) > HANDLER_MAX:
-        raise RequestError(f"the handler's name has {len(spec.handler)} characters", pointer="/spec/handler",
-                           hint=f"At most {HANDLER_MAX}")  # fmt: skip
+        long = f"the handler's name has {len(spec.handler)} characters"
+        raise RequestError(long, pointer="/spec/handler", hint=f"At most {HANDLER_MAX}")
     if bool(spec.handler) + (spec.executor is not None) + (spec.dag is not None) != 1:
-        raise RequestError(
-            "a job has a handler, an executor or a Dag", pointer="/spec/handler", hint="Give exactly one of them"
-        )
+        three = "a job has a handler, an executor or a Dag"
+        raise RequestError(three, pointer="/spec/handler", hint="Give exactly one of them")
     if spec.executor is not None:
         check_executor(spec.executor)
     if spec.dag is not None:

@@ -53,8 +53,8 @@ def test_the_rest_has_defaults(document: dict[str, object], schedule: Cron | Eve
     [
         ([], "", "object"),
         ("0 9 * * *", "", "object"),
-        ({}, "", "one of cron, every, at and dates"),
-        ({"handler": "h"}, "", "one of cron, every, at and dates"),
+        ({}, "", "one of cron, every, delay, at and dates"),
+        ({"handler": "h"}, "", "one of cron, every, delay, at and dates"),
         ({"every": "5s"}, "/handler", "registered handler"),
         ({"handler": "", "every": "5s"}, "/handler", "registered handler"),
         ({"handler": "a b", "every": "5s"}, "/handler", "registered handler"),

@@ -144,7 +144,8 @@ class DagDefinition(TypedDict, total=False):
 
 class JobDefinition(TypedDict, total=False):
     """One way to the work (``handler``, ``http``, ``callback_url``, ``grpc``, ``shell``, ``kafka``, ``dag``), one
-    schedule (``cron``, ``every``, ``at``, ``dates``), and the rest. Durations as ``5m``, instants as RFC 3339.
+    schedule (``cron``, ``every``, ``delay``, ``at``, ``dates``), and the rest. Durations as ``5m``, instants as RFC
+    3339.
     """
 
     handler: str
@@ -161,6 +162,7 @@ class JobDefinition(TypedDict, total=False):
     fold: Literal["auto", "first", "both"]
     every: str
     start_at: str
+    delay: str
     at: str
     dates: list[str]
     active_from: str

@@ -22,7 +22,9 @@ from waterclock.serving import warning_for, who_serves
 from waterclock.settings import Settings, load_settings
 from waterclock.store.calendar_use import note_uses
 from waterclock.store.expecting import expectation_of
+from waterclock.store.next_of_delay import next_of_delay
 from waterclock.store.port import JobRow, Reading
+from waterclock.store.standing import RUNS_LOOKED_AT
 
 from . import bulk, importing, versions, watching
 from .connect import here, job_id_of, names_of, open_log, open_store
@@ -60,6 +62,7 @@ def create(
     tz: Annotated[str | None, typer.Option("--tz", help="IANA time zone of the cron expression or dates [UTC]")] = None,
     every: Annotated[str | None, typer.Option(help="Interval: 5s, 10m, 2h, 1d")] = None,
     start_at: Annotated[str | None, typer.Option(help="First fire of an interval, RFC 3339")] = None,
+    delay: Annotated[str | None, typer.Option(help="So long after the end of each run: 10m")] = None,
     at: Annotated[str | None, typer.Option(help="One-off: RFC 3339")] = None,
     after: Annotated[str | None, typer.Option("--in", help="One-off, so long from now: 30s, 5m")] = None,
     date: Annotated[list[str] | None, typer.Option("--date", help="One of a list of dates; give it again")] = None,
@@ -97,7 +100,7 @@ def create(
     once = format_rfc3339(SystemClock().now() + parse_duration(after, "/in")) if after else at
     document = written | {
         **_named(handler=handler, cron=cron, zone=tz, every=every, start_at=start_at, at=once, dates=date or None),
-        **_named(active_from=active_from, active_until=active_until, misfire=misfire),
+        **_named(delay=delay, active_from=active_from, active_until=active_until, misfire=misfire),
         **_named(jitter=_given(window=jitter, placement=placement) if placement else jitter),
         **_named(calendars=calendar or None, on_calendar=on_calendar),
         **_named(catch_up=_given(max=catch_up_max, window=catch_up_window, order=catch_up_order)),
@@ -159,7 +162,7 @@ def show(job: JobArgument, output: OutputOption = None) -> None:
         runs = [
             f"{run.status.name:<10} {make_run_id(job_id, run.fire_at, run.series)}" for run in store.runs(job_id, 5)
         ]
-        waited_for = _waited_for(store, row)
+        waited_for = _waited_for(store, row) | _next_of_chain(store, row)
     with open_log(settings) as log:
         note = _warning(settings, log, row.spec)
     show_one({**_card(row), "newest_runs": runs, **waited_for, "note": note or None}, output)
@@ -336,6 +339,12 @@ def _waited_for(store: Reading, row: JobRow) -> dict[str, Any]:
     succeeded = format_rfc3339(found.succeeded_at) if found.succeeded_at else "never"
     by = format_rfc3339(found.by)
     return {"last_success": succeeded, "expected_by": f"{by} (overdue)" if found.is_overdue else by}
+
+
+def _next_of_chain(store: Reading, row: JobRow) -> dict[str, Any]:
+    """Of a fixed delay: its next fire, as far as history tells."""
+    next_at = next_of_delay(row, store.runs(row.job_id, RUNS_LOOKED_AT))
+    return {"next_fires": [format_rfc3339(next_at)]} if next_at is not None else {}
 
 
 def _plan(job_id: str, spec: JobSpec, anchor_at: Instant, fires: list[Instant]) -> dict[str, Any]:

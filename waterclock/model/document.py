@@ -29,11 +29,12 @@ from .cron_lint import has_hashed
 from .dag import DagSpec, dag_from_stored, dag_to_stored
 from .dag_document import dag_from_document, dag_to_document
 from .dates_document import dates_from_document
+from .delay_rules import check_delay
 from .errors import RequestError
 from .executor import EXECUTORS, Executor, HttpCall, executor_from_stored, executor_to_stored
 from .executor_document import checked_url, executor_from_document, executor_to_document
 from .failure_policy import policy_from_json, policy_to_json
-from .job import Cron, Dates, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
+from .job import Cron, Dates, Delay, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
 from .policy_document import KEYS as _POLICY_KEYS
 from .policy_document import policy_from_document, policy_to_document
 from .schedule import check_schedule
@@ -50,7 +51,7 @@ HANDLER_MAX = 128
 KEY_MAX = 300
 """Characters of an idempotency key and of a command id, as the shard owner takes them; doors may allow fewer."""
 
-KINDS = ("cron", "every", "at", "dates")
+KINDS = ("cron", "every", "delay", "at", "dates")
 _OWNERS = {"zone": ("cron", "dates"), "start_at": ("every",)} | dict.fromkeys(("seconds", "gap", "fold"), ("cron",))
 """Keys that go with some kinds alone."""
 _WORK_KEYS = ("handler", *EXECUTORS, "callback_url")
@@ -69,8 +70,8 @@ def spec_from_document(
     """The spec that a document describes. Raises RequestError at its first fault.
 
     Keys: one of ``handler``, ``http``, ``grpc``, ``shell``, ``kafka`` and ``dag`` (``dag_document.py``); one of
-    ``cron`` (with ``zone``, ``seconds``, ``gap``, ``fold``), ``every`` (with ``start_at``), ``at`` and ``dates`` (with
-    ``zone``); ``tier``, ``pool``, ``at_most_once``; ``retry`` and ``timeouts`` (``policy_document.py``);
+    ``cron`` (with ``zone``, ``seconds``, ``gap``, ``fold``), ``every`` (with ``start_at``), ``delay``, ``at`` and
+    ``dates`` (with ``zone``); ``tier``, ``pool``, ``at_most_once``; ``retry``, ``timeouts`` (``policy_document.py``);
     ``active_from``, ``active_until``, ``jitter``, ``misfire``, ``catch_up``, ``calendars`` and ``on_calendar``
     (``timing_document.py``); ``overlap`` and the limits (``concurrency_document.py``); ``payload`` (any JSON value,
     kept compact) or ``payload_base64`` (any bytes). Two more spellings: ``callback_url`` for an ``http`` with that
@@ -92,6 +93,8 @@ def spec_from_document(
         _check_beside_dag(document)
     handler, executor = _work(document) if dag is None else ("", None)
     timing = timing_from_document(document, schedule, calendars)
+    concurrency = concurrency_from_document(document, timing)
+    check_delay(schedule, timing, concurrency)
     at_most_once = _flag(document, "at_most_once", "true: called once or never, and not tried again")
     return JobSpec(
         handler=handler,
@@ -103,7 +106,7 @@ def spec_from_document(
         at_most_once=at_most_once,
         policy=policy_from_document(document, at_most_once=at_most_once),
         timing=timing,
-        concurrency=concurrency_from_document(document, timing),
+        concurrency=concurrency,
         dag=dag,
     )
 
@@ -146,6 +149,8 @@ def spec_to_document(spec: JobSpec) -> dict[str, Any]:
             document["every"] = format_duration(every.every_us)
             if every.start_at is not None:
                 document["start_at"] = format_rfc3339(every.start_at)
+        case Delay() as delay:
+            document["delay"] = format_duration(delay.delay_us)
         case Once() as once:
             document["at"] = format_rfc3339(once.at)
         case Dates() as dates:
@@ -179,6 +184,8 @@ def spec_to_json(spec: JobSpec) -> bytes:
         stored["every"] = (schedule.every_us, schedule.start_at)
     elif isinstance(schedule, Once):
         stored["at"] = schedule.at
+    elif isinstance(schedule, Delay):
+        stored["delay"] = schedule.delay_us
     else:
         stored["dates"] = schedule.times
     if spec.payload:
@@ -209,6 +216,8 @@ def spec_from_json(stored: bytes | str) -> JobSpec:
         schedule = Every(every[0], every[1])
     elif (dates := parts.get("dates")) is not None:
         schedule = Dates(tuple(dates))
+    elif (delay := parts.get("delay")) is not None:
+        schedule = Delay(delay)
     else:
         schedule = Once(parts["at"])
     payload = parts.get("payload")
@@ -313,6 +322,8 @@ def _schedule(document: Mapping[str, object]) -> Schedule:
     if kind == "every":
         start_at = parse_rfc3339(document["start_at"], "/start_at") if "start_at" in document else None
         return Every(parse_duration(document["every"], "/every"), start_at)
+    if kind == "delay":
+        return Delay(parse_duration(document["delay"], "/delay"))
     if kind == "dates":
         return dates_from_document(document["dates"], document.get("zone"))
     return Once(parse_rfc3339(document["at"], "/at"))
