@@ -233,6 +233,10 @@ class Flow:
     def note_delay(self, job: FlowJob) -> None:
         """The chain of this job has changed."""
         self.note_count(job)
+        self.look_at_delay(job)
+
+    def look_at_delay(self, job: FlowJob) -> None:
+        """Look at the chain of this job when its next fire is due."""
         next_at = job.delay.next_at
         if next_at is None:
             self.due.forget(job.job_id)

@@ -100,6 +100,7 @@ def learn_versions(shard: Shard, index: TimeIndex) -> bool:
             log_.error("a fixed delay cannot go on: its revision is gone", job_id=job.job_id, revision=job.revision)
             continue
         job.delay.version = version
+        shard.flow.look_at_delay(job)
     for job_id in asked:
         del unread[job_id]
     return bool(unread)

@@ -68,11 +68,7 @@ def chain_not_kept() -> Iterator[None]:
     """What becomes of a chain stays in memory: its record is written when something else asks for it."""
 
     def note(self: Flow, job: FlowJob) -> None:
-        next_at = job.delay.next_at
-        if next_at is None:
-            self.due.forget(job.job_id)
-        else:
-            self.due.put(job.job_id, next_at)
+        self.look_at_delay(job)
 
     with mock.patch.object(Flow, "note_delay", note):
         yield
