@@ -44,6 +44,7 @@ from .putting_out import put_out
 from .releasing import follow_version
 from .reruns import admit_rerun, rerun_of
 from .rows import Ahead, rows_ahead, void_row, void_rows
+from .run_delay import begin_delay, close_delay
 from .run_orders import Order, order_of, speaks_of_a_run
 from .shard import Decided, Shard, edge_for
 
@@ -350,6 +351,7 @@ def _change_course(shard: Shard, out: Emitter, plan: Plan, now: Instant) -> Admi
     for skipped, reason in applied.skipped:
         out.skip(skipped, reason, now=now)
     if version is not None:
+        close_delay(shard, out, version, plan.before, now)
         gaps = [(owed.from_at, owed.gap.to_at) for owed in plan.gaps]
         out.revised(version, plan.command.kind, plan.edge_at, gaps, now)
         _cut_older(shard, version)
@@ -362,6 +364,7 @@ def _change_course(shard: Shard, out: Emitter, plan: Plan, now: Instant) -> Admi
             shard.timeline.add(chain)
         follow_version(shard, out, version, now)
         starts.follow(shard, out, version, plan.before[0] if plan.before else None, now)
+        begin_delay(shard, version, plan.edge_at)
         if version.status is JobStatus.DELETED:
             backfills.cancel_of_job(shard, out, version.job_id, backfills.DELETED, now)
     if applied.run_at is None:

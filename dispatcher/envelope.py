@@ -13,11 +13,11 @@ from typing import NamedTuple
 import orjson
 
 from waterclock.model.dag import outline
-from waterclock.model.document import spec_from_json, spec_to_json
 from waterclock.model.errors import UndecodableRecord
 from waterclock.model.executor import executor_to_json
 from waterclock.model.ids import Instant
 from waterclock.model.job import Cron, JobSpec, JobVersion
+from waterclock.model.stored_spec import spec_from_json, spec_to_json
 from waterclock.model.zone_prints import is_stale, year_of, zone_print
 
 _KEPT_MAX_BYTES = 4_096

@@ -92,6 +92,7 @@ class EventTail:
             if job is None:
                 continue
             try:
-                flow.apply(job, decode_event(record.value or b""), record.offset)
+                event = decode_event(record.value or b"")
+                flow.apply(job, event, record.offset, record.timestamp_us, self._clock.now())
             except RequestError:
                 continue  # no event, or of no run: the retry router forwards it to rejects, and nobody's state is moved

@@ -7,7 +7,8 @@ run's ``folded_to`` is in its state already. How it fails: a round that does not
 what is committed is taken over (``takeover.py``): the records under ``flow/``, then run-events from the oldest
 ``folded_to`` to the high watermark.
 
-Jobs whose failures are counted (``streak.py``) are followed alike: an end counts in the round that forgets its run.
+Jobs whose failures are counted (``streak.py``), and fixed delays (``delays.py``), are followed alike: an end counts in
+the round that forgets its run.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from waterclock.model.concurrency import FREE, Concurrency, concurrency_from_json, concurrency_to_json
+from waterclock.model.delay_rules import counted_end
 from waterclock.model.errors import UndecodableRecord
 from waterclock.model.events import EventKind, Origin, Pending, RunEvent, RunStatus
 from waterclock.model.flow_state import JobFlow, RunFlow
-from waterclock.model.ids import job_of_run, ordinal
+from waterclock.model.ids import Instant, job_of_run, ordinal, parse_run_id
 from waterclock.model.job import CommandKind, JobStatus, JobVersion
 from waterclock.model.known_state import state_from_text, state_to_text
 from waterclock.model.reduce import RunState, reduce
@@ -27,6 +29,7 @@ from waterclock.wire import codec
 from waterclock.wire.messages import FLOW_PREFIX
 
 from .dag_flow import DagFlow
+from .delays import DelayChain
 from .look_times import LookTimes
 from .run_count import RunCount
 from .streak import Streak
@@ -87,13 +90,14 @@ class Open:
 class FlowJob:
     """One job. ``limits``: those of its newest version; ``held`` in the order in which they were decided."""
 
-    __slots__ = ("by_group", "count", "ended", "held", "job_id", "limits", "open", "revision", "streak")
+    __slots__ = ("by_group", "count", "delay", "ended", "held", "job_id", "limits", "open", "revision", "streak")
 
     def __init__(self, job_id: str, limits: Concurrency) -> None:
         self.job_id = job_id
         self.limits = limits
         self.streak = Streak()
         self.count = RunCount()
+        self.delay = DelayChain()
         self.revision = 0
         """Its newest version, where anything is counted."""
         self.ended = False
@@ -105,7 +109,7 @@ class FlowJob:
     @property
     def is_followed(self) -> bool:
         """What becomes of its runs matters."""
-        return not self.limits.is_free or self.streak.after > 0
+        return not self.limits.is_free or self.streak.after > 0 or self.delay.delay_us > 0
 
     @property
     def is_free(self) -> bool:
@@ -127,14 +131,16 @@ class FlowJob:
         streak, count = self.streak, self.count
         failures = streak.after, streak.counts_from, streak.count, streak.failed_run, streak.pause_for
         made = count.most, count.made, count.since, self.ended
-        return JobFlow(self.job_id, concurrency_to_json(self.limits), self.revision, *failures, *made)
+        kept = JobFlow(self.job_id, concurrency_to_json(self.limits), self.revision, *failures, *made)
+        return kept if not self.delay.delay_us else self.delay.put_into(kept)
 
     def follow(self, version: JobVersion) -> None:
         """A command has made this version, the newest one: what it says counts from now on."""
         self.limits = FREE if version.status is JobStatus.DELETED else version.spec.concurrency
         self.streak.follow(version, from_end=self.ended)
         self.count.follow(version)
-        self.revision = version.revision if self.streak.after or self.count.most else 0
+        is_counted = self.streak.after or self.count.most or version.spec.is_followed
+        self.revision = version.revision if is_counted else 0
         self.ended = version.status is JobStatus.ENDED
 
     def has_room(self, limits: Concurrency, group: str) -> bool:
@@ -184,6 +190,10 @@ class Flow:
         """Jobs whose counts have changed in this round, and whose record is still to be written in it."""
         self.closing = LookTimes()
         """Jobs that may have failed too often, or made all their runs, and when to ask (again) for what follows."""
+        self.due = LookTimes()
+        """Jobs with a fixed delay, and when the next fire of each is due."""
+        self.unread: dict[str, None] = {}
+        """Of these, those whose version was not read yet."""
         self.backfill_ends: list[tuple[str, int, RunStatus]] = []
         """Of these, those of backfills: job, number, status. Counted in the round that forgets them."""
         self.run_count = 0
@@ -220,11 +230,25 @@ class Flow:
         if job.wanted is not None:
             self.closing.put_new(job.job_id)
 
+    def note_delay(self, job: FlowJob) -> None:
+        """The chain of this job has changed."""
+        self.note_count(job)
+        self.look_at_delay(job)
+
+    def look_at_delay(self, job: FlowJob) -> None:
+        """Look at the chain of this job when its next fire is due."""
+        next_at = job.delay.next_at
+        if next_at is None:
+            self.due.forget(job.job_id)
+        else:
+            self.due.put(job.job_id, next_at)
+
     def forget_job(self, job_id: str) -> None:
         """Nothing of it waits or is open, and nothing new is limited."""
         del self.jobs[job_id]
         self.changed.pop(job_id, None)
         self.closing.forget(job_id)
+        self.due.forget(job_id)
 
     def hold(self, job: FlowJob, held: Held) -> None:
         """Put a run behind all that wait."""
@@ -246,8 +270,8 @@ class Flow:
         self.run_count += 1
         self.followed[job.job_id.encode()] = job
 
-    def apply(self, job: FlowJob, event: RunEvent, offset: int) -> None:
-        """An event of a job with open runs, at its offset."""
+    def apply(self, job: FlowJob, event: RunEvent, offset: int, stamped_at: Instant, now: Instant) -> None:
+        """An event of a job with open runs, at its offset; ``stamped_at``: by the log."""
         run = job.open.get(event.run_id.partition("/")[0])
         if run is None:
             self._apply_to_held(job, event, offset)
@@ -256,7 +280,7 @@ class Flow:
             return
         run.follow(event, offset, self._generation)
         if run.state.final:
-            self._ended(job, run)
+            self._ended(job, run, counted_end(event.at, stamped_at, run.kept.fire_at, now))
 
     def kept_now(self, run: Open) -> RunFlow:
         """What a successor has to know of an open run as of ``position``."""
@@ -291,8 +315,18 @@ class Flow:
         for job_id, job in self.jobs.items():
             if job.wanted is not None:
                 self.closing.put_new(job_id)
+            if job.delay.delay_us:
+                self._restore_chain(job)
         self.changed |= dict.fromkeys(job_id for job_id, job in self.jobs.items() if job.held or job.is_free)
         return strange
+
+    def _restore_chain(self, job: FlowJob) -> None:
+        """Go on with a chain. One whose run cannot be read any more goes on as if that had ended at once."""
+        run_id = job.delay.run_id
+        if run_id and run_id not in job.open:
+            job.delay.ended(run_id, parse_run_id(run_id).fire_at)
+        self.unread[job.job_id] = None
+        self.note_delay(job)
 
     def _restore_one(self, name: str, value: bytes, starts: list[int]) -> None:
         if "@" not in name:
@@ -300,6 +334,7 @@ class Flow:
             job = self.job(kept_job.job_id, FREE)
             job.limits, job.streak = concurrency_from_json(kept_job.concurrency), Streak.of(kept_job)
             job.count, job.revision, job.ended = RunCount.of(kept_job), kept_job.revision, kept_job.ended
+            job.delay = DelayChain.of(kept_job)
             return
         kept = codec.decode_flow_run(value)
         job = self.job(job_of_run(kept.run_id), FREE)
@@ -323,7 +358,7 @@ class Flow:
             self.ended.append(event.run_id)
             self.changed[job.job_id] = None
 
-    def _ended(self, job: FlowJob, run: Open) -> None:
+    def _ended(self, job: FlowJob, run: Open, ended_at: Instant) -> None:
         del job.open[run.kept.run_id]
         job.by_group[run.kept.group] -= 1
         if not job.by_group[run.kept.group]:
@@ -335,5 +370,7 @@ class Flow:
         if run.kept.backfill:
             self.backfill_ends.append((job.job_id, run.kept.backfill, run.state.status))
         self.changed[job.job_id] = None
+        if job.delay.ended(run.kept.run_id, ended_at):
+            self.note_delay(job)
         if job.streak.note(run.kept, run.state.status):
             self.note_count(job)

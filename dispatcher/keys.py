@@ -20,11 +20,12 @@ from collections import Counter, OrderedDict
 from hashlib import blake2b
 from typing import NamedTuple, NoReturn
 
-from waterclock.model.document import KEY_MAX, spec_to_json
+from waterclock.model.document import KEY_MAX
 from waterclock.model.errors import Busy, KeyReused, RequestError
 from waterclock.model.ids import US_PER_S, Instant, split_job_id
 from waterclock.model.job import Command
 from waterclock.model.role_state import KeyState
+from waterclock.model.stored_spec import spec_to_json
 from waterclock.wire import codec
 from waterclock.wire.messages import ID_PREFIX, KEY_PREFIX, key_of_state
 

@@ -21,7 +21,7 @@ from waterclock.transact import Round, Rounds
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
-from . import applying, deciding, jump, releasing, window
+from . import applying, deciding, jump, releasing, run_delay, window
 from .backfill_lanes import BackfillLanes
 from .closing import ask_to_close
 from .emit import Emitter, Templates
@@ -276,7 +276,8 @@ class Dispatcher:
         if shard.inbox and not self._store_rest.is_down:
             # No fire is decided while a polled command with an earlier stamp waits.
             until_at = min(now, max(shard.inbox[0].timestamp_us, shard.cursor.due_at))
-        return deciding.decide_fires(shard, self._index, out, now, until_at, limit, self._grace_us)
+        taken = deciding.decide_fires(shard, self._index, out, now, until_at, limit, self._grace_us)
+        return taken + run_delay.fire_delays(shard, out, now, until_at, max(limit - taken, limit // 4, 1))
 
     # ---- commit
 
@@ -349,6 +350,7 @@ class Dispatcher:
         with self._store_rest.noting(self._shards.values()):
             self._zone_data.check()
             for shard in self._shards.values():
+                hungry |= run_delay.learn_versions(shard, self._index)
                 if held := self._rebuilds.held(shard, now):
                     self._rebuilds.go_on(shard, now)
                     hungry = True

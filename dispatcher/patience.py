@@ -33,4 +33,7 @@ def until_next_s(
             nearest_s = min(nearest_s, lane_s)
         elif due_at is not None and due_at < shard.horizon_at:
             nearest_s = min(nearest_s, max(0.0, (due_at - now) / US_PER_S))
+        delay_at = shard.flow.due.next_at() if shard.may_decide and shard.jump is None else None
+        if delay_at is not None:
+            nearest_s = min(nearest_s, max(0.0, (delay_at - now) / US_PER_S))
     return nearest_s

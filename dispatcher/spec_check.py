@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from waterclock.model.concurrency_document import check_concurrency
+from waterclock.model.delay_rules import check_delay
 from waterclock.model.document import HANDLER_MAX, PAYLOAD_MAX, check_dag, is_pool_name
 from waterclock.model.errors import RequestError
 from waterclock.model.executor_document import check_executor
@@ -17,6 +18,7 @@ def check_spec(spec: JobSpec, job_id: str) -> None:
     check_starts(spec.schedule, spec.on, job_id)
     check_timing(spec.timing, spec.schedule)
     check_concurrency(spec.concurrency, spec.timing)
+    check_delay(spec.schedule, spec.timing, spec.concurrency)
     check_payload(spec.payload)
     if len(spec.handler) > HANDLER_MAX:
         raise RequestError(f"the handler's name has {len(spec.handler)} characters", pointer="/spec/handler",

@@ -32,6 +32,7 @@ class Job:
     A run that was HELD is made by that, and its release is no other; but where it was SKIPPED in the end it was not
     made. ``held``: run id -> its HELD; ``released``: run ids; ``dropped``: fire -> what decided a fire that an overlap
     policy has dropped, at once or after it was held. ``backfilled``: the PENDINGs of backfills, ``told``: their words.
+    ``chained``: fire -> PENDINGs of versions with a fixed delay, which are in none of the others, nor are its skips.
     """
 
     def __init__(self, job_id):
@@ -42,6 +43,7 @@ class Job:
         self.made = collections.defaultdict(list)
         self.series = collections.defaultdict(list)
         self.skipped = []
+        self.chained = collections.defaultdict(list)
         self.backfilled = []
         self.told = []
         self.held = {}
@@ -88,7 +90,19 @@ def _read(commands, events, rules):
         edges = {offset: _edge(facts[0].event["revised"]) for offset, facts in job.revised.items()}
         job.judged = owed.versions(job.commands, edges, rules)
         job.grace = rules.grace
+        _set_chains_apart(job)
     return dict(sorted(found.items()))
+
+
+def _set_chains_apart(job):
+    """What versions with a fixed delay have made or skipped: no schedule says it (``delays.py``)."""
+    chains = {version.offset for version in job.judged.made if version.spec["delay_us"] is not None}
+    if not chains:
+        return
+    for fire, facts in [*job.made.items()]:
+        if facts and facts[0].event["pending"]["revision"] & MASK in chains:
+            job.chained[fire] += job.made.pop(fire)
+    job.skipped = [fact for fact in job.skipped if fact.event["skipped"]["revision"] & MASK not in chains]
 
 
 def _edge(revised):

@@ -55,6 +55,11 @@ def _meant(commands, events, rules):
             if fire in duties:
                 run_id = facts[0].event["run_id"]
                 found[run_id] = _of_duty(job, duties[fire], fire, run_id)
+        by_offset = {version.offset: version for version in job.judged.made}
+        for facts in job.chained.values():
+            said = facts[0].event
+            version = by_offset[said["pending"]["revision"] & MASK]
+            found[said["run_id"]] = _of_version("SCHEDULE", version)._replace(due_at=owed.instant_of(said["run_id"]))
         for run_id in job.held:
             if (fire := owed.instant_of(run_id)) in duties and "~" not in run_id:
                 held[run_id] = _of_duty(job, duties[fire], fire, run_id)

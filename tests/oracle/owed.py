@@ -101,6 +101,8 @@ def _within(spec, anchor, after, until):
 def _of_schedule(spec, anchor, after, until):
     if until <= after:
         return []
+    if spec["delay_us"] is not None:
+        return []  # what follows from the ends of its runs is judged by ``delays.py``
     if spec["dates"] is not None:
         return [at for at in spec["dates"] if after < at <= until]
     if spec["every"] is not None:

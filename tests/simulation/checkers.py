@@ -31,6 +31,7 @@ from tests.oracle import runs as judge
 from tests.oracle.records import decode
 
 from .dag_checkers import pictures_of_dags_are_whole, rows_of_dags_equal_the_log
+from .delay_checkers import delays_count_from_ends
 from .door_checkers import (
     everybody_is_at_rest,
     job_events_end_once,
@@ -337,6 +338,7 @@ CHECKERS: tuple[Checker, ...] = (
     pauses_end_by_themselves,
     too_many_failures_pause,
     schedules_make_so_many_runs,
+    delays_count_from_ends,
     runs_end_once,
     work_goes_out_once,
     work_lies_in_its_pool,

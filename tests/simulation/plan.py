@@ -21,6 +21,7 @@ from .buggify import SITES, SMALL, draw_some
 from .calendar_people import calendar_orders
 from .counted_people import counted_orders
 from .dag_people import dag_orders
+from .delay_people import delay_orders
 from .dice import dice
 from .outages import horizon_for, how_many, orders_around, outages
 from .people import (
@@ -161,6 +162,7 @@ def draw(seed: int) -> Plan:
     orders += counted_orders(dice(seed, "counted"), start_at, horizon)
     orders = [*with_counts(dice(seed, "counts"), orders)]
     orders += trigger_orders(dice(seed, "triggers"), horizon)
+    orders += delay_orders(dice(seed, "delays"), start_at, horizon)
     dags = dice(seed, "dags")
     of_dags = dag_orders(dags, start_at, horizon, has_side=has_side)
     orders += of_dags

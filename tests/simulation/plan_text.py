@@ -9,8 +9,8 @@ from typing import Any
 
 from waterclock.dispatcher.pace import Pace
 
-from waterclock.model.document import spec_from_json, spec_to_json
 from waterclock.model.job import CommandKind, JobSpec
+from waterclock.model.stored_spec import spec_from_json, spec_to_json
 from waterclock.model.timing import uses_from_stored, uses_to_stored
 
 from .people import Order

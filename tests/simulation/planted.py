@@ -32,6 +32,7 @@ from .planted_calendars import PLANTED_CALENDARS
 from .planted_control import PLANTED_CONTROL
 from .planted_counts import PLANTED_COUNTS
 from .planted_dags import PLANTED_DAGS
+from .planted_delays import PLANTED_DELAYS
 from .planted_failures import PLANTED_FAILURES, Planted
 from .planted_fires import PLANTED_FIRES
 from .planted_gaps import PLANTED_GAPS
@@ -231,6 +232,7 @@ PLANTED: dict[str, Planted] = {
     **PLANTED_FIRES,
     **PLANTED_CONTROL,
     **PLANTED_COUNTS,
+    **PLANTED_DELAYS,
     **PLANTED_BESIDE,
     **PLANTED_UPKEEP,
     **PLANTED_GAPS,

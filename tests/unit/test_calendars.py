@@ -13,12 +13,13 @@ from tests.oracle import brute_calendars
 from waterclock.importing.ics import ICS_MAX, document_from_ics
 from waterclock.model.calendar import RANGES_MAX, Calendar, calendar_from_text, side_of
 from waterclock.model.calendar_document import compile_calendar
-from waterclock.model.document import spec_from_document, spec_from_json, spec_to_document, spec_to_json
+from waterclock.model.document import spec_from_document, spec_to_document
 from waterclock.model.errors import RequestError
 from waterclock.model.forecast import Forecast, Planned
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Cron, Every, JobSpec, Tier
 from waterclock.model.placement import place, with_kept_place
+from waterclock.model.stored_spec import spec_from_json, spec_to_json
 from waterclock.model.timetable import due_of
 from waterclock.model.timing import CalendarUse, OnCalendar, Timing
 

@@ -18,10 +18,11 @@ from waterclock.model.concurrency import (
     concurrency_to_json,
 )
 from waterclock.model.concurrency_document import concurrency_from_document, concurrency_to_document
-from waterclock.model.document import spec_from_document, spec_from_json, spec_to_document, spec_to_json
+from waterclock.model.document import spec_from_document, spec_to_document
 from waterclock.model.errors import RequestError
 from waterclock.model.job import Command, CommandKind
 from waterclock.model.job_event import event_of
+from waterclock.model.stored_spec import spec_from_json, spec_to_json
 from waterclock.model.timing import PLAIN, CatchUpOrder
 from waterclock.wire.codec import decode_command, decode_job_event, encode_command, encode_job_event
 

@@ -21,11 +21,12 @@ from waterclock.model.dag import (
     outline,
     split_node_key,
 )
-from waterclock.model.document import check_dag, dag_document, spec_from_document, spec_from_json, spec_to_json
+from waterclock.model.document import check_dag, dag_document, spec_from_document
 from waterclock.model.errors import RequestError
 from waterclock.model.failure_policy import DEFAULT
 from waterclock.model.job import Command, CommandKind, Tier
 from waterclock.model.job_event import event_of
+from waterclock.model.stored_spec import spec_from_json, spec_to_json
 
 
 def node(name: str, *after: str, **words: Any) -> dict[str, Any]:

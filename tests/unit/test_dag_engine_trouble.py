@@ -14,10 +14,10 @@ from tests.unit import dag_world
 from tests.unit.dag_world import JOB, NAMES, REVISION, World
 from waterclock.model.dag import DagSpec, MapOver, Node
 from waterclock.model.dag_events import DagStart
-from waterclock.model.document import spec_from_json, spec_to_json
 from waterclock.model.events import ControlKind, Ended, EventKind, Origin, Pending, RunEvent, Skipped
 from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import JobVersion, Tier
+from waterclock.model.stored_spec import spec_from_json, spec_to_json
 from waterclock.transact import Round, Rounds
 from waterclock.wire.codec import decode_control
 from waterclock.wire.messages import event_message

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.model.cron import compile_cron
-from waterclock.model.document import PAYLOAD_MAX, spec_from_document, spec_from_json, spec_to_document, spec_to_json
+from waterclock.model.document import PAYLOAD_MAX, spec_from_document, spec_to_document
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Cron, Every, Fold, Gap, JobSpec, Once, Tier
+from waterclock.model.stored_spec import spec_from_json, spec_to_json
 
 NINE = 1_795_251_600 * US_PER_S  # 2026-11-21T09:00:00Z
 
@@ -53,8 +54,8 @@ def test_the_rest_has_defaults(document: dict[str, object], schedule: Cron | Eve
     [
         ([], "", "object"),
         ("0 9 * * *", "", "object"),
-        ({}, "", "one of cron, every, at and dates"),
-        ({"handler": "h"}, "", "one of cron, every, at and dates"),
+        ({}, "", "one of cron, every, delay, at and dates"),
+        ({"handler": "h"}, "", "one of cron, every, delay, at and dates"),
         ({"every": "5s"}, "/handler", "registered handler"),
         ({"handler": "", "every": "5s"}, "/handler", "registered handler"),
         ({"handler": "a b", "every": "5s"}, "/handler", "registered handler"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.model.document import spec_from_document, spec_from_json, spec_to_document, spec_to_json
+from waterclock.model.document import spec_from_document, spec_to_document
 from waterclock.model.errors import RequestError
 from waterclock.model.executor import (
     LABEL_MAX,
@@ -26,6 +26,7 @@ from waterclock.model.executor import (
 from waterclock.model.executor_document import check_executor, executor_from_document, executor_to_document
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Every, JobSpec, Tier
+from waterclock.model.stored_spec import spec_from_json, spec_to_json
 
 URL = "https://billing.example/hooks/nightly"
 EVERY = {"every": "5s"}

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waterclock.model.document import spec_from_document, spec_from_json, spec_to_document, spec_to_json
+from waterclock.model.document import spec_from_document, spec_to_document
 from waterclock.model.errors import RequestError
 from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy
 from waterclock.model.ids import US_PER_S
 from waterclock.model.policy_document import check_policy, policy_from_document, policy_to_document
+from waterclock.model.stored_spec import spec_from_json, spec_to_json
 
 S, MINUTE, HOUR, DAY = US_PER_S, 60 * US_PER_S, 3_600 * US_PER_S, 86_400 * US_PER_S
 JOB = {"handler": "h", "every": "5s"}

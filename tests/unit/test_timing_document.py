@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waterclock.intake.avro_form import from_record
-from waterclock.model.document import spec_from_document, spec_from_json, spec_to_document, spec_to_json
+from waterclock.model.document import spec_from_document, spec_to_document
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, JobSpec, Once, Schedule
 from waterclock.model.job_event import JobEvent, event_of
+from waterclock.model.stored_spec import spec_from_json, spec_to_json
 from waterclock.model.time_text import parse_rfc3339
 from waterclock.model.timing import PLAIN, CatchUpOrder, Misfire, Timing, timing_from_json, timing_to_json
 from waterclock.wire.codec import decode_job_event, encode_job_event

@@ -10,12 +10,13 @@ from waterclock.api.changes import changed
 from waterclock.commands.documents import read_document
 from waterclock.commands.job_options import on_jobs
 from waterclock.intake.avro_form import from_record
-from waterclock.model.document import schedule_text, spec_from_document, spec_from_json, spec_to_document, spec_to_json
+from waterclock.model.document import schedule_text, spec_from_document, spec_to_document
 from waterclock.model.errors import RequestError
 from waterclock.model.events import RunStatus
 from waterclock.model.job import NEVER, Command, CommandKind, Every, JobSpec
 from waterclock.model.job_event import JobEvent, event_of
 from waterclock.model.preview import preview_job
+from waterclock.model.stored_spec import spec_from_json, spec_to_json
 from waterclock.model.triggers import Ended, RunEnds, Triggers, triggers_from_json, triggers_to_json
 from waterclock.wire.codec import decode_command, decode_job_event, encode_command, encode_job_event
 

@@ -11,12 +11,13 @@ from waterclock.dispatcher.gathering import Gatherings
 
 from tests.oracle import triggers as judge
 from tests.unit.dispatcher_world import NAMES, World, raw
-from waterclock.model.document import spec_from_document, spec_from_json, spec_to_document, spec_to_json
+from waterclock.model.document import spec_from_document, spec_to_document
 from waterclock.model.errors import RequestError
 from waterclock.model.events import EventKind, Pending, RunEvent, Skipped
 from waterclock.model.gathering import Arrival, Gathering
 from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import NEVER, Command, CommandKind, JobSpec
+from waterclock.model.stored_spec import spec_from_json, spec_to_json
 from waterclock.model.triggers import CONDITIONS_MAX, Ended, JobTriggers, RunEnds, Triggers, triggers_from_json
 from waterclock.wire import codec
 

@@ -45,7 +45,7 @@ from waterclock.model.executor import GrpcCall, HttpCall, KafkaRecord, ShellComm
 from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy
 from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.gathering import Arrival, Gathering
-from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Tier
+from waterclock.model.job import Command, CommandKind, Cron, Dates, Delay, Every, Fold, Gap, JobSpec, Once, Tier
 from waterclock.model.job_state import Edge, JobState
 from waterclock.model.role_state import KeyState, OpenRunState, ShardState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
@@ -125,6 +125,7 @@ works = st.builds(
 )
 crons = st.builds(Cron, texts, texts, st.booleans(), st.sampled_from(Gap), st.sampled_from(Fold))
 schedules = crons | st.builds(Every, longs, st.none() | longs) | st.builds(Once, longs)
+schedules |= st.builds(Delay, longs)
 schedules |= st.builds(Dates, st.lists(longs, min_size=1, max_size=4).map(tuple))
 uses = st.lists(st.builds(CalendarUse, texts, longs, texts), max_size=2).map(tuple)
 timings = st.just(PLAIN) | st.builds(
@@ -335,7 +336,11 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         codec.decode_dag_node,
     ),
     "flow_job": (
-        st.builds(JobFlow, texts, texts, longs, ints, longs, ints, texts, texts, ints, longs, longs, st.booleans()),
+        st.builds(
+            JobFlow,
+            *(texts, texts, longs, ints, longs, ints, texts, texts, ints, longs, longs, st.booleans()),
+            *(longs, longs, longs, longs, texts),
+        ),
         codec.encode_flow_job,
         codec.decode_flow_job,
     ),

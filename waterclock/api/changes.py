@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _FAMILIES: tuple[dict[str, tuple[str, ...]], ...] = (
-    {"cron": ("zone", "seconds", "gap", "fold"), "every": ("start_at",), "at": (), "dates": ()},
+    {"cron": ("zone", "seconds", "gap", "fold"), "every": ("start_at",), "delay": (), "at": (), "dates": ()},
     {"handler": (), "http": (), "grpc": (), "shell": (), "kafka": (), "callback_url": (), "dag": ()},
     {"payload": (), "payload_base64": ()},
     {"tier": (), "priority": ()},

@@ -68,6 +68,7 @@ class LoadForecast(BaseModel):
     end_at: str
     tenants: list[str]
     job_count: int
+    delay_job_count: int = Field(description="Of these, those with a fixed delay: none of their fires is foreseen")
     fire_count: int
     due_count: int = Field(description="As `fire_count`, by due time: jitter carries fires over the ends of the span")
     stopped: str | None = Field(description="Why not all jobs were counted; null: all were")

@@ -15,10 +15,11 @@ from starlette.responses import Response
 from waterclock.model.document import PAYLOAD_MAX, spec_to_document
 from waterclock.model.errors import RequestError
 from waterclock.model.events import Answered, CommandVerdict
-from waterclock.model.job import MUST_BE_NEW, CommandKind, Every, JobSpec, JobStatus
+from waterclock.model.job import MUST_BE_NEW, CommandKind, Delay, Every, JobSpec, JobStatus
 from waterclock.model.placement import Placed, placement_document
 from waterclock.store.expecting import expectation_of
 from waterclock.store.listing import JobListing
+from waterclock.store.next_of_delay import next_of_delay
 from waterclock.store.port import JobRow
 from waterclock.store.standing import RUNS_LOOKED_AT, standing_of
 
@@ -282,7 +283,14 @@ async def _job_reply(
     now, found = services.clock.now(), None
     if row.spec.timing.expect_within_us:
         found = await services.call(expectation_of, services.store, row, now)
-    more = {"expectation": views.expectation_view(found), "warnings": await services.crew.warnings(row.spec)}
+    more: dict[str, Any] = {
+        "expectation": views.expectation_view(found),
+        "warnings": await services.crew.warnings(row.spec),
+    }
+    if isinstance(row.spec.schedule, Delay):
+        runs = await services.call(services.store.runs, row.job_id, RUNS_LOOKED_AT)
+        next_at = views.instant(next_of_delay(row, runs))
+        more |= {"next_fire_time": next_at, "next_due_time": next_at}
     if placed is not None:
         more["placement"] = placement_document(placed)
     return views.reply(status, views.job_view(row, now) | more, ETag=etag(row.revision), **headers)

@@ -66,6 +66,9 @@ class JobChange(BaseModel):
     fold: Literal["auto", "first", "both"] | None = None
     every: str | None = Field(None, pattern=_DURATION, examples=["5m"])
     start_at: Instant | None = Field(None, description="First fire of an interval, RFC 3339")
+    delay: str | None = Field(
+        None, pattern=_DURATION, description="Fixed delay: after the end of each run", examples=["10m"]
+    )
     at: Instant | None = Field(None, description="One-off, RFC 3339")
     dates: list[str] | None = Field(
         None,
@@ -120,7 +123,7 @@ class JobChange(BaseModel):
 
 
 class JobDefinition(JobChange):
-    """A job: one way to its work (handler, http, ...), one schedule (cron, every, at, dates) or on, and the rest."""
+    """A job: one way to its work (handler, http, ...), a schedule (cron, every, delay, at, dates) or on, the rest."""
 
     model_config = ConfigDict(
         extra="forbid",

@@ -159,8 +159,8 @@ class TriggersDefinition(TypedDict, total=False):
 
 class JobDefinition(TypedDict, total=False):
     """One way to the work (``handler``, ``http``, ``callback_url``, ``grpc``, ``shell``, ``kafka``, ``dag``), one
-    schedule (``cron``, ``every``, ``at``, ``dates``) or ``on``, and the rest. Durations as ``5m``, instants as
-    RFC 3339.
+    schedule (``cron``, ``every``, ``delay``, ``at``, ``dates``) or ``on``, and the rest. Durations as ``5m``, instants
+    as RFC 3339.
     """
 
     handler: str
@@ -177,6 +177,7 @@ class JobDefinition(TypedDict, total=False):
     fold: Literal["auto", "first", "both"]
     every: str
     start_at: str
+    delay: str
     at: str
     dates: list[str]
     on: TriggersDefinition

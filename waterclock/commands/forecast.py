@@ -76,6 +76,8 @@ def _draw(counted: Forecast, document: dict[str, Any]) -> None:
     ]
     show_rows(rows, ("minute", "fires", "jobs", "most_of_them"), Format.TABLE)
     say(f"{counted.fire_count} fires of {counted.job_count} jobs, {document['begin_at']} to {document['end_at']}")
+    if counted.delay_job_count:
+        say(f"{counted.delay_job_count} jobs have a fixed delay: when they fire follows from their runs")
 
 
 def hours_of(counted: Forecast) -> list[dict[str, Any]]:

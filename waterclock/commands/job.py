@@ -22,7 +22,9 @@ from waterclock.serving import warning_for, who_serves
 from waterclock.settings import Settings, load_settings
 from waterclock.store.calendar_use import note_uses
 from waterclock.store.expecting import expectation_of
+from waterclock.store.next_of_delay import next_of_delay
 from waterclock.store.port import JobRow, Reading
+from waterclock.store.standing import RUNS_LOOKED_AT
 
 from . import bulk, importing, versions, watching
 from .connect import here, job_id_of, names_of, open_log, open_store
@@ -38,6 +40,9 @@ from .job_options import (
     NewJobArgument,
     OnJobOption,
     OverlapOption,
+    given,
+    json_or_text,
+    named,
     on_jobs,
 )
 from .ordering import Obeyed, check_pool, command_for, order
@@ -62,6 +67,7 @@ def create(
     tz: Annotated[str | None, typer.Option("--tz", help="IANA time zone of the cron expression or dates [UTC]")] = None,
     every: Annotated[str | None, typer.Option(help="Interval: 5s, 10m, 2h, 1d")] = None,
     start_at: Annotated[str | None, typer.Option(help="First fire of an interval, RFC 3339")] = None,
+    delay: Annotated[str | None, typer.Option(help="So long after the end of each run: 10m")] = None,
     at: Annotated[str | None, typer.Option(help="One-off: RFC 3339")] = None,
     after: Annotated[str | None, typer.Option("--in", help="One-off, so long from now: 30s, 5m")] = None,
     on_job: OnJobOption = None,
@@ -99,16 +105,15 @@ def create(
     job_id = job_id_of(settings, name or own_name or f"job-{secrets.token_hex(5)}")
     once = format_rfc3339(SystemClock().now() + parse_duration(after, "/in")) if after else at
     document = written | {
-        **_named(handler=handler, cron=cron, zone=tz, every=every, start_at=start_at, at=once, dates=date or None),
-        **_named(active_from=active_from, active_until=active_until, misfire=misfire),
-        **_named(jitter=_given(window=jitter, placement=placement) if placement else jitter),
-        **_named(calendars=calendar or None, on_calendar=on_calendar),
-        **_named(catch_up=_given(max=catch_up_max, window=catch_up_window, order=catch_up_order)),
-        **_named(pause_after_failures=pause_after_failures, max_runs=max_runs, expect_within=expect_within),
-        **_named(overlap=overlap, max_concurrent=max_concurrent, concurrency_key=concurrency_key),
-        **_named(max_concurrent_per_key=max_concurrent_per_key, max_held=max_held),
-        **_named(tier=tier, pool=pool, seconds=seconds or None, on=on_jobs(on_job)),
-        **_named(payload=None if payload is None else _json_or_text(payload)),
+        **named(handler=handler, cron=cron, zone=tz, every=every, start_at=start_at, at=once, dates=date or None),
+        **named(delay=delay, active_from=active_from, active_until=active_until, misfire=misfire),
+        **named(jitter=given(window=jitter, placement=placement) if placement else jitter),
+        **named(calendars=calendar or None, on_calendar=on_calendar, max_concurrent_per_key=max_concurrent_per_key),
+        **named(catch_up=given(max=catch_up_max, window=catch_up_window, order=catch_up_order)),
+        **named(pause_after_failures=pause_after_failures, max_runs=max_runs, expect_within=expect_within),
+        **named(overlap=overlap, max_concurrent=max_concurrent, concurrency_key=concurrency_key, max_held=max_held),
+        **named(tier=tier, pool=pool, seconds=seconds or None, on=on_jobs(on_job)),
+        **named(payload=None if payload is None else json_or_text(payload)),
     }
     spec = spec_here(settings, document, job_id, dry_run=dry_run)
     if dry_run:
@@ -162,7 +167,7 @@ def show(job: JobArgument, output: OutputOption = None) -> None:
         runs = [
             f"{run.status.name:<10} {make_run_id(job_id, run.fire_at, run.series)}" for run in store.runs(job_id, 5)
         ]
-        waited_for = _waited_for(store, row)
+        waited_for = _waited_for(store, row) | _next_of_chain(store, row)
     with open_log(settings) as log:
         note = _warning(settings, log, row.spec)
     show_one({**_card(row), "newest_runs": runs, **waited_for, "note": note or None}, output)
@@ -179,7 +184,7 @@ def trigger(
     settings = here()
     job_id = job_id_of(settings, job)
     wait_us = parse_duration(wait, "/wait") if wait else 0
-    body = None if payload is None else json.dumps(_json_or_text(payload), separators=(",", ":")).encode()
+    body = None if payload is None else json.dumps(json_or_text(payload), separators=(",", ":")).encode()
     with open_log(settings) as log, open_store(settings) as store:
         _standing(store, job_id)
         obeyed = order(settings, log, store, command_for(CommandKind.TRIGGER, job_id, payload=body))
@@ -341,6 +346,12 @@ def _waited_for(store: Reading, row: JobRow) -> dict[str, Any]:
     return {"last_success": succeeded, "expected_by": f"{by} (overdue)" if found.is_overdue else by}
 
 
+def _next_of_chain(store: Reading, row: JobRow) -> dict[str, Any]:
+    """Of a fixed delay: its next fire, as far as history tells."""
+    next_at = next_of_delay(row, store.runs(row.job_id, RUNS_LOOKED_AT))
+    return {"next_fires": [format_rfc3339(next_at)]} if next_at is not None else {}
+
+
 def _plan(job_id: str, spec: JobSpec, anchor_at: Instant, fires: list[Instant]) -> dict[str, Any]:
     """The fires to come, and where jitter moves them when each is due."""
     plan = {"next_fires": [format_rfc3339(fire) for fire in fires]}
@@ -366,23 +377,6 @@ def _line(store: Reading, job_id: str) -> dict[str, Any] | None:
 
 def _next_fires(row: JobRow, count: int) -> list[Instant]:
     return upcoming(row.spec, row.status, row.anchor_at, SystemClock().now(), count)
-
-
-def _named(**parts: object) -> dict[str, object]:
-    """Those that were given."""
-    return {name: part for name, part in parts.items() if part is not None}
-
-
-def _given(**parts: object) -> dict[str, object] | None:
-    """The same; None where none was."""
-    return _named(**parts) or None
-
-
-def _json_or_text(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _read_document(file: Path | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,14 +33,32 @@ MaxRunsOption = Annotated[int | None, typer.Option(help="Runs that its schedule 
 MaxHeldOption = Annotated[int | None, typer.Option(help="Runs that may wait [100]")]
 
 
-def on_jobs(given: list[str] | None) -> dict[str, Any] | None:
+def on_jobs(texts: list[str] | None) -> dict[str, Any] | None:
     """What a document has under ``on`` for these; None where none was given."""
-    if not given:
+    if not texts:
         return None
-    split = [text.partition(":") for text in given]
+    split = [text.partition(":") for text in texts]
     return {"any": [{"job": job} | ({"ended": ended} if colon else {}) for job, colon, ended in split]}
 
 
 DocumentOption = Annotated[
     Path | None, typer.Option("-f", "--file", help="The job as a JSON or YAML document; options win")
 ]
+
+
+def named(**parts: object) -> dict[str, object]:
+    """Those that were given."""
+    return {name: part for name, part in parts.items() if part is not None}
+
+
+def given(**parts: object) -> dict[str, object] | None:
+    """The same; None where none was."""
+    return named(**parts) or None
+
+
+def json_or_text(text: str) -> Any:
+    """What stands there as JSON; a text that is none is itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -100,6 +100,10 @@ def _schedule(event: JobEvent) -> dict[str, object]:
         document["start_at"] = _instant("/start_at", event.start_at)
     if event.once_at is not None:
         document["at"] = _instant("/once_at", event.once_at)
+    if event.delay_us is not None:
+        if event.delay_us % US_PER_S:
+            _refuse("/delay_us", f"{event.delay_us} is no whole number of seconds", "Microseconds, in whole seconds")
+        document["delay"] = format_duration(event.delay_us)
     if event.dates is not None:
         document["dates"] = [_instant(f"/dates/{place}", at) for place, at in enumerate(event.dates)]
     return document

@@ -21,6 +21,7 @@ from waterclock.model.job import JobVersion
 from waterclock.model.timetable import count_blocked, count_of, is_blocked, next_of
 
 from .backfilled import BackfillJudge
+from .delayed import judge_chains
 from .duties import CALENDAR, EXPIRED, MAX_RUNS, PAUSED, REASONS, Stretch, stretches_of
 from .facts import HOUR_US, JobFacts, RevisedFact, SkipFact, hour_of
 from .sums import FaultKind, Span, Sums
@@ -39,6 +40,7 @@ def judge_job(
     job_id: str, versions: Sequence[JobVersion], facts: JobFacts, span: Span, sums: Sums, *, is_whole: bool = True
 ) -> None:
     """Add one job to ``sums``. ``versions``: those in force, oldest first; ``is_whole``: none older is left out."""
+    facts = judge_chains(job_id, versions, facts, span, sums)
     _Judge(job_id, versions, facts, span, sums, is_whole=is_whole).judge()
 
 

@@ -19,6 +19,8 @@ from waterclock.model.errors import Busy, RequestError
 from waterclock.model.events import EventKind, Origin, Pending, Revised, RunEvent, Skipped
 from waterclock.model.ids import US_PER_S, Instant, parse_run_id
 
+from .chain_facts import ChainRun, begun_by
+
 HOUR_US = 3_600 * US_PER_S
 FACTS_MAX = 1_000_000
 """Facts of one shard in memory, about 200 bytes each."""
@@ -55,7 +57,8 @@ class Backfilled(NamedTuple):
 class JobFacts:
     """What was decided for one job. ``runs``: (fire time, revision) of each PENDING; ``held``: fire times.
 
-    ``backfilled``: what backfills made; ``backfills``: by number, what was told last of each.
+    ``backfilled``: what backfills made; ``backfills``: by number, what was told last of each. ``chain``: the newest run
+    that a fixed delay may have made, whenever it fires.
     """
 
     runs: list[tuple[Instant, int]] = field(default_factory=list)
@@ -64,6 +67,7 @@ class JobFacts:
     revised: list[RevisedFact] = field(default_factory=list)
     backfilled: list[Backfilled] = field(default_factory=list)
     backfills: dict[int, Told] = field(default_factory=dict)
+    chain: ChainRun | None = None
 
 
 class Facts:
@@ -81,9 +85,12 @@ class Facts:
         self._by_hour: Counter[int] = Counter()
         self._kept = 0
 
-    def take(self, event: RunEvent, at: Instant) -> None:
-        """One event, with its record time. Raises Busy at the bound."""
+    def take(self, event: RunEvent, at: Instant, token: int = 0) -> None:
+        """One event, with its record time; ``token``: its offset as a fencing token. Raises Busy at the bound."""
         kind = event.kind
+        known = self.jobs.get(event.job_id)
+        if known is not None and known.chain is not None and known.chain.run_id == event.run_id:
+            known.chain.take(event, at, token)
         if kind is EventKind.PENDING or kind is EventKind.HELD:
             if "~" not in event.run_id and "/" not in event.run_id:
                 self._take_run(event)
@@ -102,6 +109,9 @@ class Facts:
         except RequestError:
             self.unreadable += 1
             return
+        begun = begun_by(event)
+        if begun is not None and (self._of(event).chain is None or fire_at > self._chain_at(event)):
+            self._of(event).chain = begun
         if not self.from_at <= fire_at < self.until_at:
             return
         if event.kind is EventKind.HELD or not isinstance(detail, Pending):
@@ -113,6 +123,10 @@ class Facts:
             if detail.zone and detail.tzdata:
                 self.tzdata.add(detail.tzdata)
         self._count(fire_at)
+
+    def _chain_at(self, event: RunEvent) -> Instant:
+        chain = self._of(event).chain
+        return chain.fire_at if chain else 0
 
     def _take_skip(self, event: RunEvent) -> None:
         skipped = event.detail

@@ -199,7 +199,7 @@ class Ledger:
             except UndecodableRecord:
                 unreadable += 1
                 continue
-            facts.take(event, record.timestamp_us)
+            facts.take(event, record.timestamp_us, ordinal(self._generation, record.offset))
         unreadable += facts.unreadable
         if unreadable:
             self._remark(f"{unreadable} run events cannot be read by this release")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from .errors import RequestError
 from .ids import US_PER_S, Instant, split_job_id
-from .job import JobVersion, Tier
+from .job import Delay, JobVersion, Tier
 
 FIRES_MAX = 10_000
 """Fires of one backfill."""
@@ -109,7 +109,16 @@ def eta_s(told: Backfilled, now: Instant) -> float | None:
 
 
 def check_may_be_backfilled(version: JobVersion) -> None:
-    """Refuse the fires of a Dag: a node is verified from where its DagRun begins, and a skipped fire has none."""
+    """Refuse the fires of a Dag: a node is verified from where its DagRun begins, and a skipped fire has none.
+
+    And those of a fixed delay: which fires a past range would have had, nothing says.
+    """
+    if isinstance(version.spec.schedule, Delay):
+        raise RequestError(
+            f"revision {version.revision} of {version.job_id} has a fixed delay, and so no past to be run",
+            pointer="/job_id",
+            hint=f"Its fires follow from the ends of its runs: `waterclock job trigger {version.job_id}` makes one now",
+        )
     if version.spec.dag is not None:
         raise RequestError(
             f"revision {version.revision} of {version.job_id} is a Dag, and a Dag's past is not backfilled",

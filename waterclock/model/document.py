@@ -1,18 +1,14 @@
-"""The JSON form of a job: what people and programs write, and what is kept in tables and envelopes.
+"""The JSON document of a job, which people and programs write; ``stored_spec.py`` has what is kept of it.
 
-Two forms. The *document* is for people: durations as ``5m``, instants as RFC 3339, the payload as any JSON value; it is
-checked key by key. The *stored* form is for ourselves: short, fast, and trusted, because only a checked spec is stored.
+Durations are written as ``5m``, instants as RFC 3339, the payload as any JSON value; all is checked key by key.
 
-What must hold: ``spec_from_document(spec_to_document(spec)) == spec`` and the same for the stored form, payload bytes
-included. The stored form is on-disk format (``jobs.spec``, ``due.env``): keys may be added, none may change meaning.
-How it fails: every refusal of a document is a RequestError with pointer and hint; a stored form that we did not
-write raises whatever it raises.
+What must hold: ``spec_from_document(spec_to_document(spec)) == spec``, payload bytes included. How it fails: every
+refusal is a RequestError with pointer and hint.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import difflib
 import re
 from collections.abc import Mapping
@@ -22,26 +18,24 @@ from typing import Any, NoReturn, TypeVar
 import orjson
 
 from . import triggers_document as starts
-from .concurrency import concurrency_from_json, concurrency_to_json
 from .concurrency_document import KEYS as _CONCURRENCY_KEYS
 from .concurrency_document import concurrency_from_document, concurrency_to_document
 from .cron import compile_cron
 from .cron_lint import has_hashed
-from .dag import DagSpec, dag_from_stored, dag_to_stored
+from .dag import DagSpec
 from .dag_document import dag_from_document, dag_to_document
 from .dates_document import dates_from_document
+from .delay_rules import check_delay
 from .errors import RequestError
-from .executor import EXECUTORS, Executor, HttpCall, executor_from_stored, executor_to_stored
+from .executor import EXECUTORS, Executor, HttpCall
 from .executor_document import checked_url, executor_from_document, executor_to_document
-from .failure_policy import policy_from_json, policy_to_json
-from .job import NEVER, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
+from .job import NEVER, Cron, Dates, Delay, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
 from .policy_document import KEYS as _POLICY_KEYS
 from .policy_document import policy_from_document, policy_to_document
 from .time_text import format_duration, format_rfc3339, parse_duration, parse_rfc3339
-from .timing import CalendarUse, timing_from_json, timing_to_json
+from .timing import CalendarUse
 from .timing_document import KEYS as _TIMING_KEYS
 from .timing_document import timing_from_document, timing_to_document
-from .triggers import triggers_from_json, triggers_to_json
 
 PAYLOAD_MAX = 65_536
 """Bytes of payload: 64 KiB."""
@@ -51,7 +45,7 @@ HANDLER_MAX = 128
 KEY_MAX = 300
 """Characters of an idempotency key and of a command id, as the shard owner takes them; doors may allow fewer."""
 
-KINDS = ("cron", "every", "at", "dates")
+KINDS = ("cron", "every", "delay", "at", "dates")
 _OWNERS = {"zone": ("cron", "dates"), "start_at": ("every",)} | dict.fromkeys(("seconds", "gap", "fold"), ("cron",))
 """Keys that go with some kinds alone."""
 _WORK_KEYS = ("handler", *EXECUTORS, "callback_url")
@@ -70,9 +64,9 @@ def spec_from_document(
     """The spec that a document describes. Raises RequestError at its first fault.
 
     Keys: one of ``handler``, ``http``, ``grpc``, ``shell``, ``kafka`` and ``dag`` (``dag_document.py``); one of
-    ``cron`` (with ``zone``, ``seconds``, ``gap``, ``fold``), ``every`` (with ``start_at``), ``at`` and ``dates`` (with
-    ``zone``), or ``on`` alone, which may also stand beside one (``triggers_document.py``); ``tier``, ``pool``,
-    ``at_most_once``; ``retry`` and ``timeouts`` (``policy_document.py``); ``active_from``, ``active_until``,
+    ``cron`` (with ``zone``, ``seconds``, ``gap``, ``fold``), ``every`` (with ``start_at``), ``delay``, ``at`` and
+    ``dates`` (with ``zone``), or ``on`` alone, which may also stand beside one (``triggers_document.py``); ``tier``,
+    ``pool``, ``at_most_once``; ``retry`` and ``timeouts`` (``policy_document.py``); ``active_from``, ``active_until``,
     ``jitter``, ``misfire``, ``catch_up``, ``calendars`` and ``on_calendar`` (``timing_document.py``); ``overlap`` and
     the limits (``concurrency_document.py``); ``payload`` (any JSON value, kept compact) or ``payload_base64`` (any
     bytes). Two more spellings: ``callback_url`` for an ``http`` with that ``url`` alone, and ``priority``, in any case,
@@ -94,6 +88,8 @@ def spec_from_document(
         _check_beside_dag(document)
     handler, executor = _work(document) if dag is None else ("", None)
     timing = timing_from_document(document, schedule, calendars)
+    concurrency = concurrency_from_document(document, timing)
+    check_delay(schedule, timing, concurrency)
     at_most_once = _flag(document, "at_most_once", "true: called once or never, and not tried again")
     return JobSpec(
         handler=handler,
@@ -105,7 +101,7 @@ def spec_from_document(
         at_most_once=at_most_once,
         policy=policy_from_document(document, at_most_once=at_most_once),
         timing=timing,
-        concurrency=concurrency_from_document(document, timing),
+        concurrency=concurrency,
         dag=dag,
         on=on,
     )
@@ -149,6 +145,8 @@ def spec_to_document(spec: JobSpec) -> dict[str, Any]:
             document["every"] = format_duration(every.every_us)
             if every.start_at is not None:
                 document["start_at"] = format_rfc3339(every.start_at)
+        case Delay() as delay:
+            document["delay"] = format_duration(delay.delay_us)
         case Once() as once:
             document["at"] = format_rfc3339(once.at)
         case Dates() as dates if dates != NEVER:
@@ -173,61 +171,6 @@ def schedule_text(document: Mapping[str, Any]) -> str:
     zone = f" {document['zone']}" if kind == "cron" else ""
     said = document[kind] if kind != "dates" else f"{len(document[kind])} from {document[kind][0]}"
     return f"{kind} {said}{zone}"
-
-
-def spec_to_json(spec: JobSpec) -> bytes:
-    """The stored form: compact JSON, the payload as base64. Exact inverse: :func:`spec_from_json`."""
-    stored: dict[str, object] = {"handler": spec.handler, "tier": int(spec.tier), "pool": spec.pool}
-    schedule = spec.schedule
-    if isinstance(schedule, Cron):
-        stored["cron"] = (schedule.text, schedule.zone, schedule.seconds, schedule.gap, schedule.fold)
-    elif isinstance(schedule, Every):
-        stored["every"] = (schedule.every_us, schedule.start_at)
-    elif isinstance(schedule, Once):
-        stored["at"] = schedule.at
-    else:
-        stored["dates"] = schedule.times
-    if spec.payload:
-        stored["payload"] = binascii.b2a_base64(spec.payload, newline=False).decode()
-    if spec.executor is not None:
-        stored["executor"] = executor_to_stored(spec.executor)
-    if spec.at_most_once:
-        stored["at_most_once"] = True
-    if policy := policy_to_json(spec.policy):
-        stored["policy"] = policy
-    if timing := timing_to_json(spec.timing):
-        stored["timing"] = timing
-    if concurrency := concurrency_to_json(spec.concurrency):
-        stored["concurrency"] = concurrency
-    if spec.dag is not None:
-        stored["dag"] = dag_to_stored(spec.dag)
-    if on := triggers_to_json(spec.on):
-        stored["on"] = on
-    return orjson.dumps(stored)
-
-
-def spec_from_json(stored: bytes | str) -> JobSpec:
-    """The spec of a stored form. Trusted input: nothing is checked."""
-    parts = orjson.loads(stored)
-    schedule: Schedule
-    if (cron := parts.get("cron")) is not None:
-        text, zone, seconds, gap, fold = cron
-        schedule = Cron(text, zone, seconds, Gap(gap), Fold(fold))
-    elif (every := parts.get("every")) is not None:
-        schedule = Every(every[0], every[1])
-    elif (dates := parts.get("dates")) is not None:
-        schedule = Dates(tuple(dates))
-    else:
-        schedule = Once(parts["at"])
-    payload = parts.get("payload")
-    body = binascii.a2b_base64(payload) if payload else b""
-    executor = executor_from_stored(parts["executor"]) if "executor" in parts else None
-    once = parts.get("at_most_once", False)
-    rules = policy_from_json(parts.get("policy", "")), timing_from_json(parts.get("timing", ""))
-    beside = concurrency_from_json(parts.get("concurrency", ""))
-    dag = dag_from_stored(parts["dag"]) if "dag" in parts else None
-    rest: tuple[Any, ...] = (beside, dag, triggers_from_json(parts.get("on", "")))
-    return JobSpec(parts["handler"], schedule, Tier(parts["tier"]), parts["pool"], body, executor, once, *rules, *rest)
 
 
 def payload_from_document(document: Mapping[str, object]) -> bytes:
@@ -324,6 +267,8 @@ def _schedule(document: Mapping[str, object]) -> Schedule:
     if kind == "every":
         start_at = parse_rfc3339(document["start_at"], "/start_at") if "start_at" in document else None
         return Every(parse_duration(document["every"], "/every"), start_at)
+    if kind == "delay":
+        return Delay(parse_duration(document["delay"], "/delay"))
     if kind == "dates":
         return dates_from_document(document["dates"], document.get("zone"))
     return Once(parse_rfc3339(document["at"], "/at"))

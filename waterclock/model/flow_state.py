@@ -23,6 +23,8 @@ class JobFlow(NamedTuple):
     many there are since the last success, ``failed_run`` the newest of them. ``pause_for``: the run with which there
     were too many. ``max_runs``: of the newest version, 0: its runs are not counted. ``runs_made``: by the schedule, by
     versions from ``runs_since`` on. ``ended``: it is at its end.
+
+    Of a fixed delay (``delay_us`` 0: of none) the chain: see ``dispatcher/delays.py``.
     """
 
     job_id: str
@@ -37,6 +39,11 @@ class JobFlow(NamedTuple):
     runs_made: int = 0
     runs_since: int = 0
     ended: bool = False
+    delay_us: int = 0
+    delay_from_at: Instant = 0
+    delay_floor_at: Instant = 0
+    delay_until_at: Instant = 0
+    delay_run: str = ""
 
 
 class RunFlow(NamedTuple):

@@ -15,7 +15,7 @@ from heapq import nlargest, nsmallest
 from typing import Any, NamedTuple, TypeAlias
 
 from .ids import US_PER_MINUTE, Instant
-from .job import Cron, Every, JobSpec, JobStatus, JobVersion, Schedule, Tier
+from .job import Cron, Delay, Every, JobSpec, JobStatus, JobVersion, Schedule, Tier
 from .time_text import format_rfc3339
 from .timetable import count_blocked, count_of, due_of, fire_edge, is_blocked, next_due
 from .timing import PLAIN, Timing
@@ -149,6 +149,11 @@ class Forecast:
         return len(self._jobs)
 
     @property
+    def delay_job_count(self) -> int:
+        """Of these, those with a fixed delay: no fire of them is foreseen, for each follows from the end of a run."""
+        return sum(isinstance(job.schedule, Delay) for job in self._jobs)
+
+    @property
     def fire_count(self) -> int:
         """All fires that were counted, by fire time."""
         return sum(sum(minutes) for minutes in self.by_minute.values())
@@ -226,6 +231,7 @@ def forecast_document(forecast: Forecast, busiest_count: int) -> dict[str, Any]:
         "begin_at": format_rfc3339(forecast.begin_at),
         "end_at": format_rfc3339(forecast.end_at),
         "job_count": forecast.job_count,
+        "delay_job_count": forecast.delay_job_count,
         "fire_count": forecast.fire_count,
         "due_count": forecast.due_count,
         "stopped": forecast.stopped or None,

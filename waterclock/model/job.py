@@ -82,7 +82,17 @@ class Dates:
     times: tuple[Instant, ...]
 
 
-Schedule: TypeAlias = Cron | Every | Once | Dates
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Fixed delay: each fire comes ``delay_us`` after the end of the run before it (``delay_rules.py``).
+
+    Its fires follow from what becomes of its runs, never from the schedule alone: only the shard's owner names them.
+    """
+
+    delay_us: int
+
+
+Schedule: TypeAlias = Cron | Every | Once | Dates | Delay
 
 NEVER = Dates(())
 """No fires: what a job has that other things start."""
@@ -115,8 +125,10 @@ class JobSpec:
 
     @property
     def is_followed(self) -> bool:
-        """The shard's owner follows its runs to their end: others wait for them, or their failures are counted."""
-        return bool(self.timing.pause_after_failures) or not self.concurrency.is_free
+        """The shard's owner follows its runs to their end: others wait for them, or count from them, or their failures
+        are counted."""
+        counts = bool(self.timing.pause_after_failures) or isinstance(self.schedule, Delay)
+        return counts or not self.concurrency.is_free
 
     @property
     def is_admitted(self) -> bool:

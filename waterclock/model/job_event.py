@@ -15,7 +15,7 @@ from .document import dag_document
 from .executor import executor_to_stored
 from .failure_policy import Backoff, FailurePolicy
 from .ids import US_PER_S, Instant
-from .job import Command, CommandKind, Cron, Dates, Every, JobSpec, Once, Schedule
+from .job import Command, CommandKind, Cron, Dates, Delay, Every, JobSpec, Once, Schedule
 from .policy_document import says_retry
 from .timing import PLAIN, Timing
 from .triggers_document import triggers_to_document
@@ -67,6 +67,7 @@ class JobEvent(NamedTuple):
     max_runs: int = 0
     dag: str = ""
     on: str = ""
+    delay_us: int | None = None
 
 
 def event_of(command: Command) -> JobEvent:
@@ -113,6 +114,8 @@ def _schedule_parts(schedule: Schedule) -> dict[str, Any]:
             return {"once_at": schedule.at}
         case Dates():
             return {"dates": list(schedule.times) or None}
+        case Delay():
+            return {"delay_us": schedule.delay_us}
 
 
 def _policy_parts(policy: FailurePolicy) -> dict[str, Part]:

@@ -21,10 +21,11 @@ from .cron import CronSpec, compile_cron
 from .cron_walk import GapTimes
 from .cron_words import in_words
 from .ids import US_PER_MINUTE, Instant
-from .job import NEVER, Cron, Dates, Every, Fold, JobSpec, JobStatus, Once, Schedule
+from .job import NEVER, Cron, Dates, Delay, Every, Fold, JobSpec, JobStatus, Once, Schedule
 from .preview_calendar import CalendarMark, calendar_marks
 from .schedule import fires_between
 from .time_text import format_duration, format_rfc3339
+from .timetable import free_from, is_blocked
 from .timing import Timing
 from .upcoming import HORIZON_US, due_times, upcoming
 from .zones import TIME_END, span_at, spans_from
@@ -99,6 +100,8 @@ def preview_job(spec: JobSpec, anchor_at: Instant, after: Instant, count: int, *
     """
     schedule, timing = spec.schedule, spec.timing
     fires = upcoming(spec, JobStatus.ACTIVE, anchor_at, after, min(count, PREVIEW_MAX))
+    if isinstance(schedule, Delay):
+        fires = [*_first_of_chain(spec, schedule, after)]
     warnings = _warnings(spec, after, job_id)
     if isinstance(schedule, Cron):
         cron = compile_cron(schedule)
@@ -116,6 +119,17 @@ def preview_job(spec: JobSpec, anchor_at: Instant, after: Instant, count: int, *
         )
         rows = tuple(row._replace(due_at=due_at) for row, due_at in zip(rows, due, strict=True))
     return Preview(*said, rows)
+
+
+def _first_of_chain(spec: JobSpec, schedule: Delay, after: Instant) -> Iterator[Instant]:
+    """The one fire of a fixed delay that is known: as it is saved, or, while that is blocked, delays later."""
+    first = max(after + 1, spec.timing.from_at)
+    free_at = free_from(spec, first)
+    if free_at is None:
+        return
+    first += -(-(free_at - first) // schedule.delay_us) * schedule.delay_us
+    if not is_blocked(spec, first) and not 0 < spec.timing.until_at <= first:
+        yield first
 
 
 def _with_calendars(
@@ -182,24 +196,30 @@ def _wall(seconds: int) -> datetime:
     return (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None)
 
 
-def _in_words(schedule: Every | Once | Dates, anchor_at: Instant) -> str:
+def _in_words(schedule: Every | Once | Dates | Delay, anchor_at: Instant) -> str:
     match schedule:
         case Once():
             return f"Once, at {format_rfc3339(schedule.at)}"
-        case Dates() if schedule == NEVER:
-            return "No fires of its own: other jobs start it"
         case Dates():
-            first, last = schedule.times[0], schedule.times[-1]
-            if first == last:
-                return f"On one date, {format_rfc3339(first)}"
-            return f"On {len(schedule.times)} dates, from {format_rfc3339(first)} to {format_rfc3339(last)}"
+            return _dates_in_words(schedule)
         case Every():
             every = f"Every {format_duration(schedule.every_us)}"
             if schedule.start_at is not None:
                 return f"{every}, counted from {format_rfc3339(anchor_at)}"
             return f"{every}, counted from the moment in which it is saved"
+        case Delay():
+            return f"{format_duration(schedule.delay_us)} after the end of each run"
         case _:
             assert_never(schedule)
+
+
+def _dates_in_words(dates: Dates) -> str:
+    if dates == NEVER:
+        return "No fires of its own: other jobs start it"
+    first, last = dates.times[0], dates.times[-1]
+    if first == last:
+        return f"On one date, {format_rfc3339(first)}"
+    return f"On {len(dates.times)} dates, from {format_rfc3339(first)} to {format_rfc3339(last)}"
 
 
 def _timing_in_words(timing: Timing) -> str:
@@ -234,6 +254,8 @@ def _warnings(spec: JobSpec, after: Instant, job_id: str) -> tuple[str, ...]:
                     else f"{over} of its {len(schedule.times)} dates are over: they are no fires.")  # fmt: skip
     if timing.calendars and not isinstance(schedule, Cron):
         said.append("Its calendars' days are days of UTC: only a cron schedule has a zone.")
+    if isinstance(schedule, Delay):
+        said.append("Only the first run is known: each later one follows from the end of the one before it.")
     if timing.jitter_us and timing.placed_us < 0 and not job_id:
         said.append("Jitter is drawn from the job's id: name the job to see when each fire is due.")
     return tuple(said)

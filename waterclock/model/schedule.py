@@ -4,6 +4,8 @@ All in int microseconds, UTC, and without a clock. Intervals start from an ancho
 ``anchor_at`` is the ``start_at`` of the schedule, or else the stamp of the command that brought it (it is ignored for
 the other kinds, and for an interval with a ``start_at`` of its own).
 
+A fixed delay has no fires here: they follow from the ends of its runs, which only its shard's owner knows.
+
 What must hold: the four functions agree with one another, and every one is cheap whatever the span: a year of a
 per-second schedule is counted, never walked. ``fires_between`` returns at most ``limit``, the oldest first.
 How it fails: RequestError from compiling a cron schedule, which :func:`check_schedule` finds at the door.
@@ -17,7 +19,7 @@ from typing import assert_never
 from .cron import compile_cron
 from .errors import RequestError
 from .ids import US_PER_S, Instant
-from .job import Cron, Dates, Every, Once, Schedule
+from .job import Cron, Dates, Delay, Every, Once, Schedule
 
 EVERY_US_MIN = US_PER_S
 """The shortest interval."""
@@ -48,6 +50,8 @@ def next_fire(schedule: Schedule, anchor_at: Instant, after: Instant, *, job_id:
         case Dates():
             place = bisect_right(schedule.times, after)
             return schedule.times[place] if place < len(schedule.times) else None
+        case Delay():
+            return None
         case _:
             assert_never(schedule)
 
@@ -69,6 +73,8 @@ def last_fire(
         case Dates():
             place = bisect_right(schedule.times, until)
             return schedule.times[place - 1] if place and schedule.times[place - 1] > after else None
+        case Delay():
+            return None
         case _:
             assert_never(schedule)
 
@@ -86,6 +92,8 @@ def count_fires(schedule: Schedule, anchor_at: Instant, after: Instant, until: I
             return int(after < schedule.at <= until)
         case Dates():
             return max(0, bisect_right(schedule.times, until) - bisect_right(schedule.times, after))
+        case Delay():
+            return 0
         case _:
             assert_never(schedule)
 
@@ -123,6 +131,11 @@ def check_schedule(schedule: Schedule, job_id: str = "") -> None:
             _check_instant(schedule.at, "/at")
         case Dates():
             _check_dates(schedule.times)
+        case Delay():
+            if not EVERY_US_MIN <= schedule.delay_us <= EVERY_US_MAX or schedule.delay_us % US_PER_S:
+                raise RequestError(
+                    "The delay is out of range", pointer="/delay", hint="Whole seconds, from 1s to 3650d"
+                )
         case _:
             assert_never(schedule)
 

@@ -59,6 +59,13 @@ def is_blocked(spec: JobSpec, at: Instant) -> bool:
     return blocks is not None and blocks.covers(at)
 
 
+def free_from(spec: JobSpec, at: Instant) -> Instant | None:
+    """The first instant at or after ``at`` that no calendar of the job blocks; None where there is none within some
+    forty years."""
+    blocks = _blocks_of(spec)
+    return at if blocks is None else blocks.free_from(at)
+
+
 def next_run(spec: JobSpec, anchor_at: Instant, after: Instant) -> Instant | None:
     """The first fire after ``after`` that no calendar blocks; None where there is none within some forty years.
 

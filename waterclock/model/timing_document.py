@@ -18,7 +18,7 @@ from .calendar import calendar_from_text
 from .calendar_document import CALENDARS_MAX, COMPILED_MAX, check_calendar_name, uses_named
 from .errors import RequestError
 from .ids import US_PER_S, Instant
-from .job import Cron, Dates, Every, JobSpec, Once, Schedule
+from .job import Cron, Dates, Delay, Every, JobSpec, Once, Schedule
 from .moving import FIRES_OF_YEAR_MAX
 from .schedule import AT_MAX, next_fire
 from .time_text import format_duration, format_rfc3339, parse_duration, parse_rfc3339
@@ -208,8 +208,9 @@ def _fires_of_year(schedule: Cron) -> int:
 
 
 def _check_that_it_fires(timing: Timing, schedule: Schedule) -> None:
-    """Refuse ends that leave no fire. Intervals are not looked at: where they begin is known once they stand."""
-    if isinstance(schedule, Every) or not (timing.from_at or timing.until_at):
+    """Refuse ends that leave no fire. Intervals and delays are not looked at: where they begin is known once
+    they stand."""
+    if isinstance(schedule, Every | Delay) or not (timing.from_at or timing.until_at):
         return
     first = next_fire(schedule, 0, timing.from_at - 1 if timing.from_at else 0)
     if isinstance(schedule, Cron) and not timing.from_at:
@@ -220,8 +221,9 @@ def _check_that_it_fires(timing: Timing, schedule: Schedule) -> None:
 
 
 def _check_that_it_runs(timing: Timing, schedule: Schedule) -> None:
-    """Refuse calendars that allow no fire at all. Intervals are not looked at: where they begin is known later."""
-    if not timing.calendars or isinstance(schedule, Every):
+    """Refuse calendars that allow no fire at all. Intervals and delays are not looked at: where they begin is known
+    later."""
+    if not timing.calendars or isinstance(schedule, Every | Delay):
         return
     spec = JobSpec("", schedule, timing=timing)
     if next_run(spec, 0, max(timing.from_at, _GAPS_FROM) - 1) is None and next_run(spec, 0, 0) is None:
@@ -230,7 +232,7 @@ def _check_that_it_runs(timing: Timing, schedule: Schedule) -> None:
 
 def _check_gaps(timing: Timing, schedule: Schedule) -> None:
     """Refuse a jitter of more than half the smallest distance of the next 1,000 fires: it would mix them up."""
-    if not timing.jitter_us or isinstance(schedule, Every | Once):
+    if not timing.jitter_us or isinstance(schedule, Every | Delay | Once):
         return
     if isinstance(schedule, Dates):
         times = list(schedule.times)

@@ -1,7 +1,7 @@
 """When a job fires next, as people are told: by the command line and by the API, from one place.
 
 Pure. A job that is paused, deleted or over fires never. Limit: what overlap, quotas or a catch-up make of a fire is
-decided later; this is the plan.
+decided later; this is the plan. A fixed delay has no plan: its fires follow from the ends of its runs.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import orjson
 
-from waterclock.model.document import spec_from_json, spec_to_json
 from waterclock.model.events import Outcome, RunStatus
 from waterclock.model.ids import US_PER_S, Instant, RunId, slot_of
-from waterclock.model.job import Cron, Dates, Every, JobSpec, JobStatus, JobVersion, Once, Pause, Tier
+from waterclock.model.job import Cron, Dates, Delay, Every, JobSpec, JobStatus, JobVersion, Once, Pause, Tier
 from waterclock.model.run_log import LogStream
+from waterclock.model.stored_spec import spec_from_json, spec_to_json
 
 from .cells import Values
 from .listing import JobListing
@@ -34,13 +34,13 @@ from .tables import PSHARDS
 US_PER_HOUR = 3_600 * US_PER_S
 US_PER_DAY = 24 * US_PER_HOUR
 
-KINDS = ("cron", "every", "once", "dates")
+KINDS = ("cron", "every", "once", "dates", "delay")
 KEY_SHELF = "keys"
 """The one partition of ``api_keys``."""
 
 ORIGINS = ("", "SCHEDULE", "TRIGGER", "UNKNOWN", "REDRIVE", "BACKFILL")
 
-_KIND_NUMBER = {Cron: 0, Every: 1, Once: 2, Dates: 3}
+_KIND_NUMBER = {Cron: 0, Every: 1, Once: 2, Dates: 3, Delay: 4}
 _ORIGIN_NUMBER = {word: number for number, word in enumerate(ORIGINS)}
 _TIERS = tuple(Tier)
 _RUN_STATUSES = tuple(RunStatus)

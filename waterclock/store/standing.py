@@ -12,6 +12,7 @@ from waterclock.model.events import RunStatus
 from waterclock.model.ids import Instant
 from waterclock.model.upcoming import next_fire_of
 
+from .next_of_delay import next_of_delay
 from .port import JobRow, RunRow
 
 RUNS_LOOKED_AT = 20
@@ -30,4 +31,5 @@ def standing_of(row: JobRow, newest_runs: Sequence[RunRow], now: Instant) -> Sta
     """``newest_runs``: newest fire first, at least ``RUNS_LOOKED_AT`` of them where there are so many."""
     last = next((run for run in newest_runs if run.status is not RunStatus.SKIPPED), None)
     retries = max(0, last.attempt - 1) if last else 0
-    return Standing(last, next_fire_of(row.spec, row.status, row.anchor_at, now), retries)
+    next_at = next_of_delay(row, newest_runs) or next_fire_of(row.spec, row.status, row.anchor_at, now)
+    return Standing(last, next_at, retries)

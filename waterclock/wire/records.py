@@ -42,7 +42,20 @@ from waterclock.model.executor import executor_from_json, executor_to_json
 from waterclock.model.failure_policy import policy_from_json, policy_to_json
 from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.gathering import Arrival, Gathering
-from waterclock.model.job import Command, CommandKind, Cron, Dates, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
+from waterclock.model.job import (
+    Command,
+    CommandKind,
+    Cron,
+    Dates,
+    Delay,
+    Every,
+    Fold,
+    Gap,
+    JobSpec,
+    Once,
+    Schedule,
+    Tier,
+)
 from waterclock.model.job_event import JobEvent
 from waterclock.model.job_state import Edge, JobState
 from waterclock.model.role_state import KeyState, OpenRunState, ShardState
@@ -148,7 +161,7 @@ def _command_from_record(record: Dict) -> Command:
     return Command(**record | said)
 
 
-_KINDS = ("cron", "every", "once", "dates")
+_KINDS = ("cron", "every", "once", "dates", "delay_us")
 
 
 def _spec_to_record(spec: JobSpec) -> Dict:
@@ -169,6 +182,8 @@ def _schedule_to_record(schedule: Schedule) -> Dict:
         return {"once": {"once_at": schedule.at}}
     if isinstance(schedule, Dates):
         return {"dates": list(schedule.times)}
+    if isinstance(schedule, Delay):
+        return {"delay_us": schedule.delay_us}
     rules = {"gap": schedule.gap.name, "fold": schedule.fold.name}
     return {"cron": {"text": schedule.text, "zone": schedule.zone, "seconds": schedule.seconds} | rules}
 
@@ -186,13 +201,15 @@ def _spec_from_record(record: Dict) -> JobSpec:
 def _schedule_from_record(given: Dict) -> Schedule:
     if sum(schedule is not None for schedule in given.values()) != 1:
         raise ValueError(f"a spec has exactly one of {', '.join(_KINDS)}")
-    cron, every, once, dates = given.values()
+    cron, every, once, dates, delay_us = given.values()
     if every is not None:
         return Every(every["every_us"], every["start_at"])
     if once is not None:
         return Once(once["once_at"])
     if dates is not None:
         return Dates(tuple(dates))
+    if delay_us is not None:
+        return Delay(delay_us)
     return Cron(cron["text"], cron["zone"], cron["seconds"], Gap[cron["gap"]], Fold[cron["fold"]])
 
 
