@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from waterclock.model.calendar import Calendar, side_of
+from waterclock.model.failure_policy import FailurePolicy
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.model.job import CommandKind, Delay, Every, JobSpec, Once, Schedule, Tier
 from waterclock.model.timing import PLAIN, CalendarUse, Timing
@@ -18,7 +19,7 @@ DELAYED = ("t:after", "t:after-that")
 _SHARE = 0.5
 _VERBS = (
     *[CommandKind.UPDATE] * 4,
-    *[CommandKind.PAUSE] * 3,
+    *[CommandKind.PAUSE] * 2,
     *[CommandKind.RESUME] * 5,
     *[CommandKind.TRIGGER] * 2,
     CommandKind.ROLLBACK,
@@ -34,7 +35,7 @@ def delay_orders(rng: random.Random, start_at: Instant, horizon: int) -> list[Or
     if rng.random() >= _SHARE:
         return []
     orders = [order for job_id in DELAYED[: rng.choice([1, 1, 2])] for order in _orders(rng, job_id, start_at, horizon)]
-    return [*with_policies(rng, orders)]
+    return [*with_policies(rng, orders)] if rng.random() < 0.5 else orders
 
 
 def _orders(rng: random.Random, job_id: str, start_at: Instant, horizon: int) -> Iterator[Order]:
@@ -42,7 +43,9 @@ def _orders(rng: random.Random, job_id: str, start_at: Instant, horizon: int) ->
     name = f"{job_id[2:]}."
     freeze = _freeze(rng, start_at, horizon) if rng.random() < 0.3 else None
     yield Order(begins, CommandKind.CREATE, job_id, _spec(rng, start_at + begins, freeze), f"{name}0")
-    for number in range(1, rng.randint(2, 9)):
+    if rng.random() < 0.6:  # so that it goes on after the heal, too
+        yield Order(horizon - rng.randrange(1, 6 * US_PER_S), CommandKind.RESUME, job_id, None, f"{name}r")
+    for number in range(1, rng.randint(1, 8)):
         at, kind = rng.randrange(4 * US_PER_S, horizon), rng.choice(_VERBS)
         spec = _spec(rng, start_at + at, freeze) if kind in (CommandKind.CREATE, CommandKind.UPDATE) else None
         order = Order(at, kind, job_id, spec, f"{name}{number}", wants_answer=rng.random() < 0.5)
@@ -70,7 +73,8 @@ def _spec(rng: random.Random, now: Instant, freeze: CalendarUse | None) -> JobSp
         )
     if freeze is not None and isinstance(schedule, Delay):
         timing = replace(timing, calendars=(freeze,))
-    return JobSpec(rng.choice(HANDLERS), schedule, rng.choice(list(Tier)), timing=timing)
+    handler, policy = rng.choice([*HANDLERS, "sim.ok", "sim.ok", "sim.fails"]), FailurePolicy(max_attempts=1)
+    return JobSpec(handler, schedule, rng.choice([Tier.HIGH, *Tier]), policy=policy, timing=timing)
 
 
 def _freeze(rng: random.Random, start_at: Instant, horizon: int) -> CalendarUse:

@@ -214,7 +214,7 @@ Detail: TypeAlias = Pending | Skipped | Started | Ended | Revised | Answered | R
 
 
 class RunEvent(NamedTuple):
-    """One fact. ``at`` is the writer's clock (display only: no reducer reads it).
+    """One fact. ``at`` is the writer's clock: no reducer reads it; a fixed delay counts from it (``delay_rules.py``).
 
     ``attempt`` counts from 1, 0 where there is none. ``worker``, ``incarnation`` and ``token`` name whose attempt an
     outcome speaks of (a STARTED cannot know its own token: it is its offset). REVISED, ANSWERED and BACKFILL name no
