@@ -7,6 +7,7 @@ what packs, sends and takes the answers. Then reads of one job beside all the ot
 
 from __future__ import annotations
 
+import gc
 import os
 import statistics
 import tempfile
@@ -68,6 +69,7 @@ def compare(figures: Figures) -> None:
     """Medians of ``WRITES`` writes of each layout, and of reads. Each has a node: what one still does is not counted
     for the other."""
     now = SystemClock().now()
+    gc.set_threshold(50_000, 20, 100)  # as every role does
     with tempfile.TemporaryDirectory(prefix="waterclock-bench-") as folder:
         sides = {
             "before": _Side(Path(folder) / "before", _write_before),
