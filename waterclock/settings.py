@@ -141,7 +141,8 @@ class RecorderSettings(BaseModel):
     model_config = _GROUP
     batch_records: Annotated[int, Field(ge=1, le=200_000)] = 100_000
     """At most this many records are folded before their rows are written; so many only when history lags."""
-    writes_in_flight: Annotated[int, Field(ge=1, le=64)] = 4
+    writes_in_flight: Annotated[int, Field(ge=1, le=64)] = 2
+    """Batches under way while the next one is folded: each may hold ``batch_records``."""
 
 
 class RetryRouterSettings(BaseModel):

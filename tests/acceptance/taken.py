@@ -5,6 +5,7 @@ Plain values, so that judges need no servers: they judge kept ones and made-up o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,7 +20,7 @@ Row: TypeAlias = dict[str, Any]
 
 _SAID_OF_REPAIRS = ("repaired", "worker is not known on leases")
 _TABLES = {
-    "runs": "SELECT job_id, fire_at, series, status, outcome, attempt, skipped_count FROM runs",
+    "runs": "SELECT job_id, fire_at, series, status, told FROM runs_by_drawer",
     "attempts": "SELECT job_id, fire_at, series, attempt, outcome, worker, fence FROM attempts",
     "failures": "SELECT job_id, fire_at, series, reason, error_class, attempts FROM failures",
     "jobs": "SELECT job_id, revision, status FROM jobs",
@@ -106,7 +107,16 @@ def take_work(bootstrap: str, names: Names) -> tuple[list[Record], dict[tuple[st
 
 def take_rows(port: int, tables: Iterable[str] = JUDGED) -> dict[str, list[Row]]:
     """The rows of every table that is judged, as plain values."""
-    return {table: [row._asdict() for row in dumps.rows(port, (_TABLES | _OF_DAGS)[table])] for table in tables}
+    found = {table: [row._asdict() for row in dumps.rows(port, (_TABLES | _OF_DAGS)[table])] for table in tables}
+    if "runs" in found:
+        found["runs"] = [whole_run(row) for row in found["runs"]]
+    return found
+
+
+def whole_run(row: Row) -> Row:
+    """What ``told`` says of a run, as columns beside the others; what is left out there is 0."""
+    told = json.loads(row.pop("told"))
+    return {"outcome": 0, "attempt": 0, "skipped_count": 0} | row | told
 
 
 def _said_of_repairs(scene: Scene) -> list[str]:

@@ -10,7 +10,7 @@ import importlib
 import sys
 from collections.abc import Callable
 
-from tests.bench import pipeline, scale
+from tests.bench import history_rows, pipeline, scale
 from tests.bench.figures import Figures
 
 BARS = ("burst", "steady", "herd", "limits", "in-flight", "recovery", "overload", "observed")
@@ -23,6 +23,7 @@ SERIES: dict[str, Callable[[Figures], object]] = {
     "scale-stored": scale.stored,
     "scale-open": scale.open_runs,
     "scale-tenants": scale.tenants,
+    "history-rows": history_rows.compare,
     "throughput": pipeline.throughput,
     "first-steady": pipeline.steady,
     "first-herd": pipeline.herd,

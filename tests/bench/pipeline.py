@@ -33,6 +33,7 @@ from tests.bench.figures import Figures, quantiles
 from tests.oracle.records import decode
 from waterclock.model.job import Command, CommandKind, Every, JobSpec
 from waterclock.stack.servers import Server, launch_cassandra
+from waterclock.store.drawers import drawer_of
 from waterclock.wire import messages
 
 US = 1_000_000
@@ -189,9 +190,9 @@ class Pipeline:
 
     def succeeded(self, job_ids: list[str], day: int, fires: int) -> bool:
         """Whether each of these jobs has ``fires`` SUCCEEDED rows."""
-        query = self.session.prepare("SELECT status FROM runs WHERE job_id=? AND day=?")
+        query = self.session.prepare("SELECT status FROM runs_by_drawer WHERE day=? AND drawer=? AND job_id=?")
         for job_id in job_ids:
-            rows = list(self.session.execute(query, (job_id, day)))
+            rows = list(self.session.execute(query, (day, drawer_of(job_id), job_id)))
             if sum(1 for row in rows if row[0] == 3) < fires:
                 return False
         return True
@@ -264,7 +265,7 @@ def throughput(
         wait_for(lambda: pipeline.succeeded(sample, day, fires), "all runs in Cassandra", 300, 0.25)
         took_s = time.time() - start_at / US
         spent = {name: after - before[name] for name, after in pipeline.cpu_s().items()}
-        query = "SELECT status, fire_at FROM runs"
+        query = "SELECT status, fire_at FROM runs_by_drawer"
         statuses = Counter(status for status, fire_at in pipeline.session.execute(query) if fire_at <= last)
         total = jobs * fires
         if statuses != {3: total}:

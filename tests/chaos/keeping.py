@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.acceptance import dumps
 from tests.acceptance.scene import OUTPUTS, Scene
-from tests.acceptance.taken import JUDGED, Taken, take_work, topics_of
+from tests.acceptance.taken import JUDGED, Taken, take_work, topics_of, whole_run
 from tests.chaos.stage import Stage
 from waterclock.wire.names import RUNGS, Names
 
@@ -67,8 +67,9 @@ def _records(bootstrap: str, topic: str) -> Iterable[dict[str, Any]]:
 
 
 def _rows(stage: Stage, table: str) -> list[dict[str, Any]]:
-    query = f"SELECT * FROM {table}"  # noqa: S608 - a name of ours
-    return [row._asdict() for row in dumps.rows(stage.cassandra.port, query)]
+    query = f"SELECT * FROM {'runs_by_drawer' if table == 'runs' else table}"  # noqa: S608 - a name of ours
+    found = [row._asdict() for row in dumps.rows(stage.cassandra.port, query)]
+    return [whole_run(row) for row in found] if table == "runs" else found
 
 
 def _keep_work(stage: Stage, folder: Path) -> None:

@@ -22,6 +22,7 @@ from waterclock.workers import barrier, control, read_back
 from waterclock.api import tail
 from waterclock.intake import loop as taking_in
 from waterclock.log import reading
+from waterclock.recorder import loop as recording
 
 SHORT_POLL, NO_ANSWER, SLOW_STORE, SLOW_COMMIT = "short poll", "no answer", "slow store", "slow commit"
 SITES = (SHORT_POLL, NO_ANSWER, SLOW_STORE, SLOW_COMMIT)
@@ -64,6 +65,7 @@ SMALL = {
     "records of a stretch at a time": Small(reading, "_BATCH", 5),
     "fires of a backfill at a time": Small(backfill_lanes, "LOOKS_MAX", 1),
     "events of a backfill's reading": Small(backfill_reading, "_EVENTS", 2),
+    "records of history at a time": Small(recording, "_POLL_RECORDS", 20),  # it is behind then, and leaves rows
 }
 
 

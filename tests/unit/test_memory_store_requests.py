@@ -20,7 +20,7 @@ from waterclock.store.cassandra import CassandraCells
 from waterclock.store.cells import Mutation, Put, Remove, Select
 from waterclock.store.session import _Bounded, connect, translated
 from waterclock.store.statements import delete_text, insert_text, select_text
-from waterclock.store.tables import DUE, JOBS_BY_TENANT, RUNS
+from waterclock.store.tables import DUE, JOBS_BY_TENANT, RUNS_BY_DRAWER
 
 
 class Future:
@@ -192,7 +192,7 @@ def test_nobody_at_the_address_is_told_with_the_address() -> None:
 
 
 def test_every_mutation_carries_its_stamp_and_only_rows_of_their_own_life_a_ttl() -> None:
-    assert insert_text(RUNS).endswith(" USING TIMESTAMP ?")
+    assert insert_text(RUNS_BY_DRAWER).endswith(" USING TIMESTAMP ?")
     assert insert_text(DUE).endswith(" USING TIMESTAMP ? AND TTL ?")
     assert delete_text(DUE, 2) == "DELETE FROM due USING TIMESTAMP ? WHERE slot = ? AND minute = ?"
 

@@ -16,6 +16,7 @@ OPTIONS = {
     "jobs_by_tenant": ("UnifiedCompactionStrategy", 864_000),
     "due": ("UnifiedCompactionStrategy", 93_600),
     "runs": ("TimeWindowCompactionStrategy", 86_400),
+    "runs_by_drawer": ("TimeWindowCompactionStrategy", 86_400),
     "attempts": ("TimeWindowCompactionStrategy", 86_400),
     "failures": ("TimeWindowCompactionStrategy", 86_400),
     "dag_nodes": ("TimeWindowCompactionStrategy", 86_400),

@@ -16,6 +16,7 @@ from .overdue import OverdueWatch
 from .run_logs import RunLogs
 from .running_ledger import RunningLedger
 from .stuck_watch import StuckWatch
+from .writing_thread import WritingThread
 
 _REST_S = 0.05
 
@@ -24,15 +25,16 @@ def build(settings: Settings) -> Beside:
     """A recorder on real Kafka and Cassandra: history, beside it the lines of attempts, and the check of the books."""
     names, clock, instance = Names(settings.kafka.prefix), SystemClock(), settings.instance_of(ROLE)
     store = open_store(settings)
+    in_flight = settings.recorder.writes_in_flight
     history = Recorder(
         open_log(settings, ROLE, patient=True),
-        store,
+        WritingThread(store, clock, waiting_max=2 * in_flight),
         clock,
         names,
         instance,
         generation=settings.generation,
         batch_records=settings.recorder.batch_records,
-        writes_in_flight=settings.recorder.writes_in_flight,
+        writes_in_flight=in_flight,
     )
     lines = RunLogs(open_log(settings, ROLE, patient=True), store, clock, names, instance)
     log = open_log(settings, ROLE, patient=True)

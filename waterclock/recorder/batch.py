@@ -2,6 +2,9 @@
 
 Must hold: nothing is dropped at the bound; the loop hands a full batch over before it reads on. Rows are built when
 the batch is handed over, and are values: what happens to a run afterwards belongs to the next batch.
+
+Behind, most runs that are still open when a batch is handed over end in the next one: their rows are left to that one,
+which writes them however they stand then. So no picture is later than one batch.
 """
 
 from __future__ import annotations
@@ -48,6 +51,7 @@ class Batch:
         "began_s",
         "failures",
         "ignored",
+        "left",
         "letters",
         "nodes",
         "record_count",
@@ -59,6 +63,8 @@ class Batch:
     def __init__(self, began_s: float, generation: int = 1) -> None:
         """``generation``: of the topics."""
         self.began_s = began_s
+        self.left: frozenset[str] = frozenset()
+        """Runs whose rows the batch before has left to this one."""
         self._generation = generation
         self.record_count = 0
         self.runs: dict[str, OpenRun[Known]] = {}
@@ -148,6 +154,15 @@ class Batch:
         if row is not None:
             self.letters.append(row)
 
+    def leave_open(self, began_s: float) -> Batch:
+        """The next batch, with the rows of runs that are open; those that this one was left, it writes itself."""
+        after = Batch(began_s, self._generation)
+        for held, onward in ((self.runs, after.runs), (self.nodes, after.nodes)):
+            for run_id in [each for each, run in held.items() if not run.state.final and each not in self.left]:
+                onward[run_id] = held.pop(run_id)
+        after.left = frozenset((*after.runs, *after.nodes))
+        return after
+
     def history(self) -> History:
         """The rows, one for each run."""
         rows = [run_row(run.note, run.state) for run in self.runs.values() if run.note is not None]
@@ -158,5 +173,5 @@ class Batch:
 
     @property
     def empty(self) -> bool:
-        """Nothing was read."""
-        return not self.record_count
+        """Nothing was read, and nothing is left to write."""
+        return not self.record_count and not self.left

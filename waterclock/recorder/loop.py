@@ -2,7 +2,8 @@
 
 It projects run-events and commands to Cassandra, for people to read. What must hold: offsets are committed only after
 every row below them is acknowledged, and a row repeats itself under any replay (see ``projection.py``), so a crash
-writes the same cells again and loses none. The next batch is decoded while the last ones are written.
+writes the same cells again and loses none. The next batch is decoded while the last ones are written. Behind, the rows
+of runs that are still open are left to the next batch (``batch.py``), and so are the positions.
 
 How it fails. Cassandra away: it keeps the batch, repeats it with the same stamps, reads nothing more, and polls to stay
 in its group; history lags and says so. A rebalance or trouble with Kafka: it drops what it holds and begins again from
@@ -78,6 +79,8 @@ class Recorder:
         self._has_joined = False
         self._batch = Batch(0.0, generation)
         self._writes = Writes(store, writes_in_flight)
+        self._after_next: dict[Position, Committed] = {}
+        """Where the last batch ended that left rows out: these may be committed once the next one is written."""
         self._commit_due_s = 0.0
         self._recorded = RecordedPositions(generation)
         self._ignored: Counter[str] = Counter()
@@ -113,8 +116,9 @@ class Recorder:
             polled = self._consumer.poll(self._poll_records, _POLL_S)
             self._notice(polled)
             self._read(polled.records)
-            if not polled.records or self._is_batch_due(len(polled.records)):
-                self._hand_over()
+            is_behind = bool(polled.records) and len(polled.records) >= self._poll_records // 2
+            if not polled.records or self._is_batch_due(is_behind=is_behind):
+                self._hand_over(is_behind=is_behind)
             return bool(polled.records or polled.assigned)
         except Fenced:
             raise
@@ -128,7 +132,7 @@ class Recorder:
             if self._writes.is_stuck:
                 self._write_again()
                 return True
-            self._hand_over()
+            self._hand_over(is_behind=False)
             while self._writes and not self._writes.is_stuck:  # ends: each turn takes one write off, or sticks
                 self._settle()
             self._commit()
@@ -157,6 +161,7 @@ class Recorder:
         if self._writes.is_stuck:
             self._consumer.resume()
         self._writes.clear()
+        self._after_next = {}
         self._recorded = RecordedPositions(self._generation)  # what was said last may never have been written
         self._batch = Batch(self._clock.monotonic_s(), self._generation)
         self._to_take = set(self._consumer.owned())
@@ -244,7 +249,7 @@ class Recorder:
         _log.warning("record passed over", topic=record.topic, partition=record.partition, offset=record.offset,
                      reason=error.message)  # fmt: skip
 
-    def _is_batch_due(self, polled_count: int) -> bool:
+    def _is_batch_due(self, *, is_behind: bool) -> bool:
         """Full, or old enough; and while we are behind it may grow older.
 
         The more of a run's events fall into one batch, the fewer rows are written for it: a herd's PENDING and its
@@ -253,18 +258,17 @@ class Recorder:
         batch = self._batch
         if batch.record_count >= self._batch_records:
             return True
-        is_behind = polled_count >= self._poll_records // 2
         limit_s = self._batch_s_behind if is_behind else self._batch_s
         return self._clock.monotonic_s() - batch.began_s >= limit_s
 
-    def _hand_over(self) -> None:
+    def _hand_over(self, *, is_behind: bool) -> None:
         """Begin to write the batch, as soon as there is room beside the writes under way; commit what is safe."""
         while self._writes and (self._batch.empty or self._writes.full):  # ends: one less each turn, or stuck
             self._settle()
             if self._writes.is_stuck:
                 return
         if not self._batch.empty:
-            self._begin_write()
+            self._begin_write(is_behind=is_behind)
         elif word := self._recorded.word(self._clock.now(), self._clock.monotonic_s()):
             self._writes.begin(History(recorded=word), self._positions())
         else:
@@ -272,11 +276,15 @@ class Recorder:
         if self._clock.monotonic_s() >= self._commit_due_s:
             self._commit()
 
-    def _begin_write(self) -> None:
-        batch, self._batch = self._batch, Batch(self._clock.monotonic_s(), self._generation)
+    def _begin_write(self, *, is_behind: bool) -> None:
+        batch, now_s = self._batch, self._clock.monotonic_s()
+        self._batch = batch.leave_open(now_s) if is_behind else Batch(now_s, self._generation)
         self._ignored.update(batch.ignored)
-        word = self._recorded.word(self._clock.now(), self._clock.monotonic_s())
-        self._writes.begin(batch.history()._replace(recorded=word), self._positions())
+        word = self._recorded.word(self._clock.now(), now_s)
+        # What was left to this batch it writes; what it leaves stands below its own positions.
+        whole = self._positions()
+        due, self._after_next = (self._after_next, whole) if self._batch.left else (whole, {})
+        self._writes.begin(batch.history()._replace(recorded=word), due)
 
     def _positions(self) -> dict[Position, Committed]:
         """Where every partition stands: all that was delivered is in this batch, or in an earlier one."""

@@ -24,6 +24,7 @@ from waterclock.model.errors import BackendDown, WriteUnknown
 from .batching import Batch, Sized, batches
 from .cells import Mutation, Put, Select, Value, Values
 from .migrate import wait_for_schema
+from .run_history import has_old_runs
 from .session import CONNECTION_ERRORS, REQUEST_TIMEOUT_S, connect, translated
 from .statements import (
     Packed,
@@ -249,4 +250,5 @@ class CassandraStore(TabularStore):
         except Exception:
             session.cluster.shutdown()
             raise
-        super().__init__(clock, CassandraCells(session))
+        cells = CassandraCells(session)
+        super().__init__(clock, cells, has_old_runs=has_old_runs(cells))

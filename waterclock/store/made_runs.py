@@ -15,11 +15,11 @@ from waterclock.model.errors import UndecodableRecord
 from waterclock.model.events import RunStatus
 from waterclock.model.ids import US_PER_S, Instant
 
-from . import rows
 from .backfill_port import Recorded
-from .cells import Cells, Put, Select, Values
-from .port import Store
-from .tables import RUNS, UPKEEP
+from .cells import Put
+from .port import RunRow, Store
+from .run_history import TabularRuns
+from .tables import UPKEEP
 from .upkeep import UpkeepKeeping
 
 DAY_US = 86_400 * US_PER_S
@@ -32,8 +32,6 @@ RECORDED = "recorded"
 history; ``generation``: of the topic."""
 
 _PAGE = 200
-_FIRST = Select(RUNS, below=1, limited=True)
-_NEXT = Select(RUNS, below=2, limited=True)
 
 
 class RunsPlace(NamedTuple):
@@ -89,24 +87,16 @@ def recorded_put(row: Recorded) -> Put:
     return Put(UPKEEP, (RECORDED, str(row.shard), parts, row.at), row.at)
 
 
-class TabularMadeRuns:
+class TabularMadeRuns(TabularRuns):
     """The same over any cells."""
 
-    _cells: Cells
-
     def made_runs(self, job_id: str, places: Sequence[RunsPlace]) -> list[RunsPage]:
-        first = [place for place in places if place.series is None]
-        more = [place for place in places if place.series is not None]
-        found: dict[RunsPlace, list[Values]] = {}
-        for query, asked in ((_FIRST, first), (_NEXT, more)):
-            keys = [(job_id, *place[: 2 if place.series is None else 3], _PAGE) for place in asked]
-            if keys:
-                found |= zip(asked, self._cells.select("made_runs", query, keys), strict=True)
-        return [_page(job_id, place, found[place]) for place in places]
+        asked = [tuple(place[: 2 if place.series is None else 3]) for place in places]
+        pages = self._pages("made_runs", job_id, asked, _PAGE, relaxed=False)
+        return [_page(place, page) for place, page in zip(places, pages, strict=True)]
 
 
-def _page(job_id: str, place: RunsPlace, values: Sequence[Values]) -> RunsPage:
-    read = [rows.run_row(job_id, each) for each in values]
+def _page(place: RunsPlace, read: Sequence[RunRow]) -> RunsPage:
     runs = tuple(MadeRun(row.fire_at, row.series, row.status, bool(row.reason)) for row in read)
     if len(read) < _PAGE:
         return RunsPage(runs, None)

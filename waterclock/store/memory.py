@@ -17,7 +17,7 @@ from waterclock.model.errors import BackendDown, WriteUnknown
 from waterclock.model.ids import US_PER_S
 
 from .cells import Mutation, Put, Select, Value, Values
-from .tables import Table
+from .tables import RUNS, Table
 from .tabular import TabularStore
 
 
@@ -289,4 +289,4 @@ class MemoryStore(TabularStore):
 
     def __init__(self, clock: Clock, tables: MemoryTables | None = None, client: str = "client") -> None:
         self.tables = tables or MemoryTables(clock)
-        super().__init__(clock, MemoryCells(self.tables, client))
+        super().__init__(clock, MemoryCells(self.tables, client), has_old_runs=bool(self.tables.keys_of(RUNS)))

@@ -41,7 +41,6 @@ KEY_SHELF = "keys"
 ORIGINS = ("", "SCHEDULE", "TRIGGER", "UNKNOWN", "REDRIVE", "BACKFILL")
 
 _KIND_NUMBER = {Cron: 0, Every: 1, Once: 2, Dates: 3, Delay: 4}
-_ORIGIN_NUMBER = {word: number for number, word in enumerate(ORIGINS)}
 _TIERS = tuple(Tier)
 _RUN_STATUSES = tuple(RunStatus)
 _OUTCOMES = tuple(Outcome)
@@ -143,27 +142,8 @@ def listing_of(values: Values) -> JobListing:
     return JobListing(job_id, created_at, KINDS[kind], _JOB_STATUSES[status])
 
 
-def run_values(run: RunRow) -> Values:
-    """A row of ``runs``. Hot: one for every run."""
-    job_id, fire_at = run[:2]
-    return (
-        job_id,
-        fire_at // US_PER_DAY,
-        fire_at,
-        run.series,
-        run.revision,
-        run.tier,
-        _ORIGIN_NUMBER[run.origin],
-        *run[6:-3],
-        run.is_dag,
-        run.paused,
-        " ".join(run.rerun_from),
-        job_id.partition(":")[0],
-    )
-
-
 def run_row(job_id: str, values: Values) -> RunRow:
-    """A row of ``runs`` as read."""
+    """A row of ``runs``, the table before the drawers, as read."""
     fire_at, series, revision, tier, origin, status, outcome, *rest = values
     # Rows of an earlier release have none of these.
     *told, next_attempt_at, linked_run, asked_to_stop, is_last, is_dag, paused, rerun_from, _tenant = rest

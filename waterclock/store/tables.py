@@ -114,6 +114,14 @@ RUNS = _table(
     "cancel_requested tinyint, is_last tinyint, is_dag tinyint, paused tinyint, rerun_from text, tenant text",
     ttl_s=HISTORY_TTL_S,
 )
+RUNS_BY_DRAWER = _table(
+    "runs_by_drawer",
+    "day int, drawer smallint",
+    "job_id text, fire_at bigint desc, series bigint desc",
+    "status tinyint, told text, result blob",
+    ttl_s=HISTORY_TTL_S,
+    stamped="told",
+)
 DAG_NODES = _table(
     "dag_nodes",
     "job_id text, fire_at bigint, series bigint",
@@ -199,6 +207,7 @@ TABLES = (
     JOB_VERSIONS,
     JOBS_BY_TENANT,
     RUNS,
+    RUNS_BY_DRAWER,
     ATTEMPTS,
     FAILURES,
     AUDIT,

@@ -18,6 +18,7 @@ from .backfills import TabularBackfills, backfill_values
 from .calendars import TabularCalendars
 from .cells import Cells, Mutation, Put, Remove, Select
 from .dag_nodes import TabularDagNodes, node_puts
+from .drawers import drawer_values
 from .listing import JobListing
 from .made_runs import TabularMadeRuns, recorded_put
 from .port import (
@@ -30,10 +31,10 @@ from .port import (
     JobRow,
     LetterRow,
     LogRow,
-    RunRow,
     Writing,
 )
 from .request_port import KeptAnswer, Operation
+from .run_history import waves
 from .shelves import TabularShelves
 from .tables import (
     API_ANSWERS,
@@ -50,7 +51,7 @@ from .tables import (
     LETTERS,
     PSHARDS,
     RUN_LOGS,
-    RUNS,
+    RUNS_BY_DRAWER,
 )
 from .upkeep import TabularUpkeep
 
@@ -71,9 +72,6 @@ STAMP_AHEAD_US = 2 * rows.US_PER_HOUR
 
 VERSIONS_MAX = 100
 _REVISION_MAX = 2**63 - 1
-RUN_DAYS = 33
-"""Day partitions that a list of runs looks into: tomorrow's (clocks differ), today's and those of 31 days before."""
-
 FAILURE_HOURS = 24
 
 _LETTERS_KEPT_US = 31 * rows.US_PER_DAY
@@ -86,9 +84,6 @@ _VERSIONS = Select(JOB_VERSIONS, limited=True)
 _JOB = Select(JOBS)
 _JOBS_FIRST = Select(JOBS_BY_TENANT, limited=True, relaxed=True)
 _JOBS_NEXT = Select(JOBS_BY_TENANT, below=2, limited=True, relaxed=True)
-_RUN = Select(RUNS, equal=2)
-_RUNS_BEFORE = Select(RUNS, below=1, limited=True, relaxed=True)
-_RUNS_AFTER = Select(RUNS, below=2, limited=True, relaxed=True)
 _ATTEMPTS = Select(ATTEMPTS, equal=3)
 _FAILURES = Select(FAILURES, below=1, limited=True, relaxed=True)
 _FAILURES_OF_INSTANT = Select(FAILURES, equal=1, above=4, limited=True, relaxed=True)
@@ -105,9 +100,10 @@ _OPERATION = Select(API_OPERATIONS)
 class TabularStore(TabularCalendars, TabularDagNodes, TabularShelves, TabularUpkeep, TabularMadeRuns, TabularBackfills):
     """Every method of the Store port. It keeps nothing between calls: as many threads may call as the cells allow."""
 
-    def __init__(self, clock: Clock, cells: Cells) -> None:
+    def __init__(self, clock: Clock, cells: Cells, *, has_old_runs: bool) -> None:
         self._clock = clock
         self._cells = cells
+        self._has_old_runs = has_old_runs
 
     # -- the time index
 
@@ -156,7 +152,7 @@ class TabularStore(TabularCalendars, TabularDagNodes, TabularShelves, TabularUpk
     # -- histories
 
     def record(self, history: History) -> Writing:
-        mutations: list[Mutation] = [Put(RUNS, rows.run_values(run), run.wts) for run in history.runs]
+        mutations: list[Mutation] = [Put(RUNS_BY_DRAWER, drawer_values(run), run.wts) for run in history.runs]
         mutations += [Put(ATTEMPTS, rows.attempt_values(row), row.wts) for row in history.attempts]
         mutations += [Put(FAILURES, rows.failure_values(row), row.wts) for row in history.failures]
         mutations += [Put(AUDIT, rows.audit_values(row), row.at) for row in history.audit]
@@ -187,25 +183,6 @@ class TabularStore(TabularCalendars, TabularDagNodes, TabularShelves, TabularUpk
         lines.sort(key=lambda line: (line.created_at, line.job_id), reverse=True)
         return lines[:limit]
 
-    def run(self, job_id: str, fire_at: Instant, series: int) -> RunRow | None:
-        (found,) = self._cells.select("run", _RUN, [(job_id, rows.day_of(fire_at), fire_at, series)])
-        return rows.run_row(job_id, found[0]) if found else None
-
-    def runs(
-        self, job_id: str, limit: int, before: Instant | None = None, before_series: int | None = None
-    ) -> list[RunRow]:
-        edge = self._clock.now() + rows.US_PER_DAY if before is None else before
-        query, bound = (_RUNS_BEFORE, (edge,)) if before_series is None else (_RUNS_AFTER, (edge, before_series))
-        newest = rows.day_of(edge)
-        found: list[RunRow] = []
-        for days in _waves(range(newest, newest - RUN_DAYS, -1)):
-            keys = [(job_id, day, *bound, limit - len(found)) for day in days]
-            for part in self._cells.select("runs", query, keys):
-                found += [rows.run_row(job_id, values) for values in part]
-            if len(found) >= limit:
-                break
-        return found[:limit]
-
     def attempts(self, job_id: str, fire_at: Instant, series: int, node: str = "") -> list[AttemptRow]:
         (found,) = self._cells.select("attempts", _ATTEMPTS, [(job_id, rows.day_of(fire_at), fire_at, series, node)])
         return [rows.attempt_row(job_id, values) for values in found]
@@ -226,7 +203,7 @@ class TabularStore(TabularCalendars, TabularDagNodes, TabularShelves, TabularUpk
             edge, found = after[0], self._failures_of_instant(tenant, after, limit)
         elif after is not None:
             return []
-        for hours in _waves(range(edge // rows.US_PER_HOUR, since // rows.US_PER_HOUR - 1, -1)):
+        for hours in waves(range(edge // rows.US_PER_HOUR, since // rows.US_PER_HOUR - 1, -1)):
             if len(found) >= limit:
                 break
             keys = [(tenant, each, pshard, edge, limit) for each in hours for pshard in range(PSHARDS)]
@@ -337,8 +314,3 @@ class TabularStore(TabularCalendars, TabularDagNodes, TabularShelves, TabularUpk
             if not 0 < mutation.wts <= ceiling:
                 raise ValueError(f"{operation}: a stamp of {mutation.wts} is none, or would win for ever")
         return self._cells.write(operation, mutations)
-
-
-def _waves(keys: range) -> Iterator[range]:
-    """The keys in growing portions, for a search that mostly ends early: 2, 6 and the rest."""
-    yield from (keys[:2], keys[2:8], keys[8:])

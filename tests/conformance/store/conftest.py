@@ -12,16 +12,25 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.old_runs import old_put
 from waterclock.clock import ManualClock, SystemClock
+from waterclock.model.events import Outcome, RunStatus
+from waterclock.model.job import Tier
 from waterclock.store.cassandra import CassandraStore
 from waterclock.store.memory import MemoryStore, MemoryTables
 from waterclock.store.migrate import migrate
-from waterclock.store.port import Store
+from waterclock.store.port import RunRow, Store
 
 from .world import StoreWorld
 
 SIDES = ("memory", "cassandra")
 _HERE = "conformance/store/"
+OLD_RUN = old_put(
+    RunRow("old:job", 0, 0, 1, Tier.LOW, "SCHEDULE", RunStatus.SKIPPED, Outcome.NONE, 0, 1, 0, 0, "", 0, "", None,
+           "paused", "", "", 1, 0, 1)
+)  # fmt: skip
+"""It stands in the table before the drawers when the clients are opened: so they read that table, too."""
+
 _passed: dict[str, set[str]] = defaultdict(set)
 _tenants = iter(range(1_000_000))
 
@@ -33,6 +42,9 @@ def real_clients(request: pytest.FixtureRequest) -> Iterator[tuple[Store, Store]
     clock = SystemClock()
     keyspace = f"store_{uuid.uuid4().hex[:12]}"
     migrate([server.host], server.port, keyspace, clock)
+    before = CassandraStore([server.host], server.port, keyspace, clock)
+    before._cells.write("record", [OLD_RUN]).wait(30.0)
+    before.close()
     first = CassandraStore([server.host], server.port, keyspace, clock)
     second = CassandraStore([server.host], server.port, keyspace, clock)
     yield first, second
@@ -48,6 +60,7 @@ def world(request: pytest.FixtureRequest) -> StoreWorld:
         return StoreWorld("cassandra", *request.getfixturevalue("real_clients"), clock, tenant)
     manual = ManualClock()
     tables = MemoryTables(manual)
+    tables.apply([OLD_RUN])
     clients = MemoryStore(manual, tables, "first"), MemoryStore(manual, tables, "second")
     return StoreWorld("memory", *clients, manual, "acme")
 
