@@ -105,7 +105,7 @@ class MadeWork:
     def _by_tier(self, runs: Sequence[NeverClaimed]) -> dict[TopicPartition, list[tuple[Instant, str]]]:
         """By tier, when these were born."""
         found: dict[TopicPartition, list[tuple[Instant, str]]] = {}
-        for partition in {run.partition for run in runs}:
+        for partition in dict.fromkeys(run.partition for run in runs):
             ours = {run.offset: run.run_id for run in runs if run.partition == partition}
             for offset, birth in self.births(partition, ours).items():
                 found.setdefault(birth.tier, []).append((birth.at, ours[offset]))

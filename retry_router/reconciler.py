@@ -278,7 +278,7 @@ class Reconciler:
     def _search(self, notes: Inspected, made: Sequence[Suspect]) -> dict[str, Record]:
         """The work of runs that were never claimed. Whose search is not over is a suspect again, for the next look."""
         found: dict[str, Record] = {}
-        for tier in {each.tier for each in made}:
+        for tier in dict.fromkeys(each.tier for each in made):
             ours = [each for each in made if each.tier == tier]
             try:
                 starts = [max(each.searched_to, self._made.begins(Birth(tier, each.born_at))) for each in ours]
