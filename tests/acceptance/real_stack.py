@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Self
 
+from tests.acceptance.empty_servers import lay_out
 from waterclock.clock import SystemClock
 from waterclock.log.kafka_topics import ensure_topics
 from waterclock.log.port import TopicSpec
@@ -154,10 +155,12 @@ class RealStack:
 
     def launch_cassandra(self, port: int) -> Server:
         """A node on its way, on the data that is there; a check may have it otherwise."""
+        lay_out("cassandra", self.folder)
         return launch_cassandra(self.folder / "cassandra", port=port, kit=kit())
 
     def launch_kafka(self, port: int) -> Server:
         """The same for the broker."""
+        lay_out("kafka", self.folder)
         return launch_kafka(self.folder / "kafka", port=port, kit=kit())
 
     @property
@@ -187,9 +190,10 @@ class RealStack:
         for role in reversed(list(self.roles.values())):
             if role.process is not None and role.process.poll() is None:
                 role.stop()
+        # Nobody reads what they hold any more; Cassandra takes five seconds to put it down.
         for server in (self.kafka, self.cassandra):
             if server is not None:
-                server.stop()
+                server.kill()
 
     def __enter__(self) -> Self:
         return self
