@@ -45,9 +45,12 @@ def cassandra_server(_servers: Servers) -> Running:
     return _asked(_servers, "cassandra")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def short_forms(request: pytest.FixtureRequest) -> Iterator[ShortForms]:
-    """Those short forms of acceptance checks that tests of this session ask for, begun by whoever needs this first."""
+    """Those short forms of acceptance checks that tests of this session ask for, begun with the first test.
+
+    Other tests need one core at most, or wait; those that need all of them keep the short forms waiting.
+    """
     asked = [item.callspec.params.get("short_form", "") for item in request.session.items if hasattr(item, "callspec")]
     forms = ShortForms(name for name in asked if name and not what_is_missing(name))
     yield forms
