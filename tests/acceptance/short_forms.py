@@ -53,9 +53,10 @@ class ShortForms:
         self._may_begin = Event()
         self._may_begin.set()
         self._lanes = ThreadPoolExecutor(LANES)
-        self._originals = Path(tempfile.mkdtemp(prefix="empty-servers-"))
+        self.originals = Path(tempfile.mkdtemp(prefix="empty-servers-"))
+        """Where those of the servers' folders are, once they are made (``empty_servers.ORIGINALS``)."""
         # As it is now: tests that run beside them set variables of this process for a while.
-        self._env = os.environ | {QUICK: "1", ORIGINALS: str(self._originals)}
+        self._env = os.environ | {QUICK: "1", ORIGINALS: str(self.originals)}
         ordered = sorted(names, key=lambda name: -WITHIN_S[name])
         self._is_made = len(ordered) < _WORTH_ORIGINALS
         self._making = Lock()
@@ -80,7 +81,7 @@ class ShortForms:
     def close(self) -> None:
         """Begin no further one, and wait for those that run."""
         self._lanes.shutdown(cancel_futures=True)
-        shutil.rmtree(self._originals)
+        shutil.rmtree(self.originals)
 
     def _run(self, name: str) -> Done:
         with self._room:
@@ -104,7 +105,7 @@ class ShortForms:
         with self._making:
             if not self._is_made:
                 self._is_made = True
-                command = [sys.executable, "-m", "tests.acceptance.empty_servers", str(self._originals)]
+                command = [sys.executable, "-m", "tests.acceptance.empty_servers", str(self.originals)]
                 with suppress(subprocess.TimeoutExpired):
                     subprocess.run(command, cwd=ROOT, capture_output=True, timeout=_MADE_WITHIN_S, check=False)
 
