@@ -6,6 +6,7 @@ their names: ``fresh_prefix`` (topics, groups, transactional ids) and ``fresh_ke
 
 from __future__ import annotations
 
+import gc
 import os
 import uuid
 from collections.abc import Iterator
@@ -14,6 +15,22 @@ import pytest
 
 from tests.acceptance.short_forms import ShortForms, what_is_missing
 from tests.servers import NAMES, Missing, Running, Servers
+
+_GC_YOUNG = 50_000
+"""As in a role's process (``waterclock/process.py``)."""
+
+
+def pytest_configure() -> None:
+    """The collector looked through five thousand tests, and all that they import, again and again.
+
+    That was a ninth of the core seconds of the unit tests. Those that are collected stay to the end.
+    """
+    gc.set_threshold(_GC_YOUNG, 20, 100)
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
 
 
 def _asked(servers: Servers, name: str) -> Running:
@@ -45,9 +62,12 @@ def cassandra_server(_servers: Servers) -> Running:
     return _asked(_servers, "cassandra")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def short_forms(request: pytest.FixtureRequest) -> Iterator[ShortForms]:
-    """Those short forms of acceptance checks that tests of this session ask for, begun by whoever needs this first."""
+    """Those short forms of acceptance checks that tests of this session ask for, begun with the first test.
+
+    Other tests need one core at most, or wait; those that need all of them keep the short forms waiting.
+    """
     asked = [item.callspec.params.get("short_form", "") for item in request.session.items if hasattr(item, "callspec")]
     forms = ShortForms(name for name in asked if name and not what_is_missing(name))
     yield forms

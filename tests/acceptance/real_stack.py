@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Self
 
+from tests.acceptance.empty_servers import lay_out
 from waterclock.clock import SystemClock
 from waterclock.log.kafka_topics import ensure_topics
 from waterclock.log.port import TopicSpec
@@ -111,16 +112,25 @@ class RoleProcess:
         self.process.wait()
         self._close()
 
-    def stop(self, timeout_s: float = 20.0) -> int:
-        """SIGTERM, and wait for the drain."""
+    def ask_to_stop(self) -> None:
+        """SIGTERM, once: a second one ends the drain."""
         assert self.process is not None
         if self.process.poll() is None:
             self.process.terminate()
-            try:
-                self.process.wait(timeout_s)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+
+    def stop(self, timeout_s: float = 20.0) -> int:
+        """SIGTERM, and wait for the drain."""
+        self.ask_to_stop()
+        return self.end(timeout_s)
+
+    def end(self, timeout_s: float = 20.0) -> int:
+        """Wait for its end, and kill it where that does not come; its exit code."""
+        assert self.process is not None
+        try:
+            self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
         self._close()
         return self.process.returncode
 
@@ -154,10 +164,12 @@ class RealStack:
 
     def launch_cassandra(self, port: int) -> Server:
         """A node on its way, on the data that is there; a check may have it otherwise."""
+        lay_out("cassandra", self.folder)
         return launch_cassandra(self.folder / "cassandra", port=port, kit=kit())
 
     def launch_kafka(self, port: int) -> Server:
         """The same for the broker."""
+        lay_out("kafka", self.folder)
         return launch_kafka(self.folder / "kafka", port=port, kit=kit())
 
     @property
@@ -184,12 +196,15 @@ class RealStack:
         return process.start()
 
     def close(self) -> None:
-        for role in reversed(list(self.roles.values())):
-            if role.process is not None and role.process.poll() is None:
-                role.stop()
+        left = [each for each in self.roles.values() if each.process is not None and each.process.poll() is None]
+        for role in left:  # all of them at once: their drains are waits
+            role.ask_to_stop()
+        for role in left:
+            role.end()
+        # Nobody reads what they hold any more; Cassandra takes five seconds to put it down.
         for server in (self.kafka, self.cassandra):
             if server is not None:
-                server.stop()
+                server.kill()
 
     def __enter__(self) -> Self:
         return self

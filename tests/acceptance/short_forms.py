@@ -1,7 +1,8 @@
 """The short forms that a test session wants, run in processes of their own, some at a time.
 
-One at a time while other tests are at work, so that these keep most of the cores and their time limits; ``LANES`` once
-nothing else is left to do. Each starts servers of its own, and most of its minutes are waits.
+One at a time while other tests are at work, so that these keep most of the cores and their time limits; none is begun
+while tests are at work that use all cores by themselves; ``LANES`` once nothing else is left to do. Each starts servers
+of its own, on copies of empty ones (``empty_servers.py``), and half of its minutes are waits.
 """
 
 from __future__ import annotations
@@ -11,18 +12,22 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Semaphore
+from threading import Event, Lock, Semaphore
 from typing import NamedTuple
 
 from tests.acceptance.__main__ import CORE_SECONDS, checks
+from tests.acceptance.empty_servers import ORIGINALS
 from tests.acceptance.real_stack import QUICK
 
 ROOT = Path(__file__).resolve().parents[2]
 LANES = 2
+_MADE_WITHIN_S, _WORTH_ORIGINALS = 180, 3
 WITHIN_S = {check.name: check.short_timeout_s for check in checks() if check.short_form}
 
 
@@ -45,10 +50,16 @@ class ShortForms:
     def __init__(self, names: Iterable[str]) -> None:
         self._room = Semaphore(1)
         self._is_wide = False
+        self._may_begin = Event()
+        self._may_begin.set()
         self._lanes = ThreadPoolExecutor(LANES)
+        self.originals = Path(tempfile.mkdtemp(prefix="empty-servers-"))
+        """Where those of the servers' folders are, once they are made (``empty_servers.ORIGINALS``)."""
         # As it is now: tests that run beside them set variables of this process for a while.
-        self._env = os.environ | {QUICK: "1"}
+        self._env = os.environ | {QUICK: "1", ORIGINALS: str(self.originals)}
         ordered = sorted(names, key=lambda name: -WITHIN_S[name])
+        self._is_made = len(ordered) < _WORTH_ORIGINALS
+        self._making = Lock()
         self._ended: dict[str, Future[Done]] = {name: self._lanes.submit(self._run, name) for name in ordered}
 
     def end_of(self, name: str) -> Done:
@@ -58,12 +69,24 @@ class ShortForms:
             self._room.release(LANES - 1)
         return self._ended[name].result()
 
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Inside, no further one is begun; one that runs goes on."""
+        self._may_begin.clear()
+        try:
+            yield
+        finally:
+            self._may_begin.set()
+
     def close(self) -> None:
         """Begin no further one, and wait for those that run."""
         self._lanes.shutdown(cancel_futures=True)
+        shutil.rmtree(self.originals)
 
     def _run(self, name: str) -> Done:
         with self._room:
+            self._may_begin.wait()
+            self._make_originals()
             began_s = time.monotonic()
             ended = subprocess.run(
                 [sys.executable, "-m", "tests.acceptance", name, "--short"],
@@ -76,6 +99,15 @@ class ShortForms:
                 check=False,
             )
             return Done(ended.returncode, ended.stdout, time.monotonic() - began_s)
+
+    def _make_originals(self) -> None:
+        """Once; where that falls short, every stack makes its own, and says what is wrong."""
+        with self._making:
+            if not self._is_made:
+                self._is_made = True
+                command = [sys.executable, "-m", "tests.acceptance.empty_servers", str(self.originals)]
+                with suppress(subprocess.TimeoutExpired):
+                    subprocess.run(command, cwd=ROOT, capture_output=True, timeout=_MADE_WITHIN_S, check=False)
 
 
 def what_is_missing(name: str) -> str:
