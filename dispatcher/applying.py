@@ -351,7 +351,7 @@ def _change_course(shard: Shard, out: Emitter, plan: Plan, now: Instant) -> Admi
     for skipped, reason in applied.skipped:
         out.skip(skipped, reason, now=now)
     if version is not None:
-        close_delay(shard, out, version, plan.before, now)
+        close_delay(shard, out, version, plan.before, plan.record.timestamp_us, now)
         gaps = [(owed.from_at, owed.gap.to_at) for owed in plan.gaps]
         out.revised(version, plan.command.kind, plan.edge_at, gaps, now)
         _cut_older(shard, version)

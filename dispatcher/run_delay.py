@@ -30,6 +30,9 @@ log_ = structlog.get_logger("dispatcher")
 VERSIONS_MAX = 200
 """Versions that one look asks the store for."""
 
+_BLOCKS_MAX = 100
+"""Stretches that a calendar blocks, and that one command finds undecided."""
+
 _WAITS_US = US_PER_S // 20
 """How soon a fire is looked at again that cannot be decided yet."""
 
@@ -58,23 +61,32 @@ def fire_delays(shard: Shard, out: Emitter, now: Instant, until_at: Instant, lim
     return taken
 
 
-def close_delay(shard: Shard, out: Emitter, after: JobVersion, known: Sequence[JobVersion], now: Instant) -> None:
+def close_delay(
+    shard: Shard, out: Emitter, after: JobVersion, known: Sequence[JobVersion], appended_at: Instant, now: Instant
+) -> None:
     """Before ``after`` counts: decide what the chain owes by its stamp. ``known``: the versions before it, newest
-    first.
+    first; ``appended_at``: of its command.
 
-    A paused chain has gone on all the while, each fire a delay after the skipped one before it.
+    A paused chain has gone on all the while, each fire a delay after the skipped one before it. Otherwise the stamp may
+    lie ahead (behind a pause that ends by itself): what is due then is not made so early.
     """
     job = shard.flow.jobs.get(after.job_id)
-    next_at = None if job is None or job.ended or job.count.is_full else job.delay.next_at
-    if job is None or next_at is None or next_at > after.stamp_at or not known:
+    if job is None or job.ended or job.count.is_full or not known:
         return
     before = known[0]
     if before.status is JobStatus.PAUSED:
-        _skip(shard, out, job, before, next_at, after.stamp_at, PAUSED, now)
-    elif after.status is not JobStatus.ACTIVE:
-        _skip(shard, out, job, before, next_at, next_at, REASONS[after.status], now)
-    elif _has_room(shard):
-        _decide(shard, out, job, before, next_at, now, next_at)
+        if (next_at := job.delay.next_at) is not None and next_at <= after.stamp_at:
+            _skip(shard, out, job, before, next_at, after.stamp_at, PAUSED, now)
+        return
+    until_at = min(after.stamp_at, appended_at)
+    for _ in range(_BLOCKS_MAX):  # until a run is made
+        next_at = job.delay.next_at
+        if next_at is None or next_at > until_at or not _has_room(shard):
+            return
+        if after.status is not JobStatus.ACTIVE:
+            _skip(shard, out, job, before, next_at, next_at, REASONS[after.status], now)
+            return
+        _decide(shard, out, job, before, next_at, now, until_at)
 
 
 def begin_delay(shard: Shard, version: JobVersion, edge_at: Instant) -> None:

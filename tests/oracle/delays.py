@@ -31,15 +31,18 @@ class Bounds(typing.NamedTuple):
 
 class _Chain:
     """One job on its way through the log. ``base``: what the delay counts from, 0: the chain begins; ``known_at``:
-    since when the log says so. ``run``: the one that is open. ``ending``: a skip that a command is to explain."""
+    since when the log says so; ``since``: the same of the version that stands. ``run``: the one that is open.
+    ``ending``: a skip that a command is to explain. ``heard_at``: as ``known_at``, of an end, which its owner reads; 0:
+    it was its owner's own word."""
 
     def __init__(self, job):
         self.job_id = job.job_id
         self.count = counted._Count(job)
         self.versions = self.count.versions
+        self.appended = {command["offset"]: command["appended_at"] for command in job.commands}
         self.stands = None
         self.applied = set()
-        self.base = self.known_at = self.floor = 0
+        self.base = self.known_at = self.since = self.floor = self.heard_at = 0
         self.run = ""
         self.ending = None
 
@@ -77,7 +80,9 @@ def check(commands, events, until, healed_at, bounds, rules=owed.Rules()):  # no
             before = states.get(event["run_id"])
             found = changes(states, event, record["offset"])
             states |= found
-            wrong = [*_of_chain(chain, event, before, stamp, max(healed_at, chain.known_at), bounds, counts)]
+            wrong = [
+                *_of_chain(chain, event, before, stamp, max(healed_at, chain.known_at, chain.since), bounds, counts)
+            ]
             if event["run_id"] in found:
                 _ = [*counted._decided(chain.count, event, before, stamp, collections.Counter())]
             if chain.run and chain.run in found and found[chain.run]["status"] in FINAL:
@@ -85,9 +90,8 @@ def check(commands, events, until, healed_at, bounds, rules=owed.Rules()):  # no
         complaints += [f"{chain.job_id}: {each}" for each in wrong]
     for chain in chains.values():
         fire = chain.owed()
-        is_due = (
-            fire is not None and chain.stands.status == "ACTIVE" and max(fire, chain.known_at) <= until - bounds.late
-        )
+        known_at = max(fire or 0, chain.known_at, chain.since)
+        is_due = fire is not None and chain.stands.status == "ACTIVE" and known_at <= until - bounds.late
         if is_due:
             complaints.append(f"{owed.run_id(chain.job_id, fire)}: neither a run nor a skip, its chain has stopped")
     return complaints, counts
@@ -98,7 +102,7 @@ def _end(chain, event, stamp, status, counts):
     counts[f"delays counted from {status}"] += 1
     counts["delays: an end by a clock that is ahead"] += event["at"] > stamp + STAMP_US
     chain.base = max(min(event["at"], stamp + STAMP_US), owed.instant_of(chain.run))
-    chain.run, chain.known_at = "", stamp
+    chain.run, chain.known_at, chain.heard_at = "", stamp, stamp
 
 
 def _revised(chain, offset, stamp, bounds, counts):
@@ -107,9 +111,10 @@ def _revised(chain, offset, stamp, bounds, counts):
     if version is None or offset in chain.applied:
         return
     fire, before = chain.owed(), chain.stands
-    if fire is not None and fire <= version.stamp:
+    until = version.stamp if before and before.status == "PAUSED" else min(version.stamp, chain.appended[offset])
+    if fire is not None and fire <= until and chain.ending is None:
         counts["delays: an end that its owner did not know yet"] += 1
-        if not chain.base or stamp - chain.known_at > bounds.known:
+        if stamp - chain.heard_at > bounds.known:
             yield f"{offset} counts from {version.stamp}, and the fire at {fire} before that was not decided"
     if chain.ending is not None:
         yield from _wrong_ending(chain, before, version)
@@ -118,14 +123,14 @@ def _revised(chain, offset, stamp, bounds, counts):
     _ = [*counted._revised(chain.count, offset, collections.Counter())]
     chain.stands, chain.ending = version, None
     if not chain.delay:
-        chain.base, chain.run = 0, ""
+        chain.base, chain.heard_at, chain.run = 0, 0, ""
         return
     counts["delays begun"] += not had
     counts["delays edited in flight"] += bool(had) and bool(chain.run)
     if not had:
-        chain.base, chain.run = 0, ""
+        chain.base, chain.heard_at, chain.run = 0, 0, ""
     chain.floor = max(version.stamp + 1, version.edge.at + 1, policies.timing(version.spec)["from_at"])
-    chain.known_at = stamp if not had else max(chain.known_at, stamp)
+    chain.since = stamp
 
 
 def _wrong_ending(chain, before, version):
@@ -194,4 +199,4 @@ def _skip(chain, event, detail, fire, stands, counts):
     else:
         yield f"{event['run_id']}: skipped ({reason}), and a fixed delay has no such skips"
     counts[f"delays skipped:{reason}"] += len(times)
-    chain.base = last
+    chain.base, chain.heard_at = last, 0

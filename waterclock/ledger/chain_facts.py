@@ -16,9 +16,10 @@ _DAG_ENDS = frozenset({EventKind.DAG_SUCCEEDED, EventKind.DAG_FAILED})
 
 
 class ChainRun:
-    """One run, followed through the log. ``ended_at``: from when its end counts, 0: it is open."""
+    """One run, followed through the log. ``ended_at``: from when its end counts, 0: it is open. ``known_at``: since
+    when the log says so."""
 
-    __slots__ = ("ended_at", "fire_at", "is_last", "revision", "run_id", "state")
+    __slots__ = ("ended_at", "fire_at", "is_last", "known_at", "revision", "run_id", "state")
 
     def __init__(self, event: RunEvent, detail: Pending) -> None:
         self.run_id = event.run_id
@@ -27,6 +28,7 @@ class ChainRun:
         self.is_last = detail.is_last
         self.state = RunState(RunStatus.PENDING, is_dag=detail.dag is not None)
         self.ended_at: Instant = 0
+        self.known_at: Instant = 0
 
     def take(self, event: RunEvent, at: Instant, token: int) -> None:
         """An event of this run; ``at``: its record time, ``token``: its offset as a fencing token."""
@@ -36,7 +38,7 @@ class ChainRun:
             self.state = reduce(self.state, event, token).state or self.state
             is_over = self.state.final and not self.ended_at
         if is_over:
-            self.ended_at = counted_end(event.at, at, self.fire_at, at)
+            self.ended_at, self.known_at = counted_end(event.at, at, self.fire_at, at), at
 
 
 def begun_by(event: RunEvent) -> ChainRun | None:

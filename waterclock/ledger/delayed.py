@@ -131,7 +131,9 @@ class _Judge:
         fire_at = next_after(counts_from, _delay(active), self._floor_of(active))
         until = self._span.decided_to if after is None else min(after.stamp_at, self._span.decided_to)
         ends_at = active.spec.timing.until_at
-        if not self._is_closed(active) and not 0 < ends_at <= fire_at and fire_at <= until - LATE_US:
+        run = self._facts.chain
+        known_at = max(fire_at, run.known_at if run else 0)  # an end may be told long after it was
+        if not self._is_closed(active) and not 0 < ends_at <= fire_at and known_at <= until - LATE_US:
             self._sums.at(max(fire_at, self._span.from_at)).owed += 1
             self._fault(FaultKind.MISSING, fire_at, "neither a run nor a skip: its chain has stopped")
         newest = self._versions[-1]
