@@ -6,6 +6,8 @@ anything is decided by it. Anybody may write to ``commands``, and a shard that s
 
 from __future__ import annotations
 
+import re
+
 from waterclock.model.cause import NO_CAUSE, Cause
 from waterclock.model.errors import RequestError
 from waterclock.model.events import RunStatus
@@ -20,6 +22,7 @@ SOURCE_MAX = 300
 AHEAD_US = 60 * US_PER_S
 """So much may the clock that asks for a window's end be ahead of the brokers'."""
 
+_RECORD = re.compile(r"[A-Za-z0-9._-]{1,249}/[0-9]{1,10}/[0-9]{1,19}\Z", re.ASCII)
 _STATUSES = {status.name.lower(): status for status in RunStatus}
 
 
@@ -32,6 +35,8 @@ def cause_of(command: Command) -> Cause:
     if len(source) > SOURCE_MAX:
         raise RequestError(f"it names a run by {len(source)} characters", pointer="/triggered_by",
                            hint=f"A run id has at most {SOURCE_MAX}")  # fmt: skip
+    if "@" not in source:
+        return _record(source)
     parse_run_id(source)
     if split_job_id(job_of_run(source))[0] != split_job_id(command.job_id)[0]:
         raise RequestError(f"{source} is of another tenant", pointer="/triggered_by", hint="Name one of the job's own")
@@ -44,10 +49,17 @@ def cause_of(command: Command) -> Cause:
     return Cause(source, command.hops)
 
 
+def _record(source: str) -> Cause:
+    if not _RECORD.match(source):
+        raise RequestError(f"{source!r} is neither a run nor a record", pointer="/triggered_by",
+                           hint="A record is <topic>/<partition>/<offset>")  # fmt: skip
+    return Cause(source)
+
+
 def arrival_of(command: Command, spec: JobSpec, number: int, at: Instant) -> Arrival | None:
     """The end that a TRIGGER brings to a job with a window; None where nothing is gathered. Raises RequestError."""
     on = spec.on
-    if not command.triggered_by or on is None or not on.within_us:
+    if "@" not in command.triggered_by or on is None or not on.within_us:
         return None
     name, status = split_job_id(job_of_run(command.triggered_by))[1], _STATUSES.get(command.ended)
     places = on.places_met_by(name, status, command.ended_at) if status is not None else ()

@@ -13,7 +13,7 @@ from waterclock.model.flow_state import RunFlow
 from waterclock.model.gathering import Gathering
 from waterclock.model.ids import Instant, make_run_id
 from waterclock.model.job import Command, CommandKind, JobStatus, JobVersion
-from waterclock.model.triggers import Triggers
+from waterclock.model.triggers import Triggers, name_of
 from waterclock.wire.messages import GATHER_PREFIX
 
 from . import gathering
@@ -143,7 +143,7 @@ def _run(version: JobVersion, at: Instant, series: int, cause: Cause | None = No
 
 
 def _named(on: Triggers, places: tuple[int, ...]) -> str:
-    return ", ".join(on.conditions[place].job for place in places)[:_NAMES_MAX]
+    return ", ".join(name_of(on.conditions[place]) for place in places)[:_NAMES_MAX]
 
 
 def _on(version: JobVersion) -> Triggers | None:

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 import structlog
 
 from waterclock.clock import Clock
+from waterclock.listeners import Listeners
 from waterclock.log.following import beginning
 from waterclock.log.port import Committed, Log, Outgoing, Polled, Record, TopicPartition
 from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError, RoundAborted
@@ -33,14 +34,13 @@ from waterclock.wire.names import Names
 from .deaths import Deaths
 from .endings import expire, lost_event
 from .letters import letter
-from .listeners import Listeners
 from .made_work import MadeWork, NeverClaimed
 from .open_attempts import OpenAttempts
 from .open_runs import KEPT_BEHIND, KeptRuns
 from .reconciler import Reconciler
 from .shard import GivenUp, Shard, Wanted
 from .trail import Note
-from .triggering import RunEnd, started_by, untold
+from .triggering import RunEnd, started_by, untold, waits_for
 from .verdicts import Verdicts
 from .work_records import WorkRecords, source_of
 
@@ -93,7 +93,7 @@ class RetryRouter:
         self._is_troubled = False
         self._offsets_due_s = 0.0
         self._has_joined = False
-        self._listeners = Listeners(log, names.triggers)
+        self._listeners = Listeners(log, names.triggers, waits_for)
         self._wanted = Wanted()
         self._is_behind = False
         self._unread: deque[Record] = deque()

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from waterclock.listeners import LISTENERS_MAX
 from waterclock.log.port import TopicPartition
 from waterclock.model.events import Reject, RunStatus, SourceRecord
-from waterclock.model.ids import Instant
+from waterclock.model.ids import Instant, job_id_beside
 from waterclock.model.job import Command, CommandKind
-from waterclock.model.triggers import JobTriggers
-
-from .listeners import LISTENERS_MAX
+from waterclock.model.triggers import JobTriggers, RunEnds
 
 ACTOR = "trigger"
 _NAMED_MAX = 5
@@ -34,6 +33,16 @@ class RunEnd(NamedTuple):
     hops: int
     partition: TopicPartition
     offset: int
+
+
+def waits_for(standing: JobTriggers) -> dict[str, Instant]:
+    """By job, since when one of its ends starts this one."""
+    found: dict[str, Instant] = {}
+    for each, since in zip(standing.on.conditions, standing.on.since, strict=False):
+        if isinstance(each, RunEnds):
+            source = job_id_beside(standing.job_id, each.job)
+            found[source] = min(since, found.get(source, since))
+    return found
 
 
 def untold(end: RunEnd, left_out: Sequence[str], now: Instant) -> Reject:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import get_origin
+from typing import Annotated, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 from pydantic_settings import EnvSettingsSource
 from pydantic_settings.exceptions import SettingsError
@@ -23,6 +23,10 @@ from waterclock.model.errors import RequestError
 
 _SUFFIX = "_file"
 _SECRET_MAX = 65_536
+
+
+TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
+"""A topic's name, as the brokers take it."""
 
 
 class EnvAndFiles(EnvSettingsSource):

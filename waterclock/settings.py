@@ -29,7 +29,7 @@ from pydantic_settings import (
 from pydantic_settings.exceptions import SettingsError
 
 from waterclock.model.errors import RequestError
-from waterclock.setting_sources import EnvAndFiles, unreadable
+from waterclock.setting_sources import EnvAndFiles, TopicName, unreadable
 
 _GROUP = ConfigDict(frozen=True, extra="forbid")
 _SECRET = frozenset({"password", "secrets", "client"})
@@ -141,8 +141,7 @@ class RecorderSettings(BaseModel):
     model_config = _GROUP
     batch_records: Annotated[int, Field(ge=1, le=200_000)] = 100_000
     """At most this many records are folded before their rows are written; so many only when history lags."""
-    writes_in_flight: Annotated[int, Field(ge=1, le=64)] = 2
-    """Batches under way while the next one is folded: each may hold ``batch_records``."""
+    writes_in_flight: Annotated[int, Field(ge=1, le=64)] = 2  # each may hold batch_records
 
 
 class RetryRouterSettings(BaseModel):
@@ -155,12 +154,15 @@ class RetryRouterSettings(BaseModel):
 
 
 class IntakeSettings(BaseModel):
-    """What the intake reads. ``registry_url``: a Confluent schema registry; else ``SCHEMA_REGISTRY_URL``, else none."""
+    """What it reads. ``registry_url``: a Confluent schema registry; else ``SCHEMA_REGISTRY_URL``. ``sources``: by topic
+    the tenants (``*``: all) whose jobs its records start, begun at ``sources_begin`` where no position is known."""
 
     model_config = _GROUP
     round_records: Annotated[int, Field(ge=1, le=10_000)] = 500
-    tenants: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")], Annotated[str, Field(pattern=_NAME)]] = {}
+    tenants: dict[TopicName, Annotated[str, Field(pattern=_NAME)]] = {}
     """Topics beside job-events, or it, and whose jobs their records are about. Who may write there: an ACL."""
+    sources: dict[TopicName, list[Annotated[str, Field(pattern=r"^(\*|[a-z0-9][a-z0-9._-]{0,62})$")]]] = {}
+    sources_begin: Annotated[str, Field(pattern=r"^(end|beginning)$")] = "end"
     registry_url: str = ""
     registry: dict[str, str] = {}
     """Goes to the registry's client untouched, such as ``basic.auth.user.info``."""

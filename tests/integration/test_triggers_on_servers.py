@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.acceptance import dumps
+from tests.acceptance.real_stack import RoleProcess
 from tests.integration.test_dead_letters_on_servers import one, shown, stack, until
 from tests.integration.test_run_logs_on_servers import Stack
 from tests.oracle import triggers
 from tests.oracle.records import decode
+from waterclock.log.kafka_topics import ensure_topics
+from waterclock.log.port import TopicSpec
 
 pytestmark = pytest.mark.servers
 
@@ -31,6 +37,47 @@ def test_an_end_starts_the_job_that_waits_for_it_and_the_run_says_so(stack: Stac
 
     told = [decode(record["value"])[1] for record in dumps.dump(stack.bootstrap, stack.names.commands)]
     assert [(each["job_id"], each["hops"]) for each in told if each["triggered_by"]] == [("default:report", 1)]
+
+
+def ended(stack: Stack, run: str) -> dict[str, Any] | None:
+    card = shown(stack, run)
+    return card if card["status"] == "SUCCEEDED" else None
+
+
+@pytest.fixture
+def sources(stack: Stack) -> Iterator[str]:
+    """An intake that hears of a topic of somebody else's, which stands there already."""
+    topic = f"{stack.names.prefix}-shop.orders"
+    ensure_topics(stack.bootstrap, [TopicSpec(topic, 2, {})])
+    heard = {"WATERCLOCK_INTAKE__SOURCES": json.dumps({topic: ["default"]})}
+    stack.env |= heard
+    role = RoleProcess("intake", "intake-1", stack.env, stack.folder / "intake.log", stack.folder / "intake.ready")
+    role.start()
+    role.wait_ready()
+    yield topic
+    role.stop()
+
+
+def test_a_record_on_a_topic_starts_the_job_that_waits_for_such_with_its_value(stack: Stack, sources: str) -> None:
+    file = stack.folder / "ship.json"
+    on = {"any": [{"topic": sources, "headers": {"type": "placed"}}]}
+    file.write_text(json.dumps({"handler": "demo.echo", "on": on}))
+    assert one(stack, "job", "create", "ship", "--file", str(file))["on"] == on
+    file.write_text(json.dumps({"handler": "demo.echo", "on": {"any": [{"topic": "elsewhere"}]}}))
+    code, _, said = stack.command("job", "create", "lost", "--file", str(file))
+    assert (code != 0, "intake.sources" in said) == (True, True)
+    producer = Producer({"bootstrap.servers": stack.bootstrap})
+    for kind in ("placed", "returned", "placed"):
+        producer.produce(sources, b'{"order": 1}', key=b"k", headers={"type": kind})
+    assert producer.flush(20) == 0
+
+    rows = until(lambda: (rows := stack.command("run", "list", "ship")[1]) and len(rows) == 2 and rows)
+    cards = [until(partial(ended, stack, row["run"])) for row in rows]
+    assert {card["triggered_by"].rpartition("/")[0].rpartition("/")[0] for card in cards} == {sources}
+    told = [decode(record["value"])[1] for record in dumps.dump(stack.bootstrap, stack.names.commands)]
+    found = [each for each in told if each["triggered_by"].startswith(sources)]
+    assert [(each["job_id"], each["payload"]) for each in found] == [("default:ship", b'{"order": 1}')] * 2
+    assert all(each["command_id"].startswith("record/") for each in found)
 
 
 def test_two_ends_within_a_window_start_a_job_once_and_one_alone_lapses_and_is_told(stack: Stack) -> None:

@@ -45,7 +45,14 @@ def on_of(version):
     if not text:
         return None
     said = json.loads(text)
-    return "all" in said, tuple(tuple(each) for each in said.get("all", said.get("any"))), said.get("within", 0)
+    return "all" in said, tuple(map(condition_of, said.get("all", said.get("any")))), said.get("within", 0)
+
+
+def condition_of(stored):
+    """(job, ended), or of records ("records of <topic>", the headers as JSON)."""
+    if isinstance(stored, dict):
+        return f"records of {stored['topic']}", json.dumps(stored["headers"])
+    return tuple(stored)
 
 
 def places_met(made, record):
@@ -73,7 +80,7 @@ def _since(made, condition):
 def is_gathered(record, standing):
     """Whether an end that this command tells has its part in a window."""
     on = on_of(standing)
-    return record["kind"] == "TRIGGER" and bool(record["triggered_by"]) and on is not None and on[2] > 0
+    return record["kind"] == "TRIGGER" and "@" in record["triggered_by"] and on is not None and on[2] > 0
 
 
 def expected(job):

@@ -52,7 +52,7 @@ def check(commands, events, work=(), rules=owed.Rules(), until=0):  # noqa: B008
     was at rest: windows that were over long before have ended (``gathering.py`` judges those)."""
     found = jobs.read(commands, events, rules)
     ends, hops = _ends(events), _hops(events)
-    stood = {job_id: _stood(job) for job_id, job in found.items()}
+    stood = {job_id: stood_for(job) for job_id, job in found.items()}
     asked, counts = _asked(found), collections.Counter()
     complaints, by_windows = [*_without_cause(asked, ends, stood, hops)], {}
     for job in found.values():
@@ -102,6 +102,8 @@ def _wrong_work(work, found, asked, by_windows):
     for record in work:
         body = decode(record["value"])[1]
         said, meant = body["triggered_by"], started.get(body["run_id"], "")
+        if said and "@" not in said:
+            continue
         if said != meant and not body["redrives"]:
             yield f"{body['run_id']}: its work says that {said or 'no end'} started it, it was {meant or 'none'}"
 
@@ -139,13 +141,13 @@ def _is_beside(job_id, end):
     return job_id.partition(":")[0] == end.job_id.partition(":")[0]
 
 
-def _stood(job):
-    """Every stretch in which a condition of the job stood."""
+def stood_for(job):
+    """Every stretch in which a condition of the job stood; one on records as that on a job of such a name."""
     found, standing = [], {}
     for version in job.judged.made:
         text = "" if version.status == "DELETED" else version.spec["on"]
         said = json.loads(text) if text else {"any": ()}
-        now = {tuple(each) for each in said.get("all", said.get("any"))}
+        now = set(map(gathering.condition_of, said.get("all", said.get("any"))))
         found += [standing.pop(gone)._replace(until=version.stamp) for gone in sorted(standing.keys() - now)]
         told = [fact.stamp for fact in job.revised[version.offset]]
         for new in sorted(now - standing.keys()):
@@ -159,7 +161,7 @@ def _asked(found):
     for job_id, job in found.items():
         for command in job.commands:
             record = command["record"]
-            if record["kind"] == "TRIGGER" and record["triggered_by"]:
+            if record["kind"] == "TRIGGER" and "@" in record["triggered_by"]:  # else a record's (``sources.py``)
                 asked[job_id, record["triggered_by"]][command["offset"]] = record["hops"]
     return asked
 

@@ -24,6 +24,7 @@ from tests.oracle import (
     owed,
     pauses,
     projections,
+    sources,
     timeliness,
     triggers,
 )
@@ -55,6 +56,7 @@ from .failure_checkers import (
     work_goes_out_once,
 )
 from .ledger_checkers import the_ledger_agrees_with_the_books
+from .senders import SHOP
 from .upkeep_checkers import the_sweep_makes_good_what_was_lost_and_nothing_else
 
 Checker: TypeAlias = Callable[[Dumps, Counts], list[str]]
@@ -108,6 +110,9 @@ def ends_start_what_waits_for_them(dumps: Dumps, counts: Counts) -> list[str]:
     complaints, found = triggers.check(
         dumps.commands, dumps.events, dumps.work + dumps.waiting, dumps.rules, dumps.until
     )
+    wrong, sold = sources.check(dumps.commands, dumps.events, {SHOP: dumps.sold}, dumps.rules)
+    complaints += wrong
+    counts.update(sold)
     counts.update(found)
     return [f"I10 {complaint}" for complaint in complaints]
 

@@ -32,7 +32,7 @@ from waterclock.wire.names import RUNGS
 from .handlers import OUTPUTS
 from .history import Line
 from .plan import POOLS, Plan
-from .senders import OTHER_TENANT, OWN_TENANT, tenants_of
+from .senders import OTHER_TENANT, OWN_TENANT, SHOP, tenants_of
 from .standing import Lag, lagging, unstable
 from .world import GENERATION, NAMES, World
 
@@ -91,6 +91,7 @@ class Dumps:
     versions: dict[str, list[JobVersion]]
     calls: list[Row]
     job_events: list[RawRecord]
+    sold: list[RawRecord]
     history: list[Line]
     lagging: list[Lag]
     unstable: list[tuple[str, int, int, int]]
@@ -146,6 +147,7 @@ class Dumps:
             self.jobs,
             self.calls,
             self.job_events,
+            self.sold,
             self.rejects,
         ):
             yield marshal.dumps([tuple(each.values()) for each in part], _WITHOUT_REFERENCES)
@@ -196,6 +198,7 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         versions={job: found[::-1] for job, found in store.versions(job_ids).items()},
         calls=list(world.calls),
         job_events=[record for topic in tenants_of(NAMES) for record in _records(world, topic)],
+        sold=_records(world, SHOP),
         history=list(world.history.lines),
         lagging=lagging(world.cluster),
         unstable=unstable(world.cluster),

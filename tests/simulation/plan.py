@@ -39,8 +39,8 @@ from .people import (
     with_policies,
     with_timing,
 )
-from .senders import Garbage, draw_garbage
-from .trigger_people import trigger_orders
+from .senders import Garbage, draw_garbage, draw_sales
+from .trigger_people import SHIPPED, trigger_orders
 from .troubles import Trouble, troubles
 
 ALWAYS = (
@@ -163,6 +163,7 @@ def draw(seed: int) -> Plan:
     orders = [*with_counts(dice(seed, "counts"), orders)]
     orders += trigger_orders(dice(seed, "triggers"), horizon)
     orders += delay_orders(dice(seed, "delays"), start_at, horizon)
+    sales = draw_sales(dice(seed, "sales"), horizon) if any(each.job_id == SHIPPED for each in orders) else []
     dags = dice(seed, "dags")
     of_dags = dag_orders(dags, start_at, horizon, has_side=has_side)
     orders += of_dags
@@ -194,7 +195,7 @@ def draw(seed: int) -> Plan:
         patience=1 if races else dice(seed, "patience").choice([2, 4, 6]),
         busy_us=100_000 if races else dice(seed, "busy").choice([100_000, 250_000, 500_000]),
         orders=tuple(sorted(orders, key=lambda order: order.at)),
-        garbage=tuple(draw_garbage(dice(seed, "garbage"), horizon, US_PER_S)),
+        garbage=(*draw_garbage(dice(seed, "garbage"), horizon, US_PER_S), *sales),
         sites=draw_some(dice(seed, "sites"), SITES),
         small=draw_some(dice(seed, "small"), tuple(SMALL)),
         kept_behind=dice(seed, "kept").choice([3, 20, 100_000]),

@@ -13,19 +13,20 @@ from waterclock.dispatcher.commands import Applied
 from waterclock.dispatcher.emit import Emitter
 from waterclock.dispatcher.shard import Shard
 from waterclock.retry_router import loop as router_loop
-from waterclock.retry_router.listeners import Listeners
 from waterclock.retry_router.shard import Shard as RouterShard
 from waterclock.retry_router.shard import Wanted
 from waterclock.retry_router.trail import Note
 from waterclock.retry_router.triggering import RunEnd
 
-from waterclock.log.port import Outgoing
+from waterclock.intake.topic_listener import TopicListener
+from waterclock.listeners import Listeners
+from waterclock.log.port import Committed, Outgoing, TopicPartition
 from waterclock.model.flow_state import RunFlow
 from waterclock.model.fold import OpenRun
 from waterclock.model.gathering import Arrival, Gathering
 from waterclock.model.ids import Instant
 from waterclock.model.job import Command, JobStatus, JobVersion
-from waterclock.model.triggers import JobTriggers, Triggers
+from waterclock.model.triggers import JobTriggers, RecordComes, Triggers
 from waterclock.transact import Round, Rounds
 from waterclock.wire.names import Names
 
@@ -170,11 +171,48 @@ def paused_jobs_started() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def records_answered_after_their_round() -> Iterator[None]:
+    """What records start is sent in the round after the one that commits the positions behind them."""
+    right = TopicListener._commit
+    waiting: dict[int, list[Outgoing]] = {}
+
+    def commit(self: TopicListener, messages: list[Outgoing]) -> None:
+        before = waiting.pop(id(self), [])
+        waiting[id(self)] = messages
+        right(self, before)
+
+    with mock.patch.object(TopicListener, "_commit", commit):
+        yield
+
+
+@contextmanager
+def sources_begun_at_their_end() -> Iterator[None]:
+    """Whoever takes a topic over hears of it from now on."""
+
+    def begin(self: TopicListener, place: TopicPartition, committed: Committed | None, topic_id: str) -> int:
+        return max(right(self, place, committed, topic_id), self._log.high_watermark(place))
+
+    right = TopicListener._begin
+    with mock.patch.object(TopicListener, "_begin", begin):
+        yield
+
+
+@contextmanager
+def filters_not_heeded() -> Iterator[None]:
+    """Every record of a topic starts whoever waits for some of it."""
+    with mock.patch.object(RecordComes, "passes", return_value=True):
+        yield
+
+
 PLANTED_TRIGGERS: dict[str, Planted] = {
     "what an end starts sent after its round": sent_after_the_round,
     "ends answered before it is known who waits": listeners_unread,
     "cause lost with a wait": cause_lost_with_a_wait,
     "an end that was answered starts again": told_ends_start_again,
+    "what a record starts sent after its round": records_answered_after_their_round,
+    "a source begun at its end at a take-over": sources_begun_at_their_end,
+    "filters on headers not heeded": filters_not_heeded,
     "one end counted in two windows": started_by_what_came_before,
     "half a window lost at a take-over": window_lost_at_a_take_over,
     "started though the window lapsed": started_though_the_window_lapsed,

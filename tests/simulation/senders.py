@@ -25,6 +25,10 @@ from .people import Order
 ACME_EVENTS = "waterclock.job-events.acme"
 OWN_TENANT, OTHER_TENANT = "t", "acme"
 GARBAGE_KINDS = ("bytes", "empty", "cut", "strange json", "no such verb", "huge")
+SHOP = "shop.orders"
+"""A topic of somebody else's, whose records start jobs of one tenant."""
+SOLD = "source record"
+_SOLD_TYPES = ("placed", "placed", "returned")
 _HUGE = 300_000
 """Over the cap of what is decoded, and under what a broker takes."""
 
@@ -66,13 +70,23 @@ class Senders:
         return self._send(message, line, tick, order.fate)
 
     def throw(self, garbage: Garbage, tick: int) -> str:
-        """Send what nobody can read."""
+        """Send what nobody can read; or a record that is none of ours, and starts jobs."""
+        if garbage.kind == SOLD:
+            return self._sell(garbage)
         self._count += 1
         value = _garbage(garbage)
         key = b"" if garbage.pick % 3 == 0 else f"{garbage.tenant}:job{garbage.pick % 4}".encode()
         message = Outgoing(self._topics[garbage.tenant], key, value, (("x-pick", str(garbage.pick).encode()),))
         line = Line(f"g{self._count}", garbage.kind, garbage.tenant, "", "", "", tick, body=value, is_sound=False)
         return self._send(message, line, tick, "")
+
+    def _sell(self, garbage: Garbage) -> str:
+        kind = _SOLD_TYPES[garbage.pick % len(_SOLD_TYPES)]
+        value = json.dumps({"type": kind, "pick": garbage.pick}).encode()
+        appender = self._log.appender()
+        ticket = appender.append(Outgoing(SHOP, str(garbage.pick).encode(), value, (("type", kind.encode()),)))
+        appender.close()
+        return f"sold {kind} -> {ticket.partition}/{ticket.offset}"
 
     def _send(self, message: Outgoing, line: Line, tick: int, fate: str) -> str:
         self._history.call(line)
@@ -95,6 +109,12 @@ class Senders:
         line.place = (message.topic, ticket.partition, ticket.offset)
         line.close(tick, "ok" if fate in ("", "commits") else "fail")
         return f"{line.op} {line.door} {fate} {line.kind} {line.job_id} -> {line.place}"
+
+
+def draw_sales(rng: random.Random, horizon: int) -> list[Garbage]:
+    """What a shop sells in a seed."""
+    count = rng.choice([3, 10, 30])
+    return [Garbage(rng.randrange(horizon), SOLD, OWN_TENANT, rng.randrange(1 << 16)) for _ in range(count)]
 
 
 def draw_garbage(rng: random.Random, horizon: int, first: int) -> list[Garbage]:

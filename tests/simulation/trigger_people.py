@@ -10,9 +10,10 @@ from waterclock.model.concurrency import FREE, Concurrency, Overlap
 from waterclock.model.failure_policy import FailurePolicy
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import NEVER, CommandKind, Every, JobSpec, Tier
-from waterclock.model.triggers import CONDITIONS_MAX, Ended, RunEnds, Triggers
+from waterclock.model.triggers import CONDITIONS_MAX, Ended, RecordComes, RunEnds, Triggers
 
 from .people import Order
+from .senders import SHOP
 
 FIRST, SECOND = "t:first-after", "t:second-after"
 RING = ("t:ring-a", "t:ring-b")
@@ -20,6 +21,8 @@ JOINED = "t:joined"
 _SHARE = 0.4
 _RING_SHARE = 0.3
 _JOINED_SHARE = 0.6
+SHIPPED = "t:shipped"
+_SHIPPED_SHARE = 0.5
 _WITHIN_S = (1, 2, 5, 20)
 _OTHERS_SHARE = 0.3
 _SOURCES = ("steady", "second", "counted", "no-such-job")
@@ -40,7 +43,8 @@ def trigger_orders(rng: random.Random, horizon: int) -> list[Order]:
     ring = [*_ring(rng, horizon)] if rng.random() < _RING_SHARE else []
     followers = [*_followers(rng, horizon)]
     joined = [*_joined(rng, horizon)] if rng.random() < _JOINED_SHARE else []
-    return [*followers, *ring, *joined]
+    shipped = [*_shipped(rng, horizon)] if rng.random() < _SHIPPED_SHARE else []
+    return [*followers, *ring, *joined, *shipped]
 
 
 def _followers(rng: random.Random, horizon: int) -> Iterator[Order]:
@@ -65,6 +69,21 @@ def _with_more(rng: random.Random, spec: JobSpec) -> JobSpec:
     known = spec.on.conditions
     on = spec.on if more in known or len(known) >= CONDITIONS_MAX else replace(spec.on, conditions=(*known, more))
     return replace(spec, payload=rng.choice([b"", b"2", b"3"]), on=on)
+
+
+def _shipped(rng: random.Random, horizon: int) -> Iterator[Order]:
+    """A job that records of a shop start; it is edited, paused, deleted."""
+    yield Order(0, CommandKind.CREATE, SHIPPED, _on_sales(rng), "h0")
+    for number in range(1, rng.choice([1, 1, 3, 5])):
+        kind = rng.choice(_VERBS)
+        spec = _on_sales(rng) if kind in (CommandKind.CREATE, CommandKind.UPDATE) else None
+        yield Order(rng.randrange(horizon), kind, SHIPPED, spec, f"h{number}")
+
+
+def _on_sales(rng: random.Random) -> JobSpec:
+    filters = [(("type", "placed"),), (("type", "returned"),), ()]
+    conditions = (RecordComes(SHOP, rng.choice(filters)), *rng.choice([(), (RunEnds("steady"),)]))
+    return replace(_spec(rng, _SOURCES), on=Triggers(conditions))
 
 
 def _joined(rng: random.Random, horizon: int) -> Iterator[Order]:

@@ -21,6 +21,7 @@ from waterclock.clock import Clock, ManualClock
 from waterclock.intake.confluent import NoRegistry
 from waterclock.intake.judge import Judge
 from waterclock.intake.loop import Intake
+from waterclock.intake.topic_listener import TopicListener
 from waterclock.log.memory import MemoryCluster, MemoryLog
 from waterclock.log.port import Committed, Isolation, Record, TopicPartition
 from waterclock.model.events import Ended, EventKind, RunEvent, Started
@@ -39,9 +40,10 @@ from .dice import dice
 from .handlers import OUTPUTS, DrawnExecutors, emits_count
 from .hearing import HearingLog, is_behind
 from .history import History
+from .intake_process import IntakeProcess
 from .onlooker import Onlooker
 from .plan import POOLS, Plan
-from .senders import ACME_EVENTS, OTHER_TENANT, OWN_TENANT, tenants_of
+from .senders import ACME_EVENTS, OTHER_TENANT, OWN_TENANT, SHOP, SOLD, tenants_of
 from .tenants import put_keys
 
 GENERATION = 1
@@ -91,6 +93,7 @@ class World:
             compact = spec.config.get("cleanup.policy") == "compact"
             self.cluster.create_topic(spec.name, spec.partitions, append_time=append_time, compact=compact)
         self.cluster.create_topic(OUTPUTS, plan.partitions)
+        self.cluster.create_topic(SHOP, plan.partitions)
         self.tables = MemoryTables(self.clock)
         self.outside = MemoryLog(self.cluster, "outside")
         self.clocks = {slot: SkewedClock(self.clock, skew_us) for slot, skew_us in plan.skew_us.items()}
@@ -252,10 +255,16 @@ class World:
         }
         return made[life.role]()
 
-    def _intake(self, slot: str, log: MemoryLog, clock: Clock) -> Intake:
+    def _intake(self, slot: str, log: MemoryLog, clock: Clock) -> Role:
         tenants = tenants_of(NAMES)
         judge = Judge(NAMES, clock, NoRegistry(), Pools(log, NAMES, clock), tenants)
-        return Intake(log, clock, NAMES, slot, judge, tenants=tenants, round_records=self.plan.pace.round_records)
+        bound = self.plan.pace.round_records
+        intake = Intake(log, clock, NAMES, slot, judge, tenants=tenants, round_records=bound)
+        if not any(each.kind == SOLD for each in self.plan.garbage):
+            return intake
+        sources = {SHOP: frozenset({OWN_TENANT})}
+        heard = TopicListener(log, clock, NAMES, slot, sources, begins_at_end=False, round_records=bound)
+        return IntakeProcess(intake, heard)
 
     def _worker(self, life: Life, log: MemoryLog, clock: Clock) -> Worker:
         rng = dice(self.plan.seed, f"handlers/{life.client}")

@@ -66,6 +66,15 @@ def test_nobody_but_roles_may_write_what_decides():
     assert [name for name, roles in writers.items() if "producer" in roles] == ["waterclock.job-events"]
 
 
+def test_the_intake_may_read_the_topics_that_start_jobs_and_who_waits_for_them_and_nothing_is_made_of_them():
+    plan = planned(intake={"sources": {"shop.orders": ["shop"]}})
+    rights = {acl.name: acl.operations for acl in plan.acls if acl.role == "intake"}
+    assert (rights["shop.orders"], rights["waterclock.triggers"]) == (("Read", "Describe"), ("Read", "Describe"))
+    assert rights["waterclock.intake-sources"] == ("Read", "Describe")
+    assert "shop.orders" not in {spec.name for spec in plan.topics}
+    assert "waterclock.triggers" not in {acl.name for acl in acls(Names()) if acl.role == "intake"}
+
+
 def test_each_ingress_topic_has_a_producer_of_its_own_and_each_allowed_topic_the_worker():
     plan = planned(intake={"tenants": {"acme-jobs": "acme", "b-jobs": "b"}}, kafka_records={"allow": "bills,mail"})
     writers: dict[str, set[str]] = {}

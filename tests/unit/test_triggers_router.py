@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from waterclock.retry_router import listeners as listeners_module
 from waterclock.retry_router import loop as router_loop
-from waterclock.retry_router.listeners import Listeners, ListenersFull
+from waterclock.retry_router.triggering import waits_for
 
 from tests.unit.router_world import JOB, NAMES, OTHER, World
+from waterclock import listeners as listeners_module
+from waterclock.listeners import Listeners, ListenersFull
 from waterclock.log.memory import MemoryLog
 from waterclock.log.port import Outgoing
 from waterclock.model.dag_events import DagStart
@@ -287,7 +288,7 @@ def test_more_conditions_than_can_be_held_stop_the_router_and_say_so(world: Worl
     listens(world, RunEnds("a"), RunEnds("b"))
     listens(world, RunEnds("a"), RunEnds("b"), RunEnds("c"))
     listens(world, RunEnds("a"), RunEnds("b"), job_id="acme:b")
-    listeners = Listeners(world.log, NAMES.triggers, most=4)
+    listeners = Listeners(world.log, NAMES.triggers, waits_for, most=4)
     with pytest.raises(ListenersFull, match="more than 4 conditions"):
         listeners.look()
 

@@ -283,7 +283,8 @@ def _as_command(value: bytes) -> Any:
     ("source", "pointer"),
     [
         ("acme:load@" + "9" * 200_000, "/triggered_by"),
-        ("no run", "/run_id"),
+        ("no run", "/triggered_by"),
+        ("@", "/run_id"),
         ("other:load@20261121T090000Z", "/triggered_by"),
     ],
 )

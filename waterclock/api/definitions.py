@@ -16,6 +16,7 @@ from waterclock.model.document import spec_from_document
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.ids import generated_name, make_job_id
 from waterclock.model.job import JobSpec
+from waterclock.model.sources import check_sources, sources_of
 from waterclock.model.timing import CalendarUse
 from waterclock.store.calendar_use import calendars_for
 
@@ -49,6 +50,7 @@ async def spec_of(services: Services, document: dict[str, Any], job_id: str) -> 
         spec = await services.call(spec_from_document, document, job_id=job_id, calendars=calendars)
     else:  # nothing to compile: a thread would cost more than the check
         spec = spec_from_document(document, job_id=job_id, calendars=calendars)
+    check_sources(sources_of(services.settings.intake.sources), job_id, spec.on)
     if spec.pool != "default":  # that one has topics wherever anything runs
         try:
             await services.ask(services.pools.check, spec.tier, spec.pool)

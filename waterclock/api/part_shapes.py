@@ -18,11 +18,19 @@ class RunEnds(BaseModel):
     ended: Literal["succeeded", "failed", "any"] = "succeeded"
 
 
+class RecordComes(BaseModel):
+    """A record is appended to a topic of ``intake.sources``, with each of these headers. Its value is the payload."""
+
+    model_config = CLOSED
+    topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$", examples=["shop.orders"])
+    headers: dict[str, str] = Field({}, max_length=8, examples=[{"type": "order-placed"}])
+
+
 class Triggers(BaseModel):
     """What starts a job: each end that meets any condition makes one run, or all of them together do."""
 
     model_config = CLOSED
-    any: list[RunEnds] | None = Field(None, min_length=1, max_length=16)
+    any: list[RunEnds | RecordComes] | None = Field(None, min_length=1, max_length=16)
     all: list[RunEnds] | None = Field(None, min_length=2, max_length=16)
     within: str | None = Field(
         None,

@@ -149,10 +149,17 @@ class RunEndsDefinition(TypedDict, total=False):
     ended: Literal["succeeded", "failed", "any"]
 
 
+class RecordComesDefinition(TypedDict, total=False):
+    """A record is appended to ``topic``, with each of these ``headers``."""
+
+    topic: str
+    headers: dict[str, str]
+
+
 class TriggersDefinition(TypedDict, total=False):
     """What starts a job, ``any`` or ``all``: each end that meets a condition, or what comes ``within`` a window."""
 
-    any: list[RunEndsDefinition]
+    any: list[RunEndsDefinition | RecordComesDefinition]
     all: list[RunEndsDefinition]
     within: str
 

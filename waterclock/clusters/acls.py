@@ -63,18 +63,20 @@ CLUSTER = "kafka-cluster"
 _LOOK = ("Describe", "DescribeConfigs")
 
 
-def acls(names: Names, ingress: Sequence[str] = (), records: Sequence[str] = ()) -> list[Acl]:
+def acls(
+    names: Names, ingress: Sequence[str] = (), records: Sequence[str] = (), sources: Sequence[str] = ()
+) -> list[Acl]:
     """Every right of every role. ``ingress``: topics that the intake reads beside job-events; ``records``: those that
-    jobs may write to by a worker.
+    jobs may write to by a worker; ``sources``: those whose records may start jobs.
 
     ``producer`` is any service that sends job events, ``producer-<topic>`` one that does so by another topic;
     ``operator`` a person with the command line, who reads all and
     commands jobs; whoever runs ``init`` needs more for that hour: Create on topics, Alter on the cluster.
     """
-    return [acl for role, needs in _needs(names, ingress, records).items() for acl in _granted(role, needs)]
+    return [acl for role, needs in _needs(names, ingress, records, sources).items() for acl in _granted(role, needs)]
 
 
-def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict[str, _Needs]:
+def _needs(names: Names, ingress: Sequence[str], records: Sequence[str], sources: Sequence[str]) -> dict[str, _Needs]:
     said = [names.commands, names.run_events, names.control]
     work, everything = f"{names.prefix}.runs.", f"{names.prefix}."
     own, rungs = {role: [names.state(role)] for role in ROLES_WITH_STATE}, [names.delay(rung) for rung in RUNGS]
@@ -113,11 +115,13 @@ def _needs(names: Names, ingress: Sequence[str], records: Sequence[str]) -> dict
             asks_groups=[names.group("dispatcher")],
         ),
         "intake": _Needs(
-            reads=[names.job_events, *ingress],
+            reads=[names.job_events, *ingress, *([names.triggers, *sources] if sources else [])],
             writes=[names.commands, names.rejects],
             describes=[work],
-            groups=[names.group("intake")],
-            transactional_ids=[names.transactional_id("intake", "")],
+            groups=[names.group("intake"), *([names.group("intake-sources")] if sources else [])],
+            transactional_ids=[
+                names.transactional_id(role, "") for role in ("intake", *(["intake-sources"] if sources else []))
+            ],
         ),
         "api": _Needs(
             reads=[names.run_events, names.heartbeats, names.dlq], writes=[names.commands], looks_at=[everything]

@@ -47,7 +47,7 @@ def plan_of(settings: Settings) -> Plan:
         spec._replace(config=spec.config | config) for spec in topic_specs(names, settings.partitions, pools, ingress)
     ]
     copies = _keyspace_copies(settings)
-    rights = acls(names, ingress, settings.kafka_records.allow)
+    rights = acls(names, ingress, settings.kafka_records.allow, sorted(settings.intake.sources))
     return Plan(topics, replication, rights, settings.cassandra.keyspace, copies, _statements(settings, copies))
 
 

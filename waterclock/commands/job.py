@@ -125,7 +125,7 @@ def create(
 def _define(settings: Settings, job_id: str, spec: JobSpec, output: Format | None) -> None:
     """Order what was checked, and show what stands then."""
     with open_log(settings) as log, open_store(settings) as store:
-        check_pool(settings, log, spec)
+        check_pool(settings, log, spec, job_id)
         obeyed = order(settings, log, store, command_for(CommandKind.CREATE, job_id, spec=spec))
         follow_calendars(settings, log, store, job_id, spec)
         show_one(_card(obeyed.row), output)

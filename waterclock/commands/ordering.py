@@ -17,6 +17,7 @@ from waterclock.log.port import Isolation, Log, Reader, TopicPartition
 from waterclock.model.errors import Conflict, NotFound, RequestError, UndecodableRecord
 from waterclock.model.ids import Instant, ordinal, partition_of
 from waterclock.model.job import Command, CommandKind, JobSpec
+from waterclock.model.sources import check_sources, sources_of
 from waterclock.settings import Settings
 from waterclock.store.port import JobRow, Reading
 from waterclock.wire.codec import decode_reject
@@ -65,8 +66,10 @@ def command_for(
     )
 
 
-def check_pool(settings: Settings, log: Log, spec: JobSpec) -> None:
-    """Refuse a pool without topics: its work would have nowhere to go. Raises NotFound."""
+def check_pool(settings: Settings, log: Log, spec: JobSpec, job_id: str = "") -> None:
+    """Refuse a pool without topics: its work would have nowhere to go; and conditions on records that nobody hears of.
+    Raises NotFound, RequestError."""
+    check_sources(sources_of(settings.intake.sources), job_id or f"{settings.tenant}:job", spec.on)
     try:
         log.partitions(Names(settings.kafka.prefix).runs(spec.tier, spec.pool))
     except NotFound:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import structlog
 
@@ -18,6 +19,7 @@ from waterclock.model.errors import BackendDown, LostResource, RequestError, Und
 from waterclock.model.events import Reject, SourceRecord
 from waterclock.model.ids import Instant
 from waterclock.model.job import Command
+from waterclock.model.sources import Sources, check_sources
 from waterclock.wire.messages import command_message, reject_message
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
@@ -32,11 +34,21 @@ _log = structlog.get_logger()
 
 
 class Judge:
-    """``tenants``: whose jobs the records of a topic are about. Without ``pools`` no pool is looked for."""
+    """``tenants``: whose jobs the records of a topic are about; ``sources``: which topics may start whose jobs.
+
+    Without ``pools`` no pool is looked for.
+    """
 
     def __init__(
-        self, names: Names, clock: Clock, writers: Writers, pools: Pools | None, tenants: Mapping[str, str]
+        self,
+        names: Names,
+        clock: Clock,
+        writers: Writers,
+        pools: Pools | None,
+        tenants: Mapping[str, str],
+        sources: Sources = MappingProxyType({}),
     ) -> None:
+        self._sources = sources
         self._names = names
         self._clock = clock
         self._writers = writers
@@ -62,7 +74,10 @@ class Judge:
     def command(self, record: Record) -> Command:
         """The command that a record asks for. Raises RequestError, BackendDown."""
         sent = read_event(record.value, record.headers, self._writers)
-        return command_of(sent, self._envelope(record), self._pools)
+        command = command_of(sent, self._envelope(record), self._pools)
+        if command.spec is not None:
+            check_sources(self._sources, command.job_id, command.spec.on)
+        return command
 
     def _envelope(self, record: Record) -> Envelope:
         short = record.topic.removeprefix(f"{self._names.prefix}.")

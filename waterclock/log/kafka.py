@@ -27,6 +27,7 @@ from .kafka_metadata import cluster_metadata
 from .kafka_producer import KafkaProducer
 from .kafka_properties import Properties
 from .kafka_reader import KafkaReader
+from .kafka_topic_ids import topic_id_of
 from .kafka_watch import Watch
 from .port import Committed, Isolation, TopicPartition
 
@@ -84,6 +85,11 @@ class KafkaLog:
         if known is None:
             known = self._partitions[topic] = self._count_partitions(topic)
         return known
+
+    def topic_id(self, topic: str) -> str:
+        watch = Watch(f"{self._client_id} topics")
+        with AdminClient(self._properties.admin(), logger=watch, error_cb=watch.on_error) as admin:
+            return topic_id_of(admin, topic)
 
     def low_watermark(self, partition: TopicPartition) -> int:
         return self._offset(partition, OFFSET_BEGINNING)

@@ -78,6 +78,10 @@ class MemoryLog:
         self.cluster.enter(self._client, "partitions")
         return len(self.cluster.topic(topic).partitions)
 
+    def topic_id(self, topic: str) -> str:
+        self.cluster.enter(self._client, "topic_id")
+        return self.cluster.topic(topic).topic_id
+
     def low_watermark(self, partition: TopicPartition) -> int:
         self.cluster.enter(self._client, "low_watermark")
         return self.cluster.partition(partition).low

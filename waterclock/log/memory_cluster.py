@@ -30,6 +30,7 @@ class Topic(NamedTuple):
     partitions: tuple[Partition, ...]
     append_time: bool
     compact: bool
+    topic_id: str = ""
 
 
 class Client:
@@ -50,6 +51,7 @@ class MemoryCluster:
         self.faults = Faults()
         self.coordinator = Coordinator(clock)
         self._topics: dict[str, Topic] = {}
+        self._topics_made = 0
         self._groups: dict[str, Group] = {}
         self._clients: list[Client] = []
         self._look_at_s = -1.0
@@ -58,7 +60,14 @@ class MemoryCluster:
     def create_topic(self, name: str, partitions: int, *, append_time: bool = False, compact: bool = False) -> None:
         """A new topic; one that exists stays as it is."""
         made = tuple(Partition() for _ in range(partitions))
-        self._topics.setdefault(name, Topic(made, append_time, compact))
+        self._topics_made += name not in self._topics
+        self._topics.setdefault(name, Topic(made, append_time, compact, f"topic-{self._topics_made}"))
+
+    def delete_topic(self, name: str) -> None:
+        """It is gone, with what groups knew of it."""
+        self._topics.pop(name, None)
+        for group in self._groups.values():
+            group.forget_topic(name)
 
     def topic_names(self) -> tuple[str, ...]:
         """Every topic, in order of creation (dumps)."""

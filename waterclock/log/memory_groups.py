@@ -50,6 +50,11 @@ class Group:
         self._committed: dict[TopicPartition, Committed] = {}
         self._pending: dict[str, dict[TopicPartition, Committed]] = {}
 
+    def forget_topic(self, topic: str) -> None:
+        """It is deleted, and the group's positions in it with it."""
+        for place in [place for place in self._committed if place.topic == topic]:
+            del self._committed[place]
+
     # Membership
 
     def join(

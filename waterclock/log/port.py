@@ -275,6 +275,11 @@ class Log(Protocol):
         """Number of partitions. Raises NotFound where the topic does not exist, BackendDown."""
         ...
 
+    def topic_id(self, topic: str) -> str:
+        """What tells a topic from one of the same name that was made anew: never asked of memory. Raises NotFound where
+        it does not exist, BackendDown."""
+        ...
+
     def low_watermark(self, partition: TopicPartition) -> int:
         """The first offset still kept."""
         ...

@@ -7,9 +7,10 @@ shard owner's to say and no part of what a job *is*: two specs that differ in no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
@@ -18,6 +19,9 @@ from .ids import Instant
 
 CONDITIONS_MAX = 16
 """Conditions of one job."""
+
+HEADERS_MAX, HEADER_MAX = 8, 200
+"""Headers that a condition names, and characters of each name and text."""
 
 HOPS_MAX = 16
 """Runs in a row of which each was started by the end of the one before: the longest chain, so that a ring ends."""
@@ -48,6 +52,25 @@ class RunEnds(NamedTuple):
     ended: Ended = Ended.SUCCEEDED
 
 
+class RecordComes(NamedTuple):
+    """A record is appended to ``topic``, with each of these headers (the last one of its name, as UTF-8 text)."""
+
+    topic: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def passes(self, headers: Mapping[str, bytes]) -> bool:
+        """Whether a record with these headers counts."""
+        return all(headers.get(name) == text.encode() for name, text in self.headers)
+
+
+Condition: TypeAlias = RunEnds | RecordComes
+
+
+def name_of(condition: Condition) -> str:
+    """What it waits for, in a word."""
+    return condition.job if isinstance(condition, RunEnds) else condition.topic
+
+
 @dataclass(frozen=True, slots=True)
 class Triggers:
     """The conditions: each end that meets any of them makes one run.
@@ -57,7 +80,7 @@ class Triggers:
     before it nothing follows; () where no shard owner has said it yet.
     """
 
-    conditions: tuple[RunEnds, ...]
+    conditions: tuple[Condition, ...]
     since: tuple[Instant, ...] = field(default=(), compare=False)
     within_us: int = 0
     wants_all: bool = False
@@ -73,8 +96,17 @@ class Triggers:
 
     def places_met_by(self, job: str, status: RunStatus, at: Instant) -> tuple[int, ...]:
         """The places of the conditions that it meets."""
-        stood = enumerate(zip(self.conditions, self.since, strict=True))
-        return tuple(n for n, (each, since) in stood if each.job == job and at > since and each.ended.counts(status))
+        stood = enumerate(zip(self.conditions, self.since, strict=False))
+        return tuple(
+            place
+            for place, (each, since) in stood
+            if isinstance(each, RunEnds) and each.job == job and at > since and each.ended.counts(status)
+        )
+
+    def passes(self, topic: str, headers: Mapping[str, bytes]) -> bool:
+        """Whether a record of ``topic`` with these headers counts."""
+        records = (each for each in self.conditions if isinstance(each, RecordComes))
+        return any(each.topic == topic and each.passes(headers) for each in records)
 
 
 class JobTriggers(NamedTuple):
@@ -91,7 +123,7 @@ def triggers_to_json(triggers: Triggers | None) -> str:
     if triggers is None:
         return ""
     word = "all" if triggers.wants_all else "any"
-    stored: dict[str, object] = {word: [[each.job, each.ended.value] for each in triggers.conditions]}
+    stored: dict[str, object] = {word: [_stored(each) for each in triggers.conditions]}
     if triggers.within_us:
         stored["within"] = triggers.within_us
     if triggers.since:
@@ -109,11 +141,26 @@ def triggers_from_json(stored: str) -> Triggers | None:
         return None
     parts = orjson.loads(stored)
     wants_all = "all" in parts
-    conditions = tuple(RunEnds(_text(job), Ended(ended)) for job, ended in parts["all" if wants_all else "any"])
+    conditions = tuple(map(_condition, parts["all" if wants_all else "any"]))
     since = tuple(_whole(at) for at in parts.get("since", ()))
     if len(since) not in (0, len(conditions)):
         raise ValueError("since is not of each condition")
     return Triggers(conditions, since, _whole(parts.get("within", 0)), wants_all)
+
+
+def _stored(condition: Condition) -> object:
+    if isinstance(condition, RunEnds):
+        return [condition.job, condition.ended.value]
+    return {"topic": condition.topic, "headers": [list(each) for each in condition.headers]}
+
+
+def _condition(stored: Any) -> Condition:
+    if isinstance(stored, dict):
+        return RecordComes(
+            _text(stored["topic"]), tuple((_text(name), _text(text)) for name, text in stored["headers"])
+        )
+    job, ended = stored
+    return RunEnds(_text(job), Ended(ended))
 
 
 def _text(value: object) -> str:

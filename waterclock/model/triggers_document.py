@@ -16,11 +16,24 @@ from .ids import split_job_id
 from .job import NEVER, Schedule
 from .schedule import check_schedule
 from .time_text import format_duration, parse_duration
-from .triggers import CONDITIONS_MAX, WITHIN_US_MAX, WITHIN_US_MIN, Ended, RunEnds, Triggers
+from .triggers import (
+    CONDITIONS_MAX,
+    HEADER_MAX,
+    HEADERS_MAX,
+    WITHIN_US_MAX,
+    WITHIN_US_MIN,
+    Condition,
+    Ended,
+    RecordComes,
+    RunEnds,
+    Triggers,
+)
 
 KEY = "on"
 _ENDED = {word.value: word for word in Ended}
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}\Z")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
+_RECORDS = 'Such as {"topic": "shop.orders", "headers": {"type": "order-placed"}}'
 _EXAMPLE = 'Such as {"any": [{"job": "load-orders", "ended": "succeeded"}]}'
 
 
@@ -47,7 +60,7 @@ def triggers_to_document(triggers: Triggers | None) -> dict[str, Any]:
     if triggers is None:
         return {}
     word = "all" if triggers.wants_all else "any"
-    said: dict[str, Any] = {word: [{"job": each.job, "ended": each.ended.value} for each in triggers.conditions]}
+    said: dict[str, Any] = {word: [_shown_condition(each) for each in triggers.conditions]}
     if triggers.within_us:
         said["within"] = format_duration(triggers.within_us)
     return {KEY: said}
@@ -56,7 +69,8 @@ def triggers_to_document(triggers: Triggers | None) -> dict[str, Any]:
 def triggers_text(document: Mapping[str, Any]) -> str:
     """Such a document in a line for people: ``on load-orders, load-items``, ``on all of a, b within 2h``."""
     said = document[KEY]
-    names = ", ".join(dict.fromkeys(each["job"] for each in said.get("all") or said["any"]))
+    named = (each.get("job") or f"records of {each['topic']}" for each in said.get("all") or said["any"])
+    names = ", ".join(dict.fromkeys(named))
     return f"on {'all of ' * ('all' in said)}{names}" + (f" within {said['within']}" if "within" in said else "")
 
 
@@ -86,12 +100,15 @@ def check_triggers(triggers: Triggers, job_id: str = "") -> None:
     own_name = split_job_id(job_id)[1] if job_id else ""
     for place, each in enumerate(triggers.conditions):
         pointer = f"/on/{word}/{place}"
+        if each in triggers.conditions[:place]:
+            _refuse(pointer, "The same condition is given twice", "Give it once")
+        if isinstance(each, RecordComes):
+            _check_records(each, pointer, triggers)
+            continue
         if not _NAME.match(each.job):
             _refuse(f"{pointer}/job", f"{_shown(each.job)} is not a job's name", "Name a job of the same tenant")
         if each.job == own_name:
             _refuse(f"{pointer}/job", "It would start itself, without end", "Name another job, or give it a schedule")
-        if each in triggers.conditions[:place]:
-            _refuse(pointer, "The same condition is given twice", "Give it once")
 
 
 def _check_within(triggers: Triggers) -> None:
@@ -102,7 +119,40 @@ def _check_within(triggers: Triggers) -> None:
         _refuse("/on/within", f"A window of {within_us / 1e6:.6g} s", "Whole seconds, at least 1s and at most 31d")
 
 
-def _condition(value: object, pointer: str) -> RunEnds:
+def _check_records(condition: RecordComes, pointer: str, triggers: Triggers) -> None:
+    """Records have no place in a window: whoever gathers knows no headers."""
+    if not _TOPIC.match(condition.topic):
+        _refuse(f"{pointer}/topic", f"{_shown(condition.topic)} is not a topic's name", "Name a topic of the cluster")
+    if triggers.within_us:
+        _refuse(pointer, "Records do not go with a window", 'Give {"job": ...} alone beside "within", or leave it out')
+    if len(condition.headers) > HEADERS_MAX:
+        _refuse(f"{pointer}/headers", f"{len(condition.headers)} headers", f"At most {HEADERS_MAX}")
+    for name, text in condition.headers:
+        if not 1 <= len(name) <= HEADER_MAX or len(text) > HEADER_MAX:
+            _refuse(f"{pointer}/headers", f"{_shown(name)} is too long, or empty", f"1 to {HEADER_MAX} characters")
+    names = [name for name, _ in condition.headers]
+    if names != sorted(set(names)):
+        _refuse(f"{pointer}/headers", "A header is named twice", "Name each once, in alphabetical order")
+
+
+def _shown_condition(condition: Condition) -> dict[str, Any]:
+    if isinstance(condition, RunEnds):
+        return {"job": condition.job, "ended": condition.ended.value}
+    return {"topic": condition.topic} | ({"headers": dict(condition.headers)} if condition.headers else {})
+
+
+def _records(parts: Mapping[str, object], pointer: str) -> RecordComes:
+    topic, headers = parts["topic"], parts.get("headers", {})
+    if not isinstance(topic, str):
+        _refuse(f"{pointer}/topic", f"{_shown(topic)} is not a topic's name", "Name a topic of the cluster")
+    if not isinstance(headers, Mapping) or not all(isinstance(each, str) for each in headers.values()):
+        _refuse(f"{pointer}/headers", "Headers are names with texts", 'Such as {"type": "order-placed"}')
+    return RecordComes(topic, tuple(sorted((str(name), str(text)) for name, text in headers.items())))
+
+
+def _condition(value: object, pointer: str) -> Condition:
+    if isinstance(value, Mapping) and "topic" in value:
+        return _records(_object(value, pointer, ("topic", "headers"), _RECORDS), pointer)
     parts = _object(value, pointer, ("job", "ended"), 'Such as {"job": "load-orders", "ended": "failed"}')
     job, ended = parts.get("job"), parts.get("ended", Ended.SUCCEEDED.value)
     if not isinstance(job, str):

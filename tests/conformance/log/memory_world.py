@@ -32,6 +32,10 @@ class MemoryWorld:
         self._cluster.create_topic(name, partitions, append_time=append_time, compact=compact)
         return name
 
+    def make_anew(self, topic: str) -> None:
+        self._cluster.delete_topic(topic)
+        self._cluster.create_topic(topic, 1)
+
     def new_name(self, start: str) -> str:
         self._made_count += 1
         return f"{start}-{self._made_count}"

@@ -40,6 +40,10 @@ class LogWorld(Protocol):
         """A topic of its own for this case."""
         ...
 
+    def make_anew(self, topic: str) -> None:
+        """Delete the topic, and create it again with one partition."""
+        ...
+
     def new_name(self, start: str) -> str:
         """A group or transactional id that no other case has."""
         ...

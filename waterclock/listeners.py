@@ -1,6 +1,6 @@
-"""Who is started by the end of whose runs: the whole topic ``triggers``, in memory.
+"""Who is started by what: the whole topic ``triggers``, in memory; for whoever hears of ends of runs, or of records.
 
-What must hold: before the ends of a batch of run-events are answered, this was read to the high watermark that was
+What must hold: before what a batch brought is answered, this was read to the high watermark that was
 asked for after the batch was polled (``ask``, ``caught_up``). So a condition that was saved before a run ended is
 never missed; the last stable offset would not do, for of one transaction the markers land one by one. How it fails:
 somebody's open transaction on the topic holds the answers back for its time-out (10 s) at most. More conditions than
@@ -9,13 +9,14 @@ there may be: ``ListenersFull`` before any is forgotten; the log keeps everythin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
 
 import structlog
 
 from waterclock.log.port import Isolation, Log, Record, TopicPartition
 from waterclock.model.errors import LostResource, UndecodableRecord, WaterclockError
-from waterclock.model.ids import Instant, job_id_beside
+from waterclock.model.ids import Instant
 from waterclock.model.triggers import JobTriggers
 from waterclock.wire.codec import decode_job_triggers
 
@@ -34,11 +35,16 @@ class ListenersFull(WaterclockError):
     """More conditions than a router may hold."""
 
 
+Hears: TypeAlias = Callable[[JobTriggers], Mapping[str, Instant]]
+"""By what is waited for (a job's id, a topic's name) since when a job does so; only what its caller hears of."""
+
+
 class Listeners:
     """Follows ``topic``."""
 
-    def __init__(self, log: Log, topic: str, *, most: int = LISTENED_MAX) -> None:
+    def __init__(self, log: Log, topic: str, hears: Hears, *, most: int = LISTENED_MAX) -> None:
         self._log = log
+        self._hears = hears
         self._place = TopicPartition(topic, 0)
         self._most = most
         self._reader = log.reader(Isolation.COMMITTED)
@@ -69,30 +75,27 @@ class Listeners:
         for record in records:
             self._apply(record)
 
-    def of(self, job_id: str) -> Iterator[JobTriggers]:
-        """What jobs that are started by ends of this one say, ``LISTENERS_MAX`` at most: who waits longest, first."""
-        for listener in self._waiting(job_id)[:LISTENERS_MAX]:
+    def of(self, source: str) -> Iterator[JobTriggers]:
+        """What jobs say that are started by this one's ends, or by this topic's records, ``LISTENERS_MAX`` at most: who
+        waits longest, first."""
+        for listener in self._waiting(source)[:LISTENERS_MAX]:
             yield self._standing[listener]
 
-    def count_of(self, job_id: str) -> int:
-        """How many jobs an end of this one may start."""
-        return min(len(self._by_source.get(job_id, ())), LISTENERS_MAX)
+    def count_of(self, source: str) -> int:
+        """How many jobs it may start at once."""
+        return min(len(self._by_source.get(source, ())), LISTENERS_MAX)
 
-    def left_out(self, job_id: str) -> tuple[str, ...]:
-        """Who waits for ends of this job and is not started by them, for too many have waited longer."""
-        return self._waiting(job_id)[LISTENERS_MAX:]
+    def left_out(self, source: str) -> tuple[str, ...]:
+        """Who waits for it and is not started, for too many have waited longer."""
+        return self._waiting(source)[LISTENERS_MAX:]
 
-    def _waiting(self, job_id: str) -> tuple[str, ...]:
-        known = self._in_order.get(job_id)
+    def _waiting(self, source: str) -> tuple[str, ...]:
+        known = self._in_order.get(source)
         if known is None:
-            name = job_id.partition(":")[2]
-            known = tuple(sorted(self._by_source.get(job_id, ()), key=lambda who: (self._since(who, name), who)))
-            self._in_order[job_id] = known
+            mine = self._by_source.get(source, ())
+            known = tuple(sorted(mine, key=lambda who: (self._hears(self._standing[who])[source], who)))
+            self._in_order[source] = known
         return known
-
-    def _since(self, listener: str, name: str) -> Instant:
-        on = self._standing[listener].on
-        return min((at for each, at in zip(on.conditions, on.since, strict=False) if each.job == name), default=0)
 
     def close(self) -> None:
         """Stop reading."""
@@ -116,11 +119,11 @@ class Listeners:
         except UndecodableRecord as odd:
             _log.error("what starts a job cannot be read: nothing does", job_id=job_id, reason=str(odd))
             return
-        self._count += len(standing.on.conditions)
+        self._count += len(self._hears(standing))
         if self._count > self._most:
             raise ListenersFull(f"jobs are started by more than {self._most} conditions, the most that is held")
         self._standing[job_id] = standing
-        for source in _sources(standing):
+        for source in self._hears(standing):
             self._by_source.setdefault(source, set()).add(job_id)
             self._in_order.pop(source, None)
 
@@ -128,13 +131,9 @@ class Listeners:
         standing = self._standing.pop(job_id, None)
         if standing is None:
             return
-        self._count -= len(standing.on.conditions)
-        for source in _sources(standing):
+        self._count -= len(self._hears(standing))
+        for source in self._hears(standing):
             self._by_source[source].discard(job_id)
             self._in_order.pop(source, None)
             if not self._by_source[source]:
                 del self._by_source[source]
-
-
-def _sources(standing: JobTriggers) -> set[str]:
-    return {job_id_beside(standing.job_id, each.job) for each in standing.on.conditions}

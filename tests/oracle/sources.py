@@ -1,0 +1,72 @@
+"""Did every record on a topic start what waits for such a record, once, and nothing else? Imports nothing of ours.
+
+Input: dumps of ``commands`` and ``run-events``, and by topic the records of somebody else, whose values say in JSON
+what their header ``type`` says. Such a TRIGGER names a record by ``<topic>/<partition>/<offset>``, and has its value as
+the payload; what waited for what follows from the commands of each job.
+"""
+
+import collections
+import json
+
+from . import jobs, owed, triggers
+
+
+def is_record(source):
+    """Whether a TRIGGER's source is a record, and no run."""
+    return bool(source) and "@" not in source
+
+
+def check(commands, events, topics, rules=owed.Rules()):  # noqa: B008  # a value
+    """(complaints, counts)."""
+    found, counts, complaints = jobs.read(commands, events, rules), collections.Counter(), []
+    sold = {
+        f"{topic}/{record['partition']}/{record['offset']}": (topic, record)
+        for topic, records in topics.items()
+        for record in records
+    }
+    for job_id, job in found.items():
+        stood, asked = triggers.stood_for(job), _asked(job)
+        for source, offsets in asked.items():
+            counts["records told again"] += len(offsets) > 1
+            complaints += _wrong(job, source, offsets, sold, stood)
+            counts["started by a record"] += 1
+        for source, (topic, record) in sold.items():
+            if source not in asked and any(_waited(each, topic, record) for each in stood):
+                complaints.append(f"{source} did not start {job_id}")
+    return complaints, counts
+
+
+def _asked(job):
+    asked = collections.defaultdict(dict)
+    for command in job.commands:
+        if is_record(command["record"]["triggered_by"]):
+            asked[command["record"]["triggered_by"]][command["offset"]] = command["record"]
+    return asked
+
+
+def _wrong(job, source, offsets, sold, stood):
+    if source not in sold:
+        yield f"{job.job_id} was started by {source}, and there is no such record"
+        return
+    topic, record = sold[source]
+    if not any(_passes(each, topic, record) for each in stood):
+        yield f"{job.job_id} was started by {source}, and never waited for that"
+    if {told["payload"] for told in offsets.values()} != {record["value"]}:
+        yield f"{job.job_id} was started by {source} with another payload than its value"
+    words = [job.judged.verdicts[offset].word for offset in offsets]
+    made = [run_id for offset in offsets for run_id in job.redriven(offset)]
+    if sum(len(job.series[run_id]) for run_id in made) != words.count("applied") or words.count("applied") > 1:
+        yield f"{source} was to start one run of {job.job_id}, and started {made} ({words})"
+
+
+def _passes(condition, topic, record):
+    if condition.job != f"records of {topic}":
+        return False
+    wanted = dict(json.loads(condition.ended))
+    return not wanted or wanted == {"type": json.loads(record["value"])["type"]}
+
+
+def _waited(condition, topic, record):
+    """It had been said before the record was written, and stands still."""
+    is_told = condition.told_at is not None and condition.told_at < record["timestamp_us"]
+    return is_told and condition.until is None and _passes(condition, topic, record)

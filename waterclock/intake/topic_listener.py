@@ -1,0 +1,214 @@
+"""The topic listener's story: own, read, learn who waits, start; a second core of the intake.
+
+It reads the topics that the setting ``intake.sources`` names, and no others. Each record that passes the filter of a
+job that may hear it becomes a TRIGGER of that job, in the round that advances the offsets past the record; its value is
+the payload of the run. What must hold: that, once for each, across crashes, take-overs and doubtful commits; and that
+no record keeps the ones behind it waiting. Before a batch is answered, ``triggers`` was read to the high watermark that
+was asked for after the batch was polled: so a condition that was saved before a record was appended is never missed.
+
+How it fails: any trouble drops what is held and begins again from the committed positions (design §5.5). A topic of
+which nobody has committed a position begins where the setting ``sources_begin`` says; one that was made anew, which its
+id in the committed position tells, at its beginning.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import structlog
+
+from waterclock.clock import Clock
+from waterclock.listeners import Listeners
+from waterclock.log.following import Position
+from waterclock.log.port import Committed, Log, Outgoing, Polled, Record, TopicPartition
+from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError
+from waterclock.model.sources import Sources
+from waterclock.model.triggers import JobTriggers
+from waterclock.transact import Rounds
+from waterclock.wire.names import Names
+
+from .topic_starts import Answer, answer, waits_for
+
+ROLE = "intake-sources"
+
+_POLL_S = 0.05
+_TROUBLE_WAIT_S = 0.5
+
+ROUND_BYTES = 4 * 1024 * 1024
+"""A round sends so many bytes, and what one more record starts."""
+
+_log = structlog.get_logger()
+
+
+class TopicListener:
+    """The core. ``begins_at_end``: a topic without positions is heard from now on, else from its oldest record on."""
+
+    def __init__(
+        self,
+        log: Log,
+        clock: Clock,
+        names: Names,
+        instance: str,
+        sources: Sources,
+        *,
+        begins_at_end: bool = True,
+        round_records: int = 500,
+        offsets_every_s: float = 2.0,
+    ) -> None:
+        self._log = log
+        self._clock = clock
+        self._names = names
+        self._begins_at_end = begins_at_end
+        self._round_records = round_records
+        self._offsets_every_s = offsets_every_s
+        self._consumer = log.consumer(names.group(ROLE), sorted(sources), instance=instance, headers=True)
+        self._rounds = Rounds(log, names.transactional_id(ROLE, instance))
+
+        def hears(standing: JobTriggers) -> dict[str, int]:
+            return waits_for(sources, standing)
+
+        self._listeners = Listeners(log, names.triggers, hears)
+        self._places: dict[TopicPartition, Position] = {}
+        self._topic_ids: dict[TopicPartition, str] = {}
+        self._unread: deque[Record] = deque()
+        """Polled, and not answered yet."""
+        self._to_take: set[TopicPartition] = set()
+        self._is_troubled = False
+        self._has_joined = False
+        self._offsets_due_s = 0.0
+
+    @property
+    def ready(self) -> bool:
+        """A member of the group, and every partition that is ours has been started."""
+        return self._has_joined and not self._to_take
+
+    def step(self) -> bool:
+        """One cycle; see ``waterclock.role``. Raises Fenced, and ListenersFull at the bound of conditions."""
+        try:
+            if self._is_troubled:
+                self._notice(self._rounds.poll(self._consumer, 0, _TROUBLE_WAIT_S))
+                self._is_troubled = False
+            self._take_over()
+            room = 0 if self._unread else self._round_records
+            polled = self._rounds.poll(self._consumer, room, _POLL_S)
+            self._notice(polled)
+            self._keep(polled, has_asked=room > 0)
+            self._listeners.look()
+            if not self._listeners.caught_up:
+                return True
+            self._answer()
+            return bool(self._unread or polled.records or polled.assigned)
+        except Fenced:
+            raise
+        except (LostResource, BackendDown) as trouble:
+            self._start_over(trouble)
+            return False
+
+    def drain(self) -> bool:
+        """Commit the positions; there is nothing else to finish."""
+        try:
+            self._commit([])
+        except (LostResource, BackendDown) as trouble:
+            _log.warning("last positions not committed", trouble=str(trouble))
+        return False
+
+    def close(self) -> None:
+        """Give up the producer, and the membership as a static member does: the slot's next process takes over."""
+        self._rounds.close()
+        self._listeners.close()
+        self._consumer.close()
+
+    # Owning -------------------------------------------------------------------------------------------------------
+
+    def _notice(self, polled: Polled) -> None:
+        for gone in polled.revoked:
+            self._places.pop(gone, None)
+            self._to_take.discard(gone)
+        if polled.revoked:
+            self._unread = deque(each for each in self._unread if _place_of(each) in self._places)
+        self._to_take.update(polled.assigned)
+        self._has_joined = self._has_joined or bool(polled.assigned) or bool(self._consumer.owned())
+
+    def _take_over(self) -> None:
+        """Start new partitions where the group stands: the producer first, which settles its last round."""
+        if not self._to_take:
+            return
+        committed = self._rounds.positions(self._consumer, sorted(self._to_take))
+        topic_ids = {topic: self._log.topic_id(topic) for topic in sorted({place.topic for place in committed})}
+        starts = {place: self._begin(place, position, topic_ids[place.topic]) for place, position in committed.items()}
+        self._consumer.start(starts)
+        for place, start_at in starts.items():
+            self._places[place], self._topic_ids[place] = Position(place, start_at), topic_ids[place.topic]
+            _log.info("source taken over", topic=place.topic, partition=place.partition, start_at=start_at)
+        self._to_take.clear()
+        self._offsets_due_s = self._clock.monotonic_s()
+
+    def _begin(self, place: TopicPartition, committed: Committed | None, topic_id: str) -> int:
+        low = self._log.low_watermark(place)
+        if committed is None:
+            return self._log.high_watermark(place) if self._begins_at_end else low
+        if committed.metadata and committed.metadata != topic_id:
+            _log.warning("a source topic was made anew: it is read from its beginning", topic=place.topic)
+            return low
+        if committed.offset < low:
+            _log.error("records were removed by retention before they were heard", topic=place.topic,
+                       partition=place.partition, from_offset=committed.offset, to_offset=low)  # fmt: skip
+        return max(low, committed.offset)
+
+    def _start_over(self, trouble: Exception) -> None:
+        """Every trouble leads back to the committed positions (design §5.5)."""
+        _log.warning("begins again from the committed positions", trouble=str(trouble))
+        self._places.clear()
+        self._unread.clear()
+        self._to_take = set(self._consumer.owned())
+        self._is_troubled = True
+
+    # Answering ----------------------------------------------------------------------------------------------------
+
+    def _keep(self, polled: Polled, *, has_asked: bool) -> None:
+        """What was polled waits until it is known who waits for it."""
+        self._unread.extend(record for record in polled.records if _place_of(record) in self._places)
+        if polled.records:
+            self._listeners.ask()
+        for place in self._places.values():
+            place.has_begun = place.has_begun or (has_asked and not polled.records)
+
+    def _answer(self) -> None:
+        """One round for as many records as there is room for; positions alone when it is time for that."""
+        messages, size, now = list[Outgoing](), 0, self._clock.now()
+        while self._unread and size < ROUND_BYTES:
+            record = self._unread.popleft()
+            found = self._answered(record, now)
+            messages += found.messages
+            size += found.size
+            place = self._places[_place_of(record)]
+            place.next_offset, place.has_begun = record.offset + 1, True
+        if not self._unread:
+            for place in self._places.values():
+                place.move(self._consumer)
+        if messages or self._clock.monotonic_s() >= self._offsets_due_s:
+            self._commit(messages)
+
+    def _answered(self, record: Record, now: int) -> Answer:
+        topic_id = self._topic_ids[_place_of(record)]
+        try:
+            return answer(self._names, record, topic_id, self._listeners.of(record.topic), now)
+        except RequestError as error:  # no message can carry what it asks for
+            _log.error("a record starts nothing", topic=record.topic, offset=record.offset, reason=error.message)
+            return Answer((), 0)
+
+    def _commit(self, messages: list[Outgoing]) -> None:
+        """The messages, and the positions behind what they answer, in one round. Raises LostResource, BackendDown."""
+        draft = self._rounds.draft()
+        draft.extend(messages)
+        moved = {place: due for place in self._places.values() if (due := place.to_commit()) is not None}
+        for place, due in moved.items():
+            draft.advance(self._consumer, place.partition, due.offset, self._topic_ids[place.partition])
+        self._offsets_due_s = self._clock.monotonic_s() + self._offsets_every_s
+        self._rounds.commit(draft)
+        for place, due in moved.items():
+            place.committed = due
+
+
+def _place_of(record: Record) -> TopicPartition:
+    return TopicPartition(record.topic, record.partition)

@@ -1,0 +1,99 @@
+"""What a record on a topic starts: one TRIGGER for each job that waits for such a record. Pure.
+
+What must hold: the command's id follows from the record's place alone, and from the topic's own id, for a topic that is
+made anew repeats its offsets: so whoever sends it again sends the same, and the shard owner knows it by that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from waterclock.log.port import UNREADABLE, Outgoing, Record
+from waterclock.model.document import PAYLOAD_MAX
+from waterclock.model.errors import RequestError
+from waterclock.model.events import Reject, SourceRecord
+from waterclock.model.ids import Instant, split_job_id
+from waterclock.model.job import Command, CommandKind
+from waterclock.model.sources import Sources, may_hear
+from waterclock.model.triggers import JobTriggers, RecordComes
+from waterclock.wire.messages import command_message, reject_message
+from waterclock.wire.names import Names
+
+ACTOR = "trigger"
+
+STARTED_MAX = 50
+"""Jobs that one record starts: each is given its value, and all of them go in one round."""
+
+
+class Answer(NamedTuple):
+    """What a record brings: commands, or a word about why there is none, or not for all."""
+
+    messages: tuple[Outgoing, ...]
+    size: int
+
+
+def waits_for(sources: Sources, standing: JobTriggers) -> dict[str, Instant]:
+    """By topic, since when its records start the job: those that the setting names for its tenant, and no others."""
+    found: dict[str, Instant] = {}
+    tenant = split_job_id(standing.job_id)[0]
+    for each, since in zip(standing.on.conditions, standing.on.since, strict=False):
+        if isinstance(each, RecordComes) and may_hear(sources, tenant, each.topic):
+            found[each.topic] = min(since, found.get(each.topic, since))
+    return found
+
+
+def answer(names: Names, record: Record, topic_id: str, listeners: Iterable[JobTriggers], now: Instant) -> Answer:
+    """What follows from ``record``."""
+    if record.headers == UNREADABLE:
+        if next(iter(listeners), None) is None:
+            return Answer((), 0)
+        return _rejected(names, record, RequestError("a header's name is not UTF-8", hint="Rename it"), now)
+    headers = dict(record.headers)  # the last one of a name counts
+    passing = [each for each in listeners if each.on.passes(record.topic, headers)]
+    if not passing:
+        return Answer((), 0)
+    value = record.value
+    if value is not None and len(value) > PAYLOAD_MAX:
+        error = RequestError(
+            f"the value has {len(value)} bytes, and it is the payload of the runs that it starts",
+            pointer="/payload",
+            hint=f"At most {PAYLOAD_MAX}: write a reference instead",
+        )
+        return _rejected(names, record, error, now)
+    commands = [
+        command_message(names, _start(record, topic_id, each.job_id, now)) for each in islice(passing, STARTED_MAX)
+    ]
+    told = commands
+    if len(passing) > STARTED_MAX:
+        told = [*commands, *_rejected(names, record, _too_many(passing[STARTED_MAX:]), now).messages]
+    return Answer(tuple(told), sum(len(message.value or b"") for message in told))
+
+
+def _start(record: Record, topic_id: str, job_id: str, now: Instant) -> Command:
+    place = f"{record.partition}/{record.offset}"
+    return Command(
+        CommandKind.TRIGGER,
+        job_id,
+        f"record/{topic_id}/{place}",
+        ACTOR,
+        now,
+        payload=record.value,
+        triggered_by=f"{record.topic}/{place}",
+    )
+
+
+def _too_many(left_out: Sequence[JobTriggers]) -> RequestError:
+    named = ", ".join(each.job_id for each in left_out[:5])
+    return RequestError(
+        f"{len(left_out)} jobs that wait for this record are not started by it, such as {named}",
+        pointer="/on",
+        hint=f"One record starts the {STARTED_MAX} jobs that have waited longest: let the others wait for these",
+    )
+
+
+def _rejected(names: Names, record: Record, error: RequestError, now: Instant) -> Answer:
+    source = SourceRecord(record.topic, record.partition, record.offset, record.key, record.value, record.headers)
+    message = reject_message(names, Reject("intake", error.message, error.pointer, error.hint, now, source))
+    return Answer((message,), len(message.value or b""))
