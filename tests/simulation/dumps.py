@@ -16,6 +16,7 @@ from typing import Any
 from tests.oracle import runs as judge
 from tests.oracle.chronicle import Chronicle
 from tests.oracle.owed import MASK, Rules, run_id
+from tests.oracle.records import decode
 from tests.oracle.timeliness import Bounds
 from waterclock.dag_runs.picture import critical_names, nodes_seen
 from waterclock.dag_runs.reading import read_dag_run
@@ -165,16 +166,16 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
     ]
     tried = [(*run[:3], "") for run in rows] + [node[:4] for node in nodes]
     jobs = [job for job_id in job_ids if (job := store.job(job_id)) is not None]
-    events = _records(world, NAMES.run_events)
+    events, commands = _records(world, NAMES.run_events), _records(world, NAMES.commands)
     return Dumps(
         seed=world.plan.seed,
         rules=_rules(world),
-        bounds=_bounds(world.plan),
+        bounds=_bounds(world.plan, commands),
         until=until,
         skews=list(world.skews),
         healed_at=world.healed_at,
         generation=GENERATION,
-        commands=_records(world, NAMES.commands),
+        commands=commands,
         events=[record for record in events if (record["partition"], record["offset"]) not in world.forged],
         with_forged=events,
         work=[record for pool in POOLS for tier in Tier for record in _records(world, NAMES.runs(tier, pool))],
@@ -222,15 +223,25 @@ def _rules(world: World) -> Rules:
     return Rules(world.plan.repeat_within_us, POOLS, grace=grace_us, skew=max(0, *ahead), cursor_lost=has_lost)
 
 
-def _bounds(plan: Plan) -> Bounds:
-    """How late is too late. Rounds of one fire or command and buckets of two hours cost turns, a second each."""
+def _bounds(plan: Plan, commands: Sequence[RawRecord]) -> Bounds:
+    """How late is too late. Rounds of one fire or command and buckets of two hours cost turns, a second each: also for
+    the commands that ends of runs send."""
     gone_us = max((each.us for each in plan.troubles if each.kind in ("absence", "sleep", "jump", "outage")), default=0)
     is_full = plan.pace.round_records >= _FULL_ROUNDS and not _SMALL_ROUNDS & set(plan.small)
     is_quick = is_full and gone_us < _LONG_GONE_US
     outage_us = sum(each.us for each in plan.troubles if each.kind == "outage")
     within_us = _BACKLOG_US + outage_us // _OUTAGE_SHARE
-    within_us += _BACKLOG_US // 2 if _SMALL_ROUNDS & set(plan.small) else 0  # 127 s: fires wait behind commands
+    if _SMALL_ROUNDS & set(plan.small):
+        within_us += _BACKLOG_US // 2  # 127 s: fires wait behind commands
+        within_us += sum(_is_sent_by_an_end(record) for record in commands) * US_PER_S
     return Bounds(within_us, _SETTLED_US, _LATE_US if is_quick else within_us)
+
+
+def _is_sent_by_an_end(command: RawRecord) -> bool:
+    try:
+        return bool(decode(command["value"])[1].get("triggered_by"))
+    except (KeyError, TypeError, ValueError):
+        return False  # a stranger's bytes
 
 
 def _run_row(row: RunRow) -> Row:

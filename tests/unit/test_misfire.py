@@ -33,7 +33,11 @@ def decided(versions: list[JobVersion], at: int, *, edge_at: int = START) -> tup
     decision = decide(stretches(versions, edge_at, at), at, GRACE)
     skipped: dict[str, list[int]] = {}
     for fires, reason in decision.skipped:
-        spec = {"every": {"every_us": fires.version.spec.schedule.every_us, "start_at": START}, "dates": None}  # type: ignore[union-attr]
+        spec = {
+            "every": {"every_us": fires.version.spec.schedule.every_us, "start_at": START},
+            "dates": None,
+            "delay_us": None,
+        }  # type: ignore[union-attr]
         found = owed.fires({**spec, "timing": ""}, START, fires.from_at - 1, fires.to_at)
         assert len(found) == fires.fire_count
         skipped.setdefault(reason, []).extend((fire - START) // S for fire in found)
@@ -154,7 +158,12 @@ def test_a_decision_is_what_the_judge_would_decide(
     duties: dict[int, JobVersion] = {}
     ends = [*(later.stamp_at for _, later in pairwise(made)), None]
     for version, end in zip(made, ends, strict=True):
-        spec = {"every": {"every_us": version.spec.schedule.every_us, "start_at": START}, "dates": None, "timing": ""}  # type: ignore[union-attr]
+        spec = {
+            "every": {"every_us": version.spec.schedule.every_us, "start_at": START},
+            "dates": None,
+            "delay_us": None,
+            "timing": "",
+        }  # type: ignore[union-attr]
         for fire in owed.fires(spec, START, version.stamp_at, at if end is None else min(at, end)):
             if version.status is JobStatus.ACTIVE and edge_at < due_of(version, fire) <= at:
                 duties[fire] = version
