@@ -114,6 +114,24 @@ def test_a_batch_that_nobody_waits_for_any_more_is_not_written() -> None:
         given_up.wait(WAIT_S)
 
 
+def test_a_batch_that_the_store_takes_longer_than_anybody_waits_is_sent_once_and_acknowledged() -> None:
+    store = Gated()
+    thread, mine = WritingThread(store, CLOCK, waiting_max=4), batch(0)
+    first = thread.record(mine)
+    assert store.entered.acquire(timeout=WAIT_S)
+    with pytest.raises(WriteUnknown, match="still being sent"):
+        first.wait(0.0)
+    again = thread.record(mine)
+    with pytest.raises(WriteUnknown, match="still being sent"):
+        again.wait(0.0)
+
+    store.open(2)
+    thread.record(mine).wait(WAIT_S)
+    assert store.given == [mine]
+    thread.record(mine).wait(WAIT_S)
+    assert store.given == [mine, mine], "what the store has answered is written anew when it is given again"
+
+
 def test_a_write_that_was_sent_and_is_not_acknowledged_is_unknown() -> None:
     class Silent:
         def record(self, history: History) -> Writing:
