@@ -215,6 +215,17 @@ def test_a_reject_too_long_to_be_carried_is_cut_and_says_so() -> None:
     assert whole.value.startswith(kept.value)
 
 
+def test_a_reject_is_written_even_where_the_key_alone_is_longer_than_what_is_carried() -> None:
+    whole = SOURCE._replace(value=b"v" * 1_200_000, key=b"k" * 1_000_000)
+    message = messages.reject_message(NAMES, Reject("intake", "r", "", "", NINE, whole))
+    kept = codec.decode_reject(message.value or b"").source
+    assert kept.key
+    assert kept.value
+    assert whole.key
+    assert whole.key.startswith(kept.key)
+    assert header(message, "waterclock-cut") == "1200000"
+
+
 def test_a_record_as_long_as_it_may_be_is_carried_whole() -> None:
     whole = SOURCE._replace(value=b"v" * 262_144)
     message = messages.reject_message(NAMES, Reject("dispatcher", "r", "", "", NINE, whole))

@@ -330,5 +330,6 @@ def _carried(source: SourceRecord) -> tuple[SourceRecord, Headers]:
     if len(value) + len(key) <= _CARRIED_MAX and size <= _CARRIED_HEADERS_MAX:
         return source, ()
     kept = source.headers if size <= _CARRIED_HEADERS_MAX else ()
-    small = source._replace(key=key[:_CARRIED_HEADERS_MAX], value=value[: _CARRIED_MAX - len(key)], headers=kept)
+    key = key[:_CARRIED_HEADERS_MAX]
+    small = source._replace(key=key, value=value[: _CARRIED_MAX - len(key)], headers=kept)
     return small, (("waterclock-cut", str(len(value)).encode()),)
