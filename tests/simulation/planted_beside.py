@@ -10,6 +10,7 @@ from waterclock.dispatcher import putting_out
 from waterclock.dispatcher.flow import Flow, FlowJob, Held
 
 from waterclock.model.events import Outcome, RunEvent, RunStatus
+from waterclock.model.ids import Instant
 from waterclock.wire import codec
 
 from .planted_failures import Planted
@@ -35,11 +36,11 @@ def _is_held(key: str, value: bytes) -> bool:
 def attempts_counted() -> Iterator[None]:
     """The limit counts attempts: a run that waits for its retry leaves its place to another."""
 
-    def apply(self: Flow, job: FlowJob, event: RunEvent, offset: int) -> None:
-        right(self, job, event, offset)
+    def apply(self: Flow, job: FlowJob, event: RunEvent, offset: int, stamped_at: Instant, now: Instant) -> None:
+        right(self, job, event, offset, stamped_at, now)
         run = job.open.get(event.run_id)
         if run is not None and run.state.status is RunStatus.RUNNING and run.state.outcome is not Outcome.NONE:
-            self._ended(job, run)
+            self._ended(job, run, stamped_at)
 
     right = Flow.apply
     with mock.patch.object(Flow, "apply", apply):
