@@ -10,6 +10,7 @@ from waterclock.clock import ManualClock
 from waterclock.intake import topic_listener, topic_starts
 from waterclock.intake.topic_listener import TopicListener
 from waterclock.log.memory import MemoryCluster, MemoryLog
+from waterclock.log.memory_cluster import Partition
 from waterclock.log.port import UNREADABLE, Headers, Isolation, Outgoing, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.document import spec_from_document, spec_to_document
@@ -158,6 +159,57 @@ def test_a_topic_without_positions_begins_where_the_setting_says(world: World, w
     world.record()
     world.turn(listener)
     assert len(world.commands) == count
+
+
+def grow(world: World, topic: str, count: int) -> None:
+    """Somebody adds partitions."""
+    stood = world.cluster._topics[topic]
+    world.cluster._topics[topic] = stood._replace(partitions=(*stood.partitions, *(Partition() for _ in range(count))))
+
+
+def into(partition: int) -> Outgoing:
+    return Outgoing(ORDERS, b"k", b"{}", IS_PLACED, partition=partition)
+
+
+def test_a_partition_that_was_added_is_heard_from_its_beginning(world: World) -> None:
+    world.waits("acme:ship")
+    listener = world.listener(begins_at_end=True)
+    world.turn(listener)
+    for added in (2, 3):
+        grow(world, ORDERS, 1)
+        places = [world.append(into(added)) for _ in range(3)]
+        listener.close()
+        world.clock.advance(60 * US_PER_S)
+        listener = world.listener(begins_at_end=True)
+        world.turn(listener)
+        assert world.started[-3:] == [("acme:ship", place) for place in places]
+
+
+def test_whoever_owns_none_but_the_added_partition_hears_it_from_its_beginning(world: World) -> None:
+    world.waits("acme:ship")
+    one = world.listener(begins_at_end=True)
+    world.turn(one)
+    grow(world, ORDERS, 1)
+    place = world.append(into(2))
+    other = TopicListener(MemoryLog(world.cluster, "b"), world.clock, NAMES, "intake-2", SOURCES)
+    for _ in range(12):
+        world.turn(one, 1)
+        world.turn(other, 1)
+    assert {each for each in other._places if each.topic == ORDERS} == {TopicPartition(ORDERS, 2)}
+    assert world.started == [("acme:ship", place)]
+
+
+def test_a_partition_that_nobody_came_to_hear_is_not_taken_for_an_added_one(world: World) -> None:
+    """What was there before anybody listened starts nothing, though other partitions have positions by now."""
+    world.waits("acme:ship")
+    old = [world.append(into(partition)) for partition in (0, 1)]
+    one = world.listener(begins_at_end=True)
+    world.turn(one)
+    one.close()
+    del world.cluster.group(NAMES.group(topic_listener.ROLE))._committed[TopicPartition(ORDERS, 1)]
+    world.turn(world.listener(begins_at_end=True))
+    assert world.started == []
+    assert len(old) == 2
 
 
 def test_a_topic_that_was_made_anew_starts_again_under_other_names(world: World) -> None:

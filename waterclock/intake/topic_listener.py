@@ -8,12 +8,14 @@ was asked for after the batch was polled: so a condition that was saved before a
 
 How it fails: any trouble drops what is held and begins again from the committed positions (design §5.5). A topic of
 which nobody has committed a position begins where the setting ``sources_begin`` says; one that was made anew, which its
-id in the committed position tells, at its beginning.
+id in the committed position tells, at its beginning, and so does a partition that was added to one that is heard. A
+topic that is not there is waited for, and so is room for more conditions than may be held: both are told as errors.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 
 import structlog
 
@@ -27,6 +29,7 @@ from waterclock.model.triggers import JobTriggers
 from waterclock.transact import Rounds
 from waterclock.wire.names import Names
 
+from .source_mark import Mark, mark_beside, mark_of
 from .topic_starts import Answer, answer, waits_for
 
 ROLE = "intake-sources"
@@ -69,7 +72,7 @@ class TopicListener:
 
         self._listeners = Listeners(log, names.triggers, hears)
         self._places: dict[TopicPartition, Position] = {}
-        self._topic_ids: dict[TopicPartition, str] = {}
+        self._marks: dict[TopicPartition, Mark] = {}
         self._unread: deque[Record] = deque()
         """Polled, and not answered yet."""
         self._to_take: set[TopicPartition] = set()
@@ -135,19 +138,44 @@ class TopicListener:
             return
         committed = self._rounds.positions(self._consumer, sorted(self._to_take))
         topic_ids = {topic: self._log.topic_id(topic) for topic in sorted({place.topic for place in committed})}
+        marks = {topic: self._mark(topic, topic_id, committed) for topic, topic_id in topic_ids.items()}
+        committed |= self._added(committed, marks)
         starts = {place: self._begin(place, position, topic_ids[place.topic]) for place, position in committed.items()}
         self._consumer.start(starts)
         for place, start_at in starts.items():
-            self._places[place], self._topic_ids[place] = Position(place, start_at), topic_ids[place.topic]
+            self._places[place], self._marks[place] = Position(place, start_at), marks[place.topic]
             _log.info("source taken over", topic=place.topic, partition=place.partition, start_at=start_at)
         self._to_take.clear()
         self._offsets_due_s = self._clock.monotonic_s()
+
+    def _mark(self, topic: str, topic_id: str, committed: Mapping[TopicPartition, Committed | None]) -> Mark:
+        """What rides with the positions of a topic; where one is missing, all that the group has say it."""
+        mine = {place: at for place, at in committed.items() if place.topic == topic}
+        if not self._begins_at_end:
+            return Mark(topic_id)
+        if any(at is None for at in mine.values()):
+            count = max(self._log.partitions(topic), *(place.partition + 1 for place in mine))
+            mine = self._rounds.positions(self._consumer, [TopicPartition(topic, number) for number in range(count)])
+        return mark_beside(topic_id, [at.metadata for at in mine.values() if at is not None], len(mine))
+
+    def _added(
+        self, committed: Mapping[TopicPartition, Committed | None], marks: Mapping[str, Mark]
+    ) -> dict[TopicPartition, Committed]:
+        """Where to begin the partitions that were added to topics that are heard: at their beginning."""
+        found = dict[TopicPartition, Committed]()
+        for place, at in committed.items():
+            mark = marks[place.topic]
+            if at is None and self._begins_at_end and place.partition >= mark.count:
+                _log.warning("a partition was added: heard from its beginning", topic=place.topic,
+                             partition=place.partition)  # fmt: skip
+                found[place] = Committed(self._log.low_watermark(place), mark.text())
+        return found
 
     def _begin(self, place: TopicPartition, committed: Committed | None, topic_id: str) -> int:
         low = self._log.low_watermark(place)
         if committed is None:
             return self._log.high_watermark(place) if self._begins_at_end else low
-        if committed.metadata and committed.metadata != topic_id:
+        if mark_of(committed.metadata).topic_id not in ("", topic_id):
             _log.warning("a source topic was made anew: it is read from its beginning", topic=place.topic)
             return low
         if committed.offset < low:
@@ -190,7 +218,7 @@ class TopicListener:
             self._commit(messages)
 
     def _answered(self, record: Record, now: int) -> Answer:
-        topic_id = self._topic_ids[_place_of(record)]
+        topic_id = self._marks[_place_of(record)].topic_id
         try:
             return answer(self._names, record, topic_id, self._listeners.of(record.topic), now)
         except RequestError as error:  # no message can carry what it asks for
@@ -203,7 +231,7 @@ class TopicListener:
         draft.extend(messages)
         moved = {place: due for place in self._places.values() if (due := place.to_commit()) is not None}
         for place, due in moved.items():
-            draft.advance(self._consumer, place.partition, due.offset, self._topic_ids[place.partition])
+            draft.advance(self._consumer, place.partition, due.offset, self._marks[place.partition].text())
         self._offsets_due_s = self._clock.monotonic_s() + self._offsets_every_s
         self._rounds.commit(draft)
         for place, due in moved.items():
