@@ -20,25 +20,30 @@ from collections.abc import Mapping
 import structlog
 
 from waterclock.clock import Clock
-from waterclock.listeners import Listeners
+from waterclock.listeners import Listeners, ListenersFull
 from waterclock.log.following import Position
 from waterclock.log.port import Committed, Log, Outgoing, Polled, Record, TopicPartition
-from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError
+from waterclock.model.errors import BackendDown, Fenced, LostResource, NotFound, RequestError, WaterclockError
 from waterclock.model.sources import Sources
 from waterclock.model.triggers import JobTriggers
 from waterclock.transact import Rounds
 from waterclock.wire.names import Names
 
 from .source_mark import Mark, mark_beside, mark_of
-from .topic_starts import Answer, answer, waits_for
+from .topic_starts import Answer, Heard, answer, heard, waits_for
 
 ROLE = "intake-sources"
 
 _POLL_S = 0.05
 _TROUBLE_WAIT_S = 0.5
+_HELP_WAIT_S = 5.0
+"""Between two tries where somebody has to do something first."""
 
 ROUND_BYTES = 4 * 1024 * 1024
 """A round sends so many bytes, and what one more record starts."""
+
+ROUND_LOOKS = 1_000_000
+"""A round asks so many times whether a record passes a job's filter, and what one more record takes: about a second."""
 
 _log = structlog.get_logger()
 
@@ -73,23 +78,23 @@ class TopicListener:
         self._listeners = Listeners(log, names.triggers, hears)
         self._places: dict[TopicPartition, Position] = {}
         self._marks: dict[TopicPartition, Mark] = {}
-        self._unread: deque[Record] = deque()
+        self._unread: deque[Heard] = deque()
         """Polled, and not answered yet."""
         self._to_take: set[TopicPartition] = set()
-        self._is_troubled = False
+        self._is_troubled, self._wait_s = False, _TROUBLE_WAIT_S
         self._has_joined = False
         self._offsets_due_s = 0.0
 
     @property
     def ready(self) -> bool:
-        """A member of the group, and every partition that is ours has been started."""
+        """A member of the group with its share, if only an empty one, and every partition of it has been started."""
         return self._has_joined and not self._to_take
 
     def step(self) -> bool:
-        """One cycle; see ``waterclock.role``. Raises Fenced, and ListenersFull at the bound of conditions."""
+        """One cycle; see ``waterclock.role``. Raises Fenced."""
         try:
             if self._is_troubled:
-                self._notice(self._rounds.poll(self._consumer, 0, _TROUBLE_WAIT_S))
+                self._notice(self._rounds.poll(self._consumer, 0, self._wait_s))
                 self._is_troubled = False
             self._take_over()
             room = 0 if self._unread else self._round_records
@@ -105,13 +110,17 @@ class TopicListener:
             raise
         except (LostResource, BackendDown) as trouble:
             self._start_over(trouble)
-            return False
+        except NotFound as missing:
+            self._wait_for_help(missing, "create it, or take it out of intake.sources and start the intakes again")
+        except ListenersFull as full:
+            self._wait_for_help(full, "take conditions on topics away from jobs that do not need them")
+        return False
 
     def drain(self) -> bool:
         """Commit the positions; there is nothing else to finish."""
         try:
             self._commit([])
-        except (LostResource, BackendDown) as trouble:
+        except (LostResource, BackendDown, NotFound) as trouble:
             _log.warning("last positions not committed", trouble=str(trouble))
         return False
 
@@ -128,9 +137,9 @@ class TopicListener:
             self._places.pop(gone, None)
             self._to_take.discard(gone)
         if polled.revoked:
-            self._unread = deque(each for each in self._unread if _place_of(each) in self._places)
+            self._unread = deque(each for each in self._unread if _place_of(each.record) in self._places)
         self._to_take.update(polled.assigned)
-        self._has_joined = self._has_joined or bool(polled.assigned) or bool(self._consumer.owned())
+        self._has_joined = self._has_joined or self._consumer.has_share
 
     def _take_over(self) -> None:
         """Start new partitions where the group stands: the producer first, which settles its last round."""
@@ -165,7 +174,7 @@ class TopicListener:
         found = dict[TopicPartition, Committed]()
         for place, at in committed.items():
             mark = marks[place.topic]
-            if at is None and self._begins_at_end and place.partition >= mark.count:
+            if at is None and self._begins_at_end and place.partition >= mark.width:
                 _log.warning("a partition was added: heard from its beginning", topic=place.topic,
                              partition=place.partition)  # fmt: skip
                 found[place] = Committed(self._log.low_watermark(place), mark.text())
@@ -189,13 +198,19 @@ class TopicListener:
         self._places.clear()
         self._unread.clear()
         self._to_take = set(self._consumer.owned())
-        self._is_troubled = True
+        self._is_troubled, self._wait_s = True, _TROUBLE_WAIT_S
+
+    def _wait_for_help(self, trouble: WaterclockError, hint: str) -> None:
+        """Begin again, and again: what else the process does goes on meanwhile. Said every now and then."""
+        self._start_over(trouble)
+        self._wait_s = _HELP_WAIT_S
+        _log.error("no record starts a job: this has to be put right first", cause=str(trouble), hint=hint)
 
     # Answering ----------------------------------------------------------------------------------------------------
 
     def _keep(self, polled: Polled, *, has_asked: bool) -> None:
         """What was polled waits until it is known who waits for it."""
-        self._unread.extend(record for record in polled.records if _place_of(record) in self._places)
+        self._unread.extend(heard(record) for record in polled.records if _place_of(record) in self._places)
         if polled.records:
             self._listeners.ask()
         for place in self._places.values():
@@ -203,24 +218,26 @@ class TopicListener:
 
     def _answer(self) -> None:
         """One round for as many records as there is room for; positions alone when it is time for that."""
-        messages, size, now = list[Outgoing](), 0, self._clock.now()
-        while self._unread and size < ROUND_BYTES:
-            record = self._unread.popleft()
-            found = self._answered(record, now)
+        messages, size, looks, now = list[Outgoing](), 0, 0, self._clock.now()
+        while self._unread and size < ROUND_BYTES and looks < ROUND_LOOKS:
+            next_one = self._unread.popleft()
+            found = self._answered(next_one, now)
             messages += found.messages
             size += found.size
-            place = self._places[_place_of(record)]
-            place.next_offset, place.has_begun = record.offset + 1, True
+            looks += self._listeners.count_of(next_one.record.topic)
+            place = self._places[_place_of(next_one.record)]
+            place.next_offset, place.has_begun = next_one.record.offset + 1, True
         if not self._unread:
             for place in self._places.values():
                 place.move(self._consumer)
         if messages or self._clock.monotonic_s() >= self._offsets_due_s:
             self._commit(messages)
 
-    def _answered(self, record: Record, now: int) -> Answer:
+    def _answered(self, heard: Heard, now: int) -> Answer:
+        record = heard.record
         topic_id = self._marks[_place_of(record)].topic_id
         try:
-            return answer(self._names, record, topic_id, self._listeners.of(record.topic), now)
+            return answer(self._names, heard, topic_id, self._listeners.of(record.topic), now)
         except RequestError as error:  # no message can carry what it asks for
             _log.error("a record starts nothing", topic=record.topic, offset=record.offset, reason=error.message)
             return Answer((), 0)
