@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import structlog
 
@@ -40,7 +41,7 @@ from .open_runs import KEPT_BEHIND, KeptRuns
 from .reconciler import Reconciler
 from .shard import GivenUp, Shard, Wanted
 from .trail import Note
-from .triggering import RunEnd, started_by, untold, waits_for
+from .triggering import LISTENERS_MAX, RunEnd, started_by, untold, waits_for, weight
 from .verdicts import Verdicts
 from .work_records import WorkRecords, source_of
 
@@ -226,7 +227,7 @@ class RetryRouter:
             except RequestError as error:  # undecodable, or it names no run
                 if shard.live:
                     wanted.rejects.append(self._reject(record, error))
-            room -= sum(self._listeners.count_of(end.job_id) for end in wanted.ends[told:])
+            room -= sum(weight(self._listeners.count_of(end.job_id)) for end in wanted.ends[told:])
         waiting = {record.partition: record.offset for record in reversed(self._unread)}
         for number, shard in shards.items():
             shard.has_begun = shard.has_begun or (has_asked and not records)
@@ -315,10 +316,10 @@ class RetryRouter:
         """The commands to jobs that are started by these ends."""
         now = self._clock.now()
         for end in ends:
-            for command in started_by(end, self._listeners.of(end.job_id), now):
+            due = started_by(end, self._listeners.of(end.job_id), now)
+            for command in islice(due, LISTENERS_MAX):
                 yield command_message(self._names, command)
-            left_out = self._listeners.left_out(end.job_id)
-            if left_out:
+            if left_out := [command.job_id for command in due]:
                 yield reject_message(self._names, untold(end, left_out, now))
 
     def _letters(self, given_up: Sequence[GivenUp]) -> list[Outgoing]:

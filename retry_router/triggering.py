@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from waterclock.listeners import LISTENERS_MAX
 from waterclock.log.port import TopicPartition
 from waterclock.model.events import Reject, RunStatus, SourceRecord
 from waterclock.model.ids import Instant, job_id_beside
@@ -18,6 +17,11 @@ from waterclock.model.triggers import JobTriggers, RunEnds
 
 ACTOR = "trigger"
 _NAMED_MAX = 5
+
+LISTENERS_MAX = 1_000
+"""Jobs that one end starts: of those whose conditions it meets, who has waited longest. The others are told of."""
+
+_LOOKS_PER_START = 20
 
 
 class RunEnd(NamedTuple):
@@ -43,6 +47,11 @@ def waits_for(standing: JobTriggers) -> dict[str, Instant]:
             source = job_id_beside(standing.job_id, each.job)
             found[source] = min(since, found.get(source, since))
     return found
+
+
+def weight(waiting: int) -> int:
+    """What an end that so many wait for costs of a round, in starts: of very many the looking alone takes its time."""
+    return min(waiting, LISTENERS_MAX) + max(0, waiting - LISTENERS_MAX) // _LOOKS_PER_START
 
 
 def untold(end: RunEnd, left_out: Sequence[str], now: Instant) -> Reject:

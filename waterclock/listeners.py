@@ -23,9 +23,6 @@ from waterclock.wire.codec import decode_job_triggers
 LISTENED_MAX = 200_000
 """Conditions of all jobs, about 300 bytes each."""
 
-LISTENERS_MAX = 1_000
-"""Jobs that one end starts: those that have waited for it longest. How many are left out is told with each end."""
-
 _BATCH = 1_000
 
 _log = structlog.get_logger()
@@ -52,6 +49,8 @@ class Listeners:
         self._by_source: dict[str, set[str]] = {}
         self._count = 0
         self._until = 0
+        self._is_lost = False
+        """What is held does not say all there is: it is to be read from the beginning."""
         self._in_order: dict[str, tuple[str, ...]] = {}
         """By job, who waits for its ends, oldest first: as far as it was asked for since that changed."""
         self._begin()
@@ -59,14 +58,17 @@ class Listeners:
     @property
     def caught_up(self) -> bool:
         """Whether it was read as far as was asked for."""
-        return self._reader.position(self._place) >= self._until
+        return not self._is_lost and self._reader.position(self._place) >= self._until
 
     def ask(self) -> None:
         """What stands in the topic by now is wanted. Raises BackendDown."""
         self._until = max(self._until, self._log.high_watermark(self._place))
 
     def look(self) -> None:
-        """Read on without waiting. Raises BackendDown, ListenersFull."""
+        """Read on without waiting; after any trouble from the beginning. Raises BackendDown, ListenersFull."""
+        if self._is_lost:
+            self._begin()
+            return
         try:
             records = self._reader.poll(_BATCH, 0.0)
         except LostResource:  # what we stood at was compacted away: what is kept says all there is
@@ -76,18 +78,16 @@ class Listeners:
             self._apply(record)
 
     def of(self, source: str) -> Iterator[JobTriggers]:
-        """What jobs say that are started by this one's ends, or by this topic's records, ``LISTENERS_MAX`` at most: who
-        waits longest, first."""
-        for listener in self._waiting(source)[:LISTENERS_MAX]:
+        """What all jobs say that wait for this one's ends, or for this topic's records: who waits longest, first.
+
+        How many of them are started is the caller's to bound, once it is known whose conditions are met.
+        """
+        for listener in self._waiting(source):
             yield self._standing[listener]
 
     def count_of(self, source: str) -> int:
-        """How many jobs it may start at once."""
-        return min(len(self._by_source.get(source, ())), LISTENERS_MAX)
-
-    def left_out(self, source: str) -> tuple[str, ...]:
-        """Who waits for it and is not started, for too many have waited longer."""
-        return self._waiting(source)[LISTENERS_MAX:]
+        """How many jobs wait for it, whether their conditions are met or not."""
+        return len(self._by_source.get(source, ()))
 
     def _waiting(self, source: str) -> tuple[str, ...]:
         known = self._in_order.get(source)
@@ -102,12 +102,15 @@ class Listeners:
         self._reader.close()
 
     def _begin(self) -> None:
+        """From the beginning. Whatever raises on the way, the next look begins again: the reader tells a loss once."""
+        self._is_lost = True
+        self._reader.assign({self._place: self._log.low_watermark(self._place)})
+        self._until = self._log.high_watermark(self._place)  # may be lower than before: the topic was made anew
         self._standing.clear()
         self._by_source.clear()
         self._in_order.clear()
         self._count = 0
-        self._reader.assign({self._place: self._log.low_watermark(self._place)})
-        self.ask()
+        self._is_lost = False
 
     def _apply(self, record: Record) -> None:
         job_id = (record.key or b"").decode(errors="replace")
@@ -121,6 +124,7 @@ class Listeners:
             return
         self._count += len(self._hears(standing))
         if self._count > self._most:
+            self._is_lost = True  # this record is behind the reader, and is not held
             raise ListenersFull(f"jobs are started by more than {self._most} conditions, the most that is held")
         self._standing[job_id] = standing
         for source in self._hears(standing):

@@ -190,6 +190,6 @@ def _ends(events):
             if after["status"] in FINAL and not was_final and "/" not in run_id and after["status"] != "SKIPPED":
                 place = event["at"], record["timestamp_us"], record["partition"] in routed
                 found[run_id] = End(run_id.partition("@")[0], after["status"], *place)
-        if event["kind"] in BY_ROUTERS and before is not None:
+        if event["kind"] in BY_ROUTERS and before is not None and before["nodes"] is None:  # a DagRun: by the engine
             routed.add(record["partition"])
     return found

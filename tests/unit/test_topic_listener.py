@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
+from structlog.testing import capture_logs
 
 from waterclock.clock import ManualClock
 from waterclock.intake import topic_listener, topic_starts
 from waterclock.intake.topic_listener import TopicListener
 from waterclock.log.memory import MemoryCluster, MemoryLog
+from waterclock.log.memory_cluster import Partition
 from waterclock.log.port import UNREADABLE, Headers, Isolation, Outgoing, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.document import spec_from_document, spec_to_document
-from waterclock.model.errors import RequestError
+from waterclock.model.errors import RequestError, RoundAborted
 from waterclock.model.events import Reject
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Command, CommandKind
@@ -160,6 +163,57 @@ def test_a_topic_without_positions_begins_where_the_setting_says(world: World, w
     assert len(world.commands) == count
 
 
+def grow(world: World, topic: str, count: int) -> None:
+    """Somebody adds partitions."""
+    stood = world.cluster._topics[topic]
+    world.cluster._topics[topic] = stood._replace(partitions=(*stood.partitions, *(Partition() for _ in range(count))))
+
+
+def into(partition: int) -> Outgoing:
+    return Outgoing(ORDERS, b"k", b"{}", IS_PLACED, partition=partition)
+
+
+def test_a_partition_that_was_added_is_heard_from_its_beginning(world: World) -> None:
+    world.waits("acme:ship")
+    listener = world.listener(begins_at_end=True)
+    world.turn(listener)
+    for added in (2, 3):
+        grow(world, ORDERS, 1)
+        places = [world.append(into(added)) for _ in range(3)]
+        listener.close()
+        world.clock.advance(60 * US_PER_S)
+        listener = world.listener(begins_at_end=True)
+        world.turn(listener)
+        assert world.started[-3:] == [("acme:ship", place) for place in places]
+
+
+def test_whoever_owns_none_but_the_added_partition_hears_it_from_its_beginning(world: World) -> None:
+    world.waits("acme:ship")
+    one = world.listener(begins_at_end=True)
+    world.turn(one)
+    grow(world, ORDERS, 1)
+    place = world.append(into(2))
+    other = TopicListener(MemoryLog(world.cluster, "b"), world.clock, NAMES, "intake-2", SOURCES)
+    for _ in range(12):
+        world.turn(one, 1)
+        world.turn(other, 1)
+    assert {each for each in other._places if each.topic == ORDERS} == {TopicPartition(ORDERS, 2)}
+    assert world.started == [("acme:ship", place)]
+
+
+def test_a_partition_that_nobody_came_to_hear_is_not_taken_for_an_added_one(world: World) -> None:
+    """What was there before anybody listened starts nothing, though other partitions have positions by now."""
+    world.waits("acme:ship")
+    old = [world.append(into(partition)) for partition in (0, 1)]
+    one = world.listener(begins_at_end=True)
+    world.turn(one)
+    one.close()
+    del world.cluster.group(NAMES.group(topic_listener.ROLE))._committed[TopicPartition(ORDERS, 1)]
+    world.turn(world.listener(begins_at_end=True))
+    assert world.started == []
+    assert len(old) == 2
+
+
 def test_a_topic_that_was_made_anew_starts_again_under_other_names(world: World) -> None:
     world.waits("acme:ship")
     world.record()
@@ -200,6 +254,86 @@ def test_one_record_starts_so_many_jobs_and_names_those_that_are_left_out(
     assert "acme:j3, acme:j4" in world.rejects[0].reason
 
 
+def test_a_job_is_started_however_many_wait_for_other_records_of_the_topic(world: World) -> None:
+    for number in range(1_001):
+        world.waits(f"acme:j{number}", RecordComes(ORDERS, (("type", f"t{number}"),)))
+    world.clock.advance(1)
+    world.waits("acme:ship")
+    place = world.record()
+    world.turn(world.listener())
+    assert world.started == [("acme:ship", place)]
+
+
+def test_a_round_is_bounded_by_the_jobs_that_are_looked_at(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_listener, "ROUND_LOOKS", 10)
+    for number in range(5):
+        world.waits(f"acme:j{number}", RecordComes(ORDERS, (("type", f"t{number}"),)))
+    places = [world.record(headers=(("type", b"t1"),)) for _ in range(7)]
+    listener = world.listener()
+    counts = []
+    for _ in range(20):
+        world.turn(listener, 1)
+        counts.append(len(world.commands))
+    assert max(after - before for before, after in pairwise(counts)) == 2
+    assert world.started == sorted(("acme:j1", place) for place in places)
+
+
+def test_values_that_no_run_may_have_are_not_held(world: World) -> None:
+    world.waits("acme:ship")
+    listener = world.listener()
+    world.turn(listener)
+    owner = MemoryLog(world.cluster, "owner").producer("waterclock.dispatcher.d1")
+    owner.init(1.0)
+    owner.begin()
+    owner.append(job_triggers_message(NAMES, JobTriggers("acme:b", 7, 1, Triggers((RecordComes(CLICKS),), (1,)))))
+    world.record(b"x" * 1_000_000)
+    world.turn(listener, steps=4)
+    assert [len(each.record.value or b"") for each in listener._unread] == [65_536]
+    owner.commit(1.0)
+    world.turn(listener)
+    (reject,) = world.rejects
+    assert "1000000 bytes" in reject.reason
+    assert len(reject.source.value or b"") == 65_536
+    place = TopicPartition(NAMES.rejects, 0)
+    found = read_range(world.outside, Isolation.COMMITTED, place, 0, world.outside.high_watermark(place), headers=True)
+    assert [dict(each.headers)["waterclock-cut"] for each in found] == [b"1000000"]
+
+
+def test_a_source_that_is_deleted_is_waited_for_and_ends_nothing(world: World) -> None:
+    world.waits("acme:ship")
+    listener = world.listener()
+    world.turn(listener)
+    world.cluster.delete_topic(ORDERS)
+    listener._start_over(RoundAborted("as happens"))
+    with capture_logs() as logs:
+        world.turn(listener)
+    assert not listener.ready
+    told = next(each for each in logs if each["log_level"] == "error")
+    assert ORDERS in told["cause"]
+    assert "intake.sources" in told["hint"]
+    assert listener._wait_s > 1
+    world.cluster.create_topic(ORDERS, 2)
+    place = world.record()
+    world.turn(listener)
+    assert (listener.ready, world.started) == (True, [("acme:ship", place)])
+
+
+def test_more_conditions_than_can_be_held_end_nothing_and_miss_nothing(world: World) -> None:
+    world.waits("acme:ship")
+    listener = world.listener()
+    listener._listeners._most = 2
+    world.turn(listener)
+    world.waits("acme:count", RecordComes(ORDERS), RecordComes(CLICKS))
+    place = world.record()
+    with capture_logs() as logs:
+        world.turn(listener)
+    assert any("more than 2 conditions" in each.get("cause", "") for each in logs if each["log_level"] == "error")
+    assert world.commands == []
+    listener._listeners._most = 3
+    world.turn(listener)
+    assert world.started == [("acme:count", place), ("acme:ship", place)]
+
+
 def test_a_round_is_bounded_by_bytes_and_nothing_is_left_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_listener, "ROUND_BYTES", 3_000)
     sizes: list[int] = []
@@ -230,6 +364,20 @@ def test_partitions_that_go_to_another_take_what_was_not_answered_with_them(worl
     world.turn(one)
     world.turn(other)
     assert world.started == sorted(("acme:ship", place) for place in places)
+
+
+def test_a_listener_for_whom_no_partition_is_left_is_ready(world: World) -> None:
+    for topic in SOURCES:
+        world.cluster.delete_topic(topic)
+        world.cluster.create_topic(topic, 1)
+    one, other = (
+        TopicListener(MemoryLog(world.cluster, name), world.clock, NAMES, name, SOURCES) for name in ("a", "b")
+    )
+    assert not other.ready
+    for _ in range(12):
+        world.turn(one, 1)
+        world.turn(other, 1)
+    assert (one.ready, other.ready, other._places) == (True, True, {})
 
 
 # Doors -------------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 
 from tests.oracle import triggers
 from tests.unit.dispatcher_world import NAMES, World, raw
+from waterclock.model.dag_events import DagStart
 from waterclock.model.events import Ended, EventKind, Origin, Pending, RunEvent, Started
 from waterclock.model.ids import make_run_id, ordinal
 from waterclock.model.job import NEVER, CommandKind, JobSpec, Tier
@@ -21,12 +22,13 @@ ON_LOAD = JobSpec("demo.noop", NEVER, on=Triggers((RunEnds("load"),)))
 class History(World):
     """A dispatcher that obeys, and a hand that writes what workers and routers would."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_routed: bool = True) -> None:
         super().__init__(partitions=1)
         self.hand = self.outside.appender()
         self.command(CommandKind.CREATE, REPORT, ON_LOAD)
         self.run(1)
-        self.ended(OTHER, EventKind.RUN_FAILED)
+        if is_routed:
+            self.ended(OTHER, EventKind.RUN_FAILED)
 
     def event(self, kind: EventKind, run_id: str, attempt: int = 0, **parts: Any) -> int:
         event = RunEvent(kind, run_id.partition("@")[0], run_id, self.clock.now(), attempt)._replace(**parts)
@@ -119,6 +121,17 @@ def test_a_run_that_counts_wrongly_how_many_stood_before_it_is_seen(history: His
 def test_a_chain_that_is_cut_where_it_must_be_is_good(history: History) -> None:
     source = history.ended(LOAD, hops=16)
     history.told(source, hops=17)
+    assert history.judged() == []
+
+
+def test_a_dag_run_that_expired_says_nothing_of_a_router() -> None:
+    """The DAG engine has ended it; a first router that begins behind it starts nothing."""
+    history = History(is_routed=False)
+    run_id = make_run_id("acme:dag", history.clock.now())
+    dag = Pending(1, history.clock.now(), None, Tier.HIGH, Origin.SCHEDULE, dag=DagStart())
+    history.event(EventKind.PENDING, run_id, detail=dag)
+    history.event(EventKind.RUN_EXPIRED, run_id, reason="expired")
+    history.ended(LOAD)
     assert history.judged() == []
 
 

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 from waterclock.retry_router import loop as router_loop
-from waterclock.retry_router.triggering import waits_for
+from waterclock.retry_router.triggering import weight
 
 from tests.unit.router_world import JOB, NAMES, OTHER, World
-from waterclock import listeners as listeners_module
-from waterclock.listeners import Listeners, ListenersFull
 from waterclock.log.memory import MemoryLog
 from waterclock.log.port import Outgoing
 from waterclock.model.dag_events import DagStart
@@ -269,7 +267,7 @@ def test_what_waits_for_its_turn_is_answered_by_a_successor(started: World, monk
 def test_who_waits_longest_is_started_and_who_is_left_out_is_told(
     started: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listeners_module, "LISTENERS_MAX", 3)
+    monkeypatch.setattr(router_loop, "LISTENERS_MAX", 3)
     began = started.clock.now() - 1_000
     for number in range(5):
         listens(started, RunEnds("nightly"), job_id=f"acme:r{number}", since=began - number)
@@ -284,13 +282,23 @@ def test_who_waits_longest_is_started_and_who_is_left_out_is_told(
     assert reject.source.topic == NAMES.run_events  # type: ignore[attr-defined]
 
 
-def test_more_conditions_than_can_be_held_stop_the_router_and_say_so(world: World) -> None:
-    listens(world, RunEnds("a"), RunEnds("b"))
-    listens(world, RunEnds("a"), RunEnds("b"), RunEnds("c"))
-    listens(world, RunEnds("a"), RunEnds("b"), job_id="acme:b")
-    listeners = Listeners(world.log, NAMES.triggers, waits_for, most=4)
-    with pytest.raises(ListenersFull, match="more than 4 conditions"):
-        listeners.look()
+def test_who_waits_for_another_end_of_the_job_takes_nobodys_place(
+    started: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(router_loop, "LISTENERS_MAX", 3)
+    began = started.clock.now() - 1_000
+    for number in range(5):
+        listens(started, RunEnds("nightly", Ended.FAILED), job_id=f"acme:f{number}", since=began - number)
+    listens(started, RunEnds("nightly"))
+    run_id = succeeded(started)
+    started.turn(started.router())
+    assert sources(started) == [(REPORT, run_id)]
+    assert started.dump(NAMES.rejects) == []
+
+
+def test_an_end_that_very_many_wait_for_leaves_less_room_in_its_round() -> None:
+    assert [weight(each) for each in (0, 7, 1_000)] == [0, 7, 1_000]
+    assert router_loop.COMMANDS_MAX // weight(200_000) == 1
 
 
 def test_a_run_with_an_odd_name_stops_nobody(started: World) -> None:

@@ -60,6 +60,22 @@ def test_what_starts_a_job_is_told_when_it_is_saved_and_when_that_changes_only()
     assert stands(world).on.since == (stands(world).stamp_at, first.stamp_at)
 
 
+def test_what_is_lost_of_the_topic_is_told_again_by_an_edit_of_what_starts_the_job_and_by_no_other() -> None:
+    world = World()
+    world.command(CommandKind.CREATE, JOB, ON_LOAD)
+    world.run(1)
+    first = stands(world)
+    world.cluster.delete_topic(NAMES.triggers)
+    world.cluster.create_topic(NAMES.triggers, 1, compact=True)
+    world.command(CommandKind.UPDATE, JOB, replace(ON_LOAD, payload=b"2"))
+    world.run(1)
+    assert told(world) == []
+    world.command(CommandKind.UPDATE, JOB, replace(ON_LOAD, on=Triggers((RunEnds("load"), RunEnds("none")))))
+    world.command(CommandKind.UPDATE, JOB, ON_LOAD)
+    world.run(1)
+    assert (stands(world).on, stands(world).on.since) == (first.on, first.on.since)
+
+
 def test_what_starts_a_job_is_forgotten_with_the_job_or_its_conditions() -> None:
     world = World()
     world.command(CommandKind.CREATE, JOB, ON_LOAD)

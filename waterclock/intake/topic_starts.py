@@ -34,6 +34,21 @@ class Answer(NamedTuple):
     size: int
 
 
+class Heard(NamedTuple):
+    """A record that waits for its answer. ``value_bytes``: how long its value was before it was cut."""
+
+    record: Record
+    value_bytes: int
+
+
+def heard(record: Record) -> Heard:
+    """A record as it is held: no longer value than runs may have, and what tells that it was longer."""
+    value = record.value or b""
+    if len(value) > PAYLOAD_MAX:
+        record = record._replace(value=value[:PAYLOAD_MAX])
+    return Heard(record, len(value))
+
+
 def waits_for(sources: Sources, standing: JobTriggers) -> dict[str, Instant]:
     """By topic, since when its records start the job: those that the setting names for its tenant, and no others."""
     found: dict[str, Instant] = {}
@@ -44,30 +59,30 @@ def waits_for(sources: Sources, standing: JobTriggers) -> dict[str, Instant]:
     return found
 
 
-def answer(names: Names, record: Record, topic_id: str, listeners: Iterable[JobTriggers], now: Instant) -> Answer:
-    """What follows from ``record``."""
+def answer(names: Names, heard: Heard, topic_id: str, listeners: Iterable[JobTriggers], now: Instant) -> Answer:
+    """What follows from a record. Looks at all ``listeners``: the bound is on those that it passes."""
+    record = heard.record
     if record.headers == UNREADABLE:
         if next(iter(listeners), None) is None:
             return Answer((), 0)
-        return _rejected(names, record, RequestError("a header's name is not UTF-8", hint="Rename it"), now)
+        return _rejected(names, heard, RequestError("a header's name is not UTF-8", hint="Rename it"), now)
     headers = dict(record.headers)  # the last one of a name counts
     passing = [each for each in listeners if each.on.passes(record.topic, headers)]
     if not passing:
         return Answer((), 0)
-    value = record.value
-    if value is not None and len(value) > PAYLOAD_MAX:
+    if heard.value_bytes > PAYLOAD_MAX:
         error = RequestError(
-            f"the value has {len(value)} bytes, and it is the payload of the runs that it starts",
+            f"the value has {heard.value_bytes} bytes, and it is the payload of the runs that it starts",
             pointer="/payload",
             hint=f"At most {PAYLOAD_MAX}: write a reference instead",
         )
-        return _rejected(names, record, error, now)
+        return _rejected(names, heard, error, now)
     commands = [
         command_message(names, _start(record, topic_id, each.job_id, now)) for each in islice(passing, STARTED_MAX)
     ]
     told = commands
     if len(passing) > STARTED_MAX:
-        told = [*commands, *_rejected(names, record, _too_many(passing[STARTED_MAX:]), now).messages]
+        told = [*commands, *_rejected(names, heard, _too_many(passing[STARTED_MAX:]), now).messages]
     return Answer(tuple(told), sum(len(message.value or b"") for message in told))
 
 
@@ -93,7 +108,10 @@ def _too_many(left_out: Sequence[JobTriggers]) -> RequestError:
     )
 
 
-def _rejected(names: Names, record: Record, error: RequestError, now: Instant) -> Answer:
+def _rejected(names: Names, heard: Heard, error: RequestError, now: Instant) -> Answer:
+    record = heard.record
     source = SourceRecord(record.topic, record.partition, record.offset, record.key, record.value, record.headers)
-    message = reject_message(names, Reject("intake", error.message, error.pointer, error.hint, now, source))
+    message = reject_message(
+        names, Reject("intake", error.message, error.pointer, error.hint, now, source), value_bytes=heard.value_bytes
+    )
     return Answer((message,), len(message.value or b""))

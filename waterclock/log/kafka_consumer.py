@@ -48,6 +48,7 @@ class KafkaConsumer:
         self._driver = Consumer(conf, logger=watch, error_cb=watch.on_error)
         self._feed = Feed(self._driver, watch, group, headers=headers)
         self._owned: frozenset[TopicPartition] = frozenset()
+        self._has_share = False
         self._starts: dict[TopicPartition, int] = {}
         self._assigned: list[TopicPartition] = []
         self._revoked: list[TopicPartition] = []
@@ -81,6 +82,10 @@ class KafkaConsumer:
 
     def owned(self) -> frozenset[TopicPartition]:
         return self._owned
+
+    @property
+    def has_share(self) -> bool:
+        return self._has_share
 
     def metadata(self) -> GroupMetadata:
         raw = self._driver.consumer_group_metadata()
@@ -226,7 +231,7 @@ class KafkaConsumer:
         except KafkaException as raised:
             self._feed.note(poll_trouble(error_of(raised), f"{self._group}: assign"))
         self._assigned = [TopicPartition(place.topic, place.partition) for place in places]
-        self._owned = frozenset(self._assigned)
+        self._owned, self._has_share = frozenset(self._assigned), True
         self._starts = {}
         self._held.clear()
 
@@ -237,7 +242,7 @@ class KafkaConsumer:
             self._feed.note(poll_trouble(error_of(raised), f"{self._group}: unassign"))
         self._revoked += [TopicPartition(place.topic, place.partition) for place in places]
         self._assigned = []
-        self._owned = frozenset()
+        self._owned, self._has_share = frozenset(), False
         self._starts = {}
         self._held.clear()
 

@@ -109,6 +109,7 @@ class MemoryConsumer:
         self._member: Member | None = None
         self._generation = -1
         self._owned: tuple[TopicPartition, ...] = ()
+        self._has_share = False
         self._cursor = Cursor(cluster, Isolation.COMMITTED, headers=headers)
         self._is_paused = False
         self._is_closed = False
@@ -127,6 +128,10 @@ class MemoryConsumer:
 
     def owned(self) -> frozenset[TopicPartition]:
         return frozenset(self._owned)
+
+    @property
+    def has_share(self) -> bool:
+        return self._has_share
 
     def metadata(self) -> GroupMetadata:
         member_id = "" if self._member is None else self._member.member_id
@@ -185,7 +190,7 @@ class MemoryConsumer:
         if standing is Standing.FENCED:
             self._is_fenced = True  # for good, as with the real client
             raise Fenced(f"{self._group.name}: another consumer has the instance {self._instance}")
-        revoked, self._owned = self._owned, ()
+        revoked, self._owned, self._has_share = self._owned, (), False
         self._cursor.clear()
         if standing is Standing.UNKNOWN:
             self._join(now_s)
@@ -204,7 +209,7 @@ class MemoryConsumer:
         if member is None or self._group.is_rebalancing or self._generation == self._group.generation:
             return ()
         self._generation = self._group.generation
-        self._owned = member.assignment
+        self._owned, self._has_share = member.assignment, True
         return self._owned
 
     def _enter(self, operation: str) -> None:

@@ -197,6 +197,11 @@ class Consumer(Protocol):
         """The partitions assigned now, as of the last poll."""
         ...
 
+    @property
+    def has_share(self) -> bool:
+        """Whether the group has given this member its share, also an empty one, as of the last poll."""
+        ...
+
     def metadata(self) -> GroupMetadata:
         """The membership, as of now. Take it when the records are polled, never at commit."""
         ...

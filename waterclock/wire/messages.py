@@ -176,14 +176,17 @@ def control_message(names: Names, control: Control) -> Outgoing:
     return Outgoing(names.control, control.job_id.encode(), codec.encode_control(control), story)
 
 
-def reject_message(names: Names, reject: Reject) -> Outgoing:
+def reject_message(names: Names, reject: Reject, *, value_bytes: int = 0) -> Outgoing:
     """Refused bytes, for rejects, under the key they had (without one, or with one too long: their coordinates).
 
     What is too long to be carried is cut, and the header ``waterclock-cut`` gives the full length; the rest is found at
-    ``waterclock-origin`` for as long as that topic keeps it.
+    ``waterclock-origin`` for as long as that topic keeps it. ``value_bytes``: how long a value was that the
+    caller has cut.
     """
     where = headers.origin(reject.source)
     source, cut = _carried(reject.source)
+    if value_bytes > len(reject.source.value or b""):
+        cut = (("waterclock-cut", str(value_bytes).encode()),)
     story = (
         ("ce_type", b"io.waterclock.reject"),
         where,

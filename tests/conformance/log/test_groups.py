@@ -35,6 +35,20 @@ def test_a_lone_member_gets_every_partition_once(world: LogWorld) -> None:
     assert all(not polled.revoked for polled in seen)
 
 
+def test_a_member_for_whom_nothing_is_left_knows_that_it_has_its_share(world: LogWorld) -> None:
+    topic, log, group = world.new_topic(), world.new_log(), world.new_name("group")
+    members = [world.keep(log.consumer(group, [topic])) for _ in range(2)]
+    assert not any(member.has_share for member in members)
+
+    def have_shares() -> bool:
+        for member in members:
+            member.poll(0, 0.05)
+        return all(member.has_share for member in members)
+
+    world.advance_or_wait(have_shares, "both have their share")
+    assert sorted(len(member.owned()) for member in members) == [0, 1]
+
+
 def test_nothing_is_delivered_before_start(world: LogWorld) -> None:
     topic, log = world.new_topic(), world.new_log()
     place = TopicPartition(topic, 0)

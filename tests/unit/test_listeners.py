@@ -1,0 +1,106 @@
+"""Who is started by what is known whole, or not claimed to be known, whatever happens to who reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from waterclock.retry_router.triggering import waits_for
+
+from tests.unit.router_world import JOB, NAMES, OTHER, World
+from waterclock.listeners import Listeners, ListenersFull
+from waterclock.log.memory import MemoryLog
+from waterclock.log.memory_consumer import MemoryReader
+from waterclock.log.port import Isolation, Record, TopicPartition
+from waterclock.model.errors import BackendDown, LostResource
+from waterclock.model.triggers import JobTriggers, RunEnds, Triggers
+from waterclock.wire.messages import job_triggers_message
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def listens(world: World, *conditions: RunEnds, job_id: str = "acme:report") -> None:
+    stood = (world.clock.now() - 1,) * len(conditions)
+    world.append(job_triggers_message(NAMES, JobTriggers(job_id, 7, stood[0], Triggers(conditions, stood))))
+
+
+class Answers:
+    """A log in which somebody stands in for the broker: it may lose what is read, and not answer."""
+
+    def __init__(self, log: MemoryLog, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lost = False
+        self.away = ""
+        low, high, poll = log.low_watermark, log.high_watermark, MemoryReader.poll
+        monkeypatch.setattr(log, "low_watermark", lambda place: self._ask("low", low(place)))
+        monkeypatch.setattr(log, "high_watermark", lambda place: self._ask("high", high(place)))
+        monkeypatch.setattr(MemoryReader, "poll", lambda *args: self._read(poll, *args))
+
+    def _ask(self, what: str, answer: int) -> int:
+        if self.away == what:
+            raise BackendDown("kafka", "no answer")
+        return answer
+
+    def _read(self, poll: Callable[..., Sequence[Record]], *args: object) -> Sequence[Record]:
+        if self.lost:
+            self.lost = False  # the client tells it once
+            raise LostResource("truncated")
+        return poll(*args)
+
+
+@pytest.mark.parametrize("away", ["low", "high"])
+def test_a_picture_that_was_lost_is_not_taken_for_whole_while_the_broker_is_away(
+    world: World, monkeypatch: pytest.MonkeyPatch, away: str
+) -> None:
+    broker = Answers(world.log, monkeypatch)
+    listens(world, RunEnds("nightly"))
+    listeners = Listeners(world.log, NAMES.triggers, waits_for)
+    listeners.look()
+    broker.lost, broker.away = True, away
+    with pytest.raises(BackendDown):
+        listeners.look()
+    assert not listeners.caught_up
+    broker.away = ""
+    for _ in range(3):
+        listeners.ask()
+        listeners.look()
+        assert not listeners.caught_up or listeners.count_of(JOB) == 1
+    assert listeners.caught_up
+
+
+def test_a_topic_that_was_made_anew_is_caught_up_with(world: World) -> None:
+    listens(world, RunEnds("nightly"))
+    listens(world, RunEnds("nightly"))
+    listeners = Listeners(world.log, NAMES.triggers, waits_for)
+    listeners.look()
+    world.cluster.delete_topic(NAMES.triggers)
+    world.cluster.create_topic(NAMES.triggers, 1)
+    listens(world, RunEnds("hourly"))
+    reader = world.log.reader(Isolation.COMMITTED)
+    reader.assign({TopicPartition(NAMES.triggers, 0): 9})
+    listeners._reader = reader  # as a client finds it after the topic was made anew: beyond its end
+    for _ in range(3):
+        listeners.look()
+    assert (listeners.caught_up, listeners.count_of(OTHER), listeners.count_of(JOB)) == (True, 1, 0)
+
+
+def test_more_conditions_than_can_be_held_are_told_again_and_never_forgotten(world: World) -> None:
+    for number in range(3):
+        listens(world, RunEnds("nightly"), job_id=f"acme:r{number}")
+    listeners = Listeners(world.log, NAMES.triggers, waits_for, most=2)
+    for _ in range(3):
+        with pytest.raises(ListenersFull):
+            listeners.look()
+        assert not listeners.caught_up
+        listeners.look()
+
+
+def test_more_conditions_than_can_be_held_stop_the_router_and_say_so(world: World) -> None:
+    listens(world, RunEnds("a"), RunEnds("b"))
+    listens(world, RunEnds("a"), RunEnds("b"), RunEnds("c"))
+    listens(world, RunEnds("a"), RunEnds("b"), job_id="acme:b")
+    listeners = Listeners(world.log, NAMES.triggers, waits_for, most=4)
+    with pytest.raises(ListenersFull, match="more than 4 conditions"):
+        listeners.look()
