@@ -64,7 +64,7 @@ SMALL = {
     "records of the tail at a time": Small(tail, "_POLL_RECORDS", 30),
     "records of a stretch at a time": Small(reading, "_BATCH", 5),
     "fires of a backfill at a time": Small(backfill_lanes, "LOOKS_MAX", 1),
-    "events of a backfill's reading": Small(backfill_reading, "_EVENTS", 2),
+    "events of a backfill's reading": Small(backfill_reading, "_EVENTS", 20),
     "records of history at a time": Small(recording, "_POLL_RECORDS", 20),  # it is behind then, and leaves rows
 }
 

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from waterclock.dispatcher.gaps import decode_progress
+from waterclock.dispatcher.loop import Dispatcher
 
 from waterclock.log.memory import Killed
 from waterclock.log.port import TopicPartition
@@ -391,7 +392,15 @@ class _Play:
             return self._until_next_retry_us() > _SLEEP_FROM_US
         if lagging(world.cluster) or self._onlooker.backfills_go_on(self._paused_jobs()):
             return False
-        return self._quiet >= (_TURN_OF_A_BACKFILL if self._onlooker.has_waiting_backfills() else 1)
+        if not self._onlooker.has_waiting_backfills():
+            return True
+        return self._quiet >= _TURN_OF_A_BACKFILL and not self._reads_for_a_backfill()
+
+    def _reads_for_a_backfill(self) -> bool:
+        """Whether a dispatcher reads what has run already: in small slices that takes long, and nothing tells it."""
+        cores = [life.core for life in self._world.newest.values() if life.alive and not life.leaving]
+        shards = [shard for core in cores if isinstance(core, Dispatcher) for shard in core._shards.values()]
+        return any(backfill.reading is not None for shard in shards for backfill in shard.backfills)
 
     def _paused_jobs(self) -> set[str]:
         """Jobs that are paused: what reaches into a pause waits for its end."""
