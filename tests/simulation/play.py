@@ -54,6 +54,7 @@ _HELD_LEFT = 4
 _LONG_AFTER_US = 90 * _SECOND
 _SLICES_MAX = 150
 _TURN_OF_A_BACKFILL = 5
+_SWAMPED = 30
 """Slices within which one that waits for the one before it, and not for the end of a pause, goes on."""
 _SLEEPS_MAX = 30
 _SLEEP_FROM_US = 20 * _SECOND
@@ -191,13 +192,23 @@ class _Play:
             self._asking.trigger(steady, -(-missing // _EVENTS_OF_A_RUN), self._world.clock.now())
 
     def _lose_rows(self) -> None:
-        """The store loses rows that nobody has loaded yet, and the sweep has time to find out."""
+        """The store loses rows that nobody has loaded yet, and the sweep has time to find out.
+
+        It looks once the commands before are applied: one a round, of several hundred, is slower than anybody waits.
+        """
+        if self._is_swamped() and not self._wait_for("applies what was asked for", lambda: not self._is_swamped()):
+            return
         lost = self._losses.lose()
         for row in lost:
             self._story.tell(self._schedule.tick, "store", f"loses the row of {row.job_id} due {row.due_at}")
         if lost:
             self._wait_for("makes lost rows again", self._losses.are_made_good)
         self._losses.note_missing()
+
+    def _is_swamped(self) -> bool:
+        """Whether a dispatcher has more commands before it than it applies in half a minute."""
+        behind = lagging(self._world.cluster, (NAMES.group("dispatcher"),))
+        return any(end - at > _SWAMPED for _, _, _, at, end in behind)
 
     def _end_all(self, *, again: bool) -> None:
         """Nothing fires any more. A pause would hide whether a job was paused for its failures, or ended; but only a

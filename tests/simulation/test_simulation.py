@@ -47,9 +47,11 @@ def _first_seed() -> int:
 
 
 FIRST_SEED = _first_seed()
-SLICE, SURELY, SLICE_S = 750, 400, 270
+SLICE, SURELY, SLICE_S = 750, 150, 90
 """Seeds of a session: so many, but on a slow machine no more than ``SURELY`` once ``SLICE_S`` seconds are over."""
 CAUGHT_WITHIN = 2_000
+EYES_CLOSED_OF = 4
+"""Of so many planted bugs one is also played with the checkers off, others for other cores: `planted-bugs` does all."""
 REGRESSIONS = Path(__file__).with_name("regressions")
 LAST_CAUGHT = Path(__file__).with_name("planted_seeds.json")
 """By planted bug the seed that caught it last: looked at first. Whatever changes what a seed draws may make it another;
@@ -138,12 +140,15 @@ def test_a_planted_bug_is_caught_by_the_checkers_and_by_nothing_else(name: str, 
 
 
 def _catch(name: str) -> Caught:
-    """(seed or -1, its first complaint, whether closed eyes see the same play and complain of nothing)."""
+    """(seed or -1, its first complaint, whether closed eyes see the same play and complain of nothing, if it is their
+    turn)."""
     last = json.loads(LAST_CAUGHT.read_text(encoding="utf-8")).get(name)
     seeds = range(CAUGHT_WITHIN) if last is None else (last, *range(CAUGHT_WITHIN))
     found = catch_planted(name, seeds)
     if found is None:
         return -1, "", False
+    if NOT_RARE.index(name) % EYES_CLOSED_OF != FIRST_SEED % EYES_CLOSED_OF:
+        return found.seed, found.complaints[0], True
     unjudged = play(found.seed, checkers=(no_role_broke,), planted=PLANTED[name])
     is_same = unjudged.complaints == () and unjudged.digest == found.digest
     return found.seed, found.complaints[0], is_same
