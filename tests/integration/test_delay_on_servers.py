@@ -34,6 +34,9 @@ pytestmark = pytest.mark.servers
 
 JOB = "default:after"
 DELAY_US = 2 * US_PER_S
+LONG_US = 8 * US_PER_S
+"""Long enough for a restart and a pause while it runs, also on a slow machine."""
+
 CLOCK = SystemClock()
 
 
@@ -162,19 +165,22 @@ def test_a_chain_goes_on_exactly_over_a_pause_and_a_restart(scene: Scene) -> Non
     third = scene.made(3)
     assert parse_run_id(third).fire_at == scene.ended_at(second) + DELAY_US
 
+    scene.order(CommandKind.UPDATE, JobSpec("h", Delay(LONG_US)))
     scene.end(third)
+    due_at = scene.ended_at(third) + LONG_US
     scene.idle(0.3)
     scene.stop()  # the delay runs
     scene.start()
     scene.order(CommandKind.PAUSE)
-    scene.idle(5.0)
+    assert CLOCK.now() < due_at, "restart and pause took too long for this test to say anything"
+    scene.until(lambda: CLOCK.now() > due_at + US_PER_S)
     assert len(scene.fires()) == 3
     scene.order(CommandKind.RESUME)
     (skipped,) = (event for event in scene.events() if event.kind is EventKind.SKIPPED)
     fourth = scene.made(4)
     detail = skipped.detail
-    assert parse_run_id(fourth).fire_at == detail.to_at + DELAY_US  # type: ignore[union-attr]
-    assert detail.from_at == scene.ended_at(third) + DELAY_US  # type: ignore[union-attr]
+    assert parse_run_id(fourth).fire_at == detail.to_at + LONG_US  # type: ignore[union-attr]
+    assert detail.from_at == due_at  # type: ignore[union-attr]
 
     scene.end(fourth, ahead_us=365 * 86_400 * US_PER_S)
     scene.made(5)
