@@ -235,7 +235,7 @@ def _tell_nearness(evidence: Evidence, commands: list[dict[str, Any]], events: l
                 continue
             looked_at += 1
             near += bool(owed.fires(before.spec, before.anchor, after.stamp - _NEAR_US, after.stamp + _NEAR_US))
-            ahead += after.edge > after.stamp
+            ahead += after.edge.at > after.stamp
     evidence.figure("versions that ended an active one", looked_at, near_a_fire=near, edge_ahead_of_the_order=ahead)
     evidence.demand(near >= _NEAR_PART * looked_at > 0, f"{near} of {looked_at} orders came near a fire")
     evidence.demand(ahead > 0, "no order met a fire that was decided already")
