@@ -53,6 +53,10 @@ _AT_ONCE = 3
 
 _AROUND_US = 12 * US_PER_S
 _STAMP = re.compile(r"@(\d{8}T\d{6}(?:\.\d+)?Z)")
+_FIRST, _LAST = "victim", "wounded"
+"""One before and one behind the workers that are struck: members get their partitions in the order of their names, so
+each router judges what one of these two holds. Else the second router never hears of a death that it may call lost."""
+
 _SHORT_SAMPLE = {"dispatcher": 3, "workers": 3, "retry_router": 4, "recorder": 1, "intake": 1, "api": 1}
 """How many points of each role the short form draws."""
 
@@ -131,7 +135,7 @@ def _start(played: Scene, notes: Path, port: int) -> list[str]:
                 played.add_worker(instance, module=_MODULE, args=[role], **env, **worker)
             else:
                 played.stack.role(role, instance, module=_MODULE, args=[role], **env)
-    victims = [_kept_at(0), _kept_at(_PARTITIONS - 1)]
+    victims = [_kept_at(0, _FIRST), _kept_at(_PARTITIONS - 1, _LAST)]
     for victim in victims:
         played.add_worker(victim, module=_MODULE, args=["workers"], **env, **worker)
     for role_process in played.stack.roles.values():
@@ -140,9 +144,9 @@ def _start(played: Scene, notes: Path, port: int) -> list[str]:
     return victims
 
 
-def _kept_at(partition: int) -> str:
+def _kept_at(partition: int, word: str) -> str:
     """A worker's name whose beats lie in this partition: each router keeps the lease of one of them."""
-    return next(name for n in range(1_000) if partition_of(name := f"victim-{n}", _PARTITIONS) == partition)
+    return next(name for n in range(1_000) if partition_of(name := f"{word}-{n}", _PARTITIONS) == partition)
 
 
 def _strike_all(
