@@ -10,13 +10,14 @@ VENV := .venv
 PY := $(VENV)/bin/python
 WATERCLOCK := $(VENV)/bin/waterclock
 ROLES := dispatcher workers dag_engine retry_router
+COMPILED := $(addprefix waterclock/wire/,__init__.py binary.py glance.py run_event.py work_record.py)
 MAVEN_POMS := compose/pom.xml compose/kafka/pom.xml compose/cassandra/pom.xml
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 
 # pip's isolated builds would fetch setuptools once more: it is installed first, by the pin of pyproject.toml.
 SETUPTOOLS = $(shell sed -n 's/^ *"\(setuptools==[0-9.]*\)",$$/\1/p' pyproject.toml)
 
-.PHONY: help check test test-fast demo needs up down bench bench-peers bench-plots chaos show jars archives venv venv-dev wheel clean release-schemas
+.PHONY: help check test test-fast demo needs up down bench bench-peers bench-plots chaos show jars compiled archives venv venv-dev wheel clean release-schemas
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name remark; do \
@@ -44,6 +45,14 @@ compose/target/.archives: compose/target/.jars waterclock/stack/class_archive.py
 
 $(VENV)/.dev: $(VENV)/.runtime
 	@$(PIP) install --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+compiled: $(VENV)/.compiled ## Codecs of run events and work records compiled: roles take a fifth less (needs a C compiler)
+
+# Where there is no C compiler everything works all the same, only slower: the sources are used as they are.
+$(VENV)/.compiled: compiled/setup.py compiled/pyproject.toml $(COMPILED) | $(VENV)/.dev
+	@$(PIP) install --no-build-isolation ./compiled >compiled/build.log 2>&1 \
+	  && echo 'codecs: compiled' || echo 'codecs: not compiled, they stay Python (compiled/build.log says why)'
 	@touch $@
 
 jars: compose/target/.jars ## Jars of the local Kafka and Cassandra, by Maven (compose/*/target/lib)
@@ -104,23 +113,23 @@ test-fast: venv-dev ## Tests without servers: unit, property, simulation, the po
 # One pytest session, so that the servers start once; tests/minutes.py prints the minutes of each part.
 test: export CI := true
 test: ## Everything, on real servers: check, then all tests and the short form of every acceptance check
-	@began=$$(date +%s); $(MAKE) --jobs=2 --output-sync=line venv-dev jars; \
+	@began=$$(date +%s); $(MAKE) --jobs=2 --output-sync=line compiled jars; \
 	  ready=$$(date +%s); $(MAKE) --jobs=2 --output-sync=target archives check; \
 	  export WATERCLOCK_TEST_PARTS="setting up:$$((ready - began)),check:$$(($$(date +%s) - ready))"; \
 	  exec $(PY) -m pytest --quiet -p tests.minutes tests/unit tests/property tests/simulation \
 	    tests/conformance tests/integration tests/browser tests/acceptance
 
 show: ## List the acceptance checks, or run one whole: make show NAME=dispatcher-kill
-	@$(MAKE) --jobs=2 --output-sync=line venv-dev jars
+	@$(MAKE) --jobs=2 --output-sync=line compiled jars
 	@exec $(PY) -m tests.acceptance $(NAME)
 
 chaos: ## Real servers under a seeded schedule of faults, 3 minutes of it; as the check: MINUTES=63 RUNS_PER_S=90 SEED=...
-	@$(MAKE) --jobs=2 --output-sync=line venv-dev jars
+	@$(MAKE) --jobs=2 --output-sync=line compiled jars
 	@exec $(PY) -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
 	  $(if $(RUNS_PER_S),--runs-per-s $(RUNS_PER_S))
 
 bench: ## Measure what make show NAME=bench-... holds bars against, whole: hours (NAMES="burst herd": some of it)
-	@$(MAKE) --jobs=2 --output-sync=line venv-dev jars
+	@$(MAKE) --jobs=2 --output-sync=line compiled jars
 	@exec $(PY) -m tests.bench $(NAMES)
 
 bench-peers: ## Measure the systems that people would pick instead: ROUNDS=1, ONLY="arq temporal", SMOKE=1
@@ -147,5 +156,5 @@ release-schemas: ## Freeze schemas/ as release N: make release-schemas N=2
 	@cd schemas/cassandra && sha256sum *.cql > ../released/cassandra.sha256
 
 clean: ## Delete what was built and cached (keeps .venv, jars and the stack's data)
-	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf build compiled/build compiled/build.log compiled/*.egg-info dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find $(ROLES) waterclock schemas tests -name __pycache__ -type d -prune -exec rm -rf {} +

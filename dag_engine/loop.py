@@ -28,6 +28,7 @@ from waterclock.model.errors import BackendDown, Fenced, LostResource, NotFound,
 from waterclock.model.fold import WINDOW, Fold
 from waterclock.transact import Round, Rounds
 from waterclock.wire.codec import decode_event
+from waterclock.wire.glance import run_at_a_glance
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
@@ -190,8 +191,13 @@ class DagEngine:
             if shard is None:
                 continue
             shard.has_begun = True
+            value = record.value or b""
+            seen = run_at_a_glance(value)
+            if seen is not None and shard.passes_over(*seen):
+                shard.fold.pass_over(record.offset)
+                continue
             try:
-                shard.take(decode_event(record.value or b""), record.offset, record.timestamp_us)
+                shard.take(decode_event(value), record.offset, record.timestamp_us)
             except RequestError as error:  # undecodable, or it names no run: the retry router forwards it to rejects
                 _log.warning("event passed over", partition=record.partition, offset=record.offset, reason=str(error))
         for shard in self._shards.values():

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _SKIPPED = EventKind.SKIPPED
 _BORN = frozenset({EventKind.PENDING, EventKind.HELD})
+_MAY_CONCERN_US = _BORN | {_SKIPPED}
+"""Kinds of which only the whole event tells whether it is one of a DagRun that is not known yet."""
 
 
 class Shard(Followed[None]):
@@ -50,6 +52,10 @@ class Shard(Followed[None]):
         self.figures = Figures()
         self._deadlines: list[tuple[Instant, str]] = []
         self._held: dict[str, dict[str, None]] = {}  # by job
+
+    def passes_over(self, kind: EventKind, run_id: str) -> bool:
+        """Whether an event is certainly none of a DagRun or a node, by its kind and run alone: nearly all are not."""
+        return kind not in _MAY_CONCERN_US and "/" not in run_id and run_id not in self.dags
 
     def take(self, event: RunEvent, offset: int, recorded_at: Instant = 0) -> None:
         """Fold one event; ``recorded_at``: when, by the log. Raises RequestError where it names no run, FoldFull."""

@@ -20,12 +20,13 @@ from waterclock.model.errors import BackendDown, RequestError
 from waterclock.role import Role
 from waterclock.settings import Settings, load_settings
 from waterclock.telemetry import Logger, announce_ready, configure_logging
+from waterclock.wire import compiled_folder
 from waterclock.wire.names import Names
 
 _RETRY_S = 0.5
 _START_RETRY_S = 1.0
 _DRAIN_S = 10.0
-_GC_YOUNG = 50_000
+_GC_YOUNG = 200_000
 
 
 class Ready(Role, Protocol):
@@ -84,7 +85,7 @@ def run_role(
     if core is None:
         return
     _spare_the_collector()
-    log.info("started")
+    log.info("started", codecs="compiled" if compiled_folder else "python")
     turn(core, stop, log, _Announcing(core, log))
     log.info("draining")
     drain_and_close(core, log, drain_s)

@@ -12,6 +12,7 @@ import ast
 import hashlib
 import importlib.util
 import json
+import os
 import secrets
 import subprocess
 import sys
@@ -115,7 +116,8 @@ def cores_digest() -> str:
     on what else this one has imported; what a function imports when it is called is followed from there.
     """
     command = [sys.executable, "-c", _IMPORTED]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True).stdout
+    env = os.environ | {"WATERCLOCK_COMPILED": "0"}  # compiled or not, what counts are the sources
+    told = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120, check=True).stdout
     digest = hashlib.blake2b(digest_size=12)
     for path in sorted(_with_imports_in_functions(dict(line.split("|") for line in told.splitlines()))):
         digest.update(path.relative_to(ROOT).as_posix().encode())

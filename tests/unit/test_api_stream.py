@@ -19,9 +19,11 @@ from waterclock.api import keys, serving, stream
 from waterclock.api.answers import Answers
 from waterclock.api.keyring import Caller
 from waterclock.api.problems import Problem
-from waterclock.api.tail import Seen
+from waterclock.api.tail import SeenBatch
 from waterclock.api.watchers import QUEUE_MAX, Watchers
+from waterclock.log.port import Record
 from waterclock.model.events import Answered, CommandVerdict, EventKind, RunEvent
+from waterclock.wire.codec import encode_event
 
 JOBS = "/api/v1/jobs"
 OPEN = Caller("default", "admin")
@@ -168,8 +170,9 @@ def test_too_many_streams_are_refused(world: Served) -> None:
     assert refused.value.status == 503
 
 
-def _seen(offset: int, job_id: str = "acme:a") -> Seen:
-    return Seen(0, offset, 1, RunEvent(EventKind.PENDING, job_id, f"{job_id}@20261121T090000Z", 1))
+def _record(offset: int, job_id: str = "acme:a") -> Record:
+    event = RunEvent(EventKind.CANCEL_REQUESTED, job_id, f"{job_id}@20261121T090000Z", 1)
+    return Record("run-events", 0, offset, 1, job_id.encode(), encode_event(event))
 
 
 def test_a_client_that_does_not_keep_up_is_dropped_and_the_others_are_not() -> None:
@@ -177,7 +180,7 @@ def test_a_client_that_does_not_keep_up_is_dropped_and_the_others_are_not() -> N
         watchers = Watchers(5)
         slow, quick = watchers.add("acme"), watchers.add("acme")
         for offset in range(QUEUE_MAX + 1):
-            watchers.take([_seen(offset), _seen(offset, "globex:a")])
+            watchers.take(SeenBatch([_record(offset), _record(offset, "globex:a")]))
             assert len(await quick.take(0.0)) == 1
         assert slow.lost
         assert await slow.take(0.0) == []

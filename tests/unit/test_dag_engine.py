@@ -6,14 +6,15 @@ import json
 from collections import Counter
 
 import pytest
+from waterclock.dag_engine import loop
 
 from tests.unit.dag_world import FAILED, JOB, NAMES, OK, World
 from waterclock.log.memory import CommitFate
 from waterclock.model.dag import MapOver, Node, TriggerRule
-from waterclock.model.events import EventKind, RunStatus
+from waterclock.model.events import EventKind, RunEvent, RunStatus
 from waterclock.model.ids import US_PER_S
 from waterclock.model.known_state import state_from_text
-from waterclock.wire.codec import decode_control, decode_dag_node
+from waterclock.wire.codec import decode_control, decode_dag_node, decode_event
 
 ENDS = (EventKind.DAG_SUCCEEDED, EventKind.DAG_FAILED)
 
@@ -38,6 +39,32 @@ def test_a_dag_run_goes_from_its_roots_to_its_end() -> None:
     world.turn(engine)
     assert [(each.kind, each.run_id) for each in world.events(*ENDS)] == [(EventKind.DAG_SUCCEEDED, run_id)]
     assert (world.lag(), world.kept()) == (0, {})
+
+
+def test_of_other_runs_events_no_more_is_read_than_their_kind_and_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nearly all that an engine reads is of runs that are no DagRuns: it keeps up with them by not decoding them."""
+    decoded: list[tuple[EventKind, str]] = []
+
+    def noted(value: bytes) -> RunEvent:
+        event = decode_event(value)
+        decoded.append((event.kind, event.run_id.partition("@")[0]))
+        return event
+
+    monkeypatch.setattr(loop, "decode_event", noted)
+    world = chain()
+    world.turn(engine := world.engine())
+    run_id, other = world.fire(), "acme:other@20261121T090000Z"
+    world.event(EventKind.PENDING, other)
+    world.end(other)
+    world.turn(engine)
+    world.end(f"{run_id}/a")
+    world.event(EventKind.CANCEL_REQUESTED, run_id)
+    world.turn(engine)
+    assert world.lag() == 0
+    assert [kind for kind, job_id in decoded if job_id == "acme:other"] == [EventKind.PENDING]
+    assert {kind for kind, job_id in decoded if job_id == JOB} >= {
+        EventKind.PENDING, EventKind.STARTED, OK, EventKind.CANCEL_REQUESTED,
+    }  # fmt: skip
 
 
 def test_a_node_is_done_by_its_runs_end_and_not_by_an_attempts() -> None:

@@ -12,7 +12,7 @@ is not there. Belongs to the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import structlog
@@ -30,7 +30,7 @@ from waterclock.wire.names import Names
 
 from .problems import busy
 from .services import Services
-from .tail import Seen
+from .tail import Seen, SeenBatch
 from .tally import SPAN_S, Tally
 
 _RECALLED_MAX = 60_000
@@ -51,7 +51,7 @@ class _Counted:
 
     tally: Tally
     asked_s: float
-    waiting: list[Sequence[Seen]] | None = field(default_factory=list)
+    waiting: list[SeenBatch] | None = field(default_factory=list)
     recalled: asyncio.Future[None] | None = None
 
 
@@ -67,7 +67,7 @@ class Counting:
         self._asking_lags = asyncio.Lock()
         services.watchers.listen(self.take)
 
-    def take(self, batch: Sequence[Seen]) -> None:
+    def take(self, batch: SeenBatch) -> None:
         """A batch of the tail, for everybody who still asks."""
         now_s = self._services.clock.monotonic_s()
         for tenant, counted in list(self._counted.items()):
@@ -129,7 +129,7 @@ class Counting:
             await asyncio.sleep(0)  # others have their turn: a batch may take milliseconds
         counted.waiting = counted.recalled = None
 
-    def _count(self, tenant: str, tally: Tally, batch: Sequence[Seen]) -> None:
+    def _count(self, tenant: str, tally: Tally, batch: SeenBatch) -> None:
         try:
             tally.take(batch)
         except FoldFull as full:

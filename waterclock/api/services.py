@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 from waterclock.clock import Clock
 from waterclock.log.port import Log, TopicPartition
 from waterclock.model.errors import BackendDown
-from waterclock.model.events import Answered, EventKind, Revised
+from waterclock.model.events import Answered, Revised
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.serving import Served, who_serves
 from waterclock.settings import Settings
@@ -31,11 +31,10 @@ from .measures import Measures
 from .outbox import LINGER_S, Outbox
 from .problems import Problem, busy
 from .rates import Rates
-from .tail import Seen, Tail
+from .tail import SeenBatch, Tail
 from .turning import Turning
 from .watchers import Watchers
 
-_FOR_ORDERS = frozenset({EventKind.ANSWERED, EventKind.REVISED})
 _CALLS_MAX = 2_000
 _QUESTIONS_MAX = 200
 _MARGIN_US = 5 * US_PER_S
@@ -188,10 +187,8 @@ class Services:
                 continue  # `away` tells
             self._seen_s[name] = self.clock.monotonic_s()
 
-    def _take(self, batch: Sequence[Seen]) -> None:
-        for seen in batch:
-            if seen.kind not in _FOR_ORDERS:
-                continue
+    def _take(self, batch: SeenBatch) -> None:
+        for seen in batch.orders:
             detail = seen.event.detail
             if isinstance(detail, Answered):
                 self.answers.settle(seen.event.job_id, detail, self.clock.now())

@@ -1,25 +1,25 @@
 """The end of run-events, read as it grows: for those who wait for an answer, and for those who watch.
 
 Without a group, from the end, committed records alone. What must hold: every batch is handed to the event loop in
-order, with a bound on how many may be on their way (a slow loop slows the reader, never fills the memory); a record is
-decoded only when somebody wants it, because most pass by unseen. How it fails: a position that the log lost: it goes on
-at the end and says so; who waited for an answer in between gets an operation instead.
+order, with a bound on how many may be on their way (a slow loop slows the reader, never fills the memory); of a record
+nothing but its kind is looked at until somebody wants it, because most pass by unseen. How it fails: a position that
+the log lost: it goes on at the end and says so; who waited for an answer in between gets an operation instead.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import structlog
 
-from waterclock.log.port import Isolation, Log, Reader, TopicPartition
+from waterclock.log.port import Isolation, Log, Reader, Record, TopicPartition
 from waterclock.model.errors import LostResource, UndecodableRecord
 from waterclock.model.events import EventKind, RunEvent
 from waterclock.model.ids import Instant
 from waterclock.wire.codec import decode_event
-from waterclock.wire.run_event import kind_at_a_glance
+from waterclock.wire.glance import kind_at_a_glance
 
 _POLL_RECORDS = 2_000
 _POLL_S = 0.05
@@ -64,11 +64,40 @@ class Seen:
         return self._event
 
 
+FOR_ORDERS = frozenset({EventKind.ANSWERED, EventKind.REVISED})
+"""What is waited for by whoever has sent a command."""
+_LIKELY: frozenset[EventKind | None] = FOR_ORDERS | {None}
+
+
+class SeenBatch:
+    """One poll's events. Its thread picks out what is awaited; all of them are made when somebody looks at them."""
+
+    __slots__ = ("_all", "_records", "ends", "orders")
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._records = records
+        self._all: list[Seen] | None = None
+        self.ends = {record.partition: record.offset + 1 for record in records}
+        """The next offset of each partition."""
+        likely = [_seen(record) for record in records if kind_at_a_glance(record.value or b"") in _LIKELY]
+        self.orders = [seen for seen in likely if seen.kind in FOR_ORDERS]
+        """Those that ``FOR_ORDERS`` names."""
+
+    def __iter__(self) -> Iterator[Seen]:
+        if self._all is None:
+            self._all = [_seen(record) for record in self._records]
+        return iter(self._all)
+
+
+def _seen(record: Record) -> Seen:
+    return Seen(record.partition, record.offset, record.timestamp_us, None, record.key or b"", record.value or b"")
+
+
 class Tail:
     """``step`` belongs to one thread; ``deliver`` is called on ``loop`` with each batch, in order."""
 
     def __init__(
-        self, log: Log, topic: str, loop: asyncio.AbstractEventLoop, deliver: Callable[[Sequence[Seen]], None]
+        self, log: Log, topic: str, loop: asyncio.AbstractEventLoop, deliver: Callable[[SeenBatch], None]
     ) -> None:
         self._log = log
         self._topic = topic
@@ -98,19 +127,7 @@ class Tail:
             self.begin()
             return False
         if records:
-            self._hand_over(
-                [
-                    Seen(
-                        record.partition,
-                        record.offset,
-                        record.timestamp_us,
-                        None,
-                        record.key or b"",
-                        record.value or b"",
-                    )
-                    for record in records
-                ]
-            )
+            self._hand_over(SeenBatch(records))
         return bool(records)
 
     def close(self) -> None:
@@ -118,13 +135,13 @@ class Tail:
         if self._reader is not None:
             self._reader.close()
 
-    def _hand_over(self, seen: Sequence[Seen]) -> None:
+    def _hand_over(self, seen: SeenBatch) -> None:
         while not self._room.acquire(timeout=_ROOM_WAIT_S):
             if self._loop.is_closed():
                 return
             _log.warning("the event loop is slow: the tail waits for it")
         self._loop.call_soon_threadsafe(self._take, seen)
 
-    def _take(self, seen: Sequence[Seen]) -> None:
+    def _take(self, seen: SeenBatch) -> None:
         self._room.release()
         self._deliver(seen)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from waterclock.model.events import EventKind
 
 from .problems import busy
-from .tail import Seen
+from .tail import Seen, SeenBatch
 
 QUEUE_MAX = 2_000
 """Events that may wait for one watcher."""
@@ -74,7 +74,7 @@ class Watchers:
     def __init__(self, watchers_max: int) -> None:
         self._watchers_max = watchers_max
         self._watchers: set[Watcher] = set()
-        self._listeners: list[Callable[[Sequence[Seen]], None]] = []
+        self._listeners: list[Callable[[SeenBatch], None]] = []
         self._closed = False
         self.positions: dict[int, int] = {}
         """The next offset of each partition."""
@@ -82,7 +82,7 @@ class Watchers:
     def __len__(self) -> int:
         return len(self._watchers)
 
-    def listen(self, listener: Callable[[Sequence[Seen]], None]) -> None:
+    def listen(self, listener: Callable[[SeenBatch], None]) -> None:
         """Call ``listener`` with every batch of events, of all tenants: for figures. It must be quick."""
         self._listeners.append(listener)
 
@@ -101,10 +101,9 @@ class Watchers:
         """It watches no more."""
         self._watchers.discard(watcher)
 
-    def take(self, batch: Sequence[Seen]) -> None:
+    def take(self, batch: SeenBatch) -> None:
         """A batch of the tail."""
-        for seen in batch:
-            self.positions[seen.partition] = seen.offset + 1
+        self.positions.update(batch.ends)
         for watcher in self._watchers:
             for seen in batch:
                 watcher.offer(seen)

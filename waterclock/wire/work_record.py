@@ -18,6 +18,8 @@ FRAME = schemata.current("work_record").frame
 _A_HANDLERS = put_text("") + b"\0" + put_text("") + put_text("")
 """The end of most records: no executor, not at most once, the default policy, started by no run's end."""
 
+_make = tuple.__new__
+
 _AS_MADE = put_long(-1) + put_text("") + put_long(0) + put_long(-1) + put_text("")
 """What stands behind the attempt of most records: nothing to verify, never redriven, no node, of no backfill."""
 
@@ -80,11 +82,11 @@ def get_work(data: bytes) -> WorkRecord:
     payload, place = get_bytes(data, place)
     head = (run_id, fire_at, due_at, attempt, job_id, revision, tier, pool, handler, payload)
     if data[place:] == _A_HANDLERS:
-        return WorkRecord(*head, "", False, "", *doubts)
+        return _make(WorkRecord, (*head, "", False, "", *doubts, ""))
     executor, place = get_text(data, place)
     once = data[place]
     policy, place = get_text(data, place + 1)
     triggered_by, place = get_text(data, place)
     if once > 1 or place != len(data):
         raise ValueError("an odd boolean, or the record ends elsewhere than its bytes")
-    return WorkRecord(*head, executor, once == 1, policy, *doubts, triggered_by)
+    return _make(WorkRecord, (*head, executor, once == 1, policy, *doubts, triggered_by))
