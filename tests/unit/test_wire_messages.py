@@ -153,6 +153,14 @@ def test_event_ids_name_run_attempt_and_fact() -> None:
     ]
 
 
+def test_the_short_way_of_a_workers_events_puts_the_same_headers_together() -> None:
+    of_worker = [event for event in EVENTS if event.kind in messages._OF_ATTEMPTS]
+    assert len(of_worker) > 1
+    for event in (*of_worker, *(event._replace(attempt=7, worker="é", token=0) for event in of_worker)):
+        for prefix in ("waterclock", "other"):
+            assert messages._attempt_headers(prefix, event) == messages._event_headers(prefix, event)
+
+
 def test_an_outcome_carries_the_fence_and_a_started_cannot() -> None:
     started, failed = (messages.event_message(NAMES, event) for event in EVENTS[1:3])
     assert header(failed, "waterclock-fence") == "4711"
