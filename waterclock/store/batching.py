@@ -7,9 +7,11 @@ over several stays below what the server refuses and may be applied in part. Ord
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from cassandra.query import BoundStatement
+from cassandra.query import PreparedStatement
+
+from .statements import Packed
 
 OWN_BATCH_ROWS = 8
 """From here on the rows of one partition get a batch of their own."""
@@ -23,14 +25,12 @@ MIXED_BYTES_MAX = 40 * 1024
 """Bounds of a batch over several partitions: the server refuses 50 KiB."""
 
 
-class Sized:
-    """A mutation ready to be sent, and about how large the server takes it to be."""
+class Sized(NamedTuple):
+    """A mutation ready to be sent: its statement, its packed values, and about how large the server takes it to be."""
 
-    __slots__ = ("size", "statement")
-
-    def __init__(self, statement: BoundStatement, size: int) -> None:
-        self.statement = statement
-        self.size = size
+    prepared: PreparedStatement
+    values: list[Packed]
+    size: int
 
 
 Batch: TypeAlias = list[Sized]

@@ -22,7 +22,7 @@ from waterclock.clock import Clock
 from waterclock.model.errors import BackendDown, WriteUnknown
 
 from .batching import Batch, Sized, batches
-from .cells import Mutation, Put, Select, Value, Values
+from .cells import Mutation, Select, Value, Values
 from .migrate import wait_for_schema
 from .run_history import has_old_runs
 from .session import CONNECTION_ERRORS, REQUEST_TIMEOUT_S, connect, translated
@@ -145,14 +145,9 @@ class CassandraCells:
         groups: dict[tuple[str, Values], Batch] = {}
         for mutation in mutations:
             packer, prepared = self._packer(operation, mutation)
-            bound = BoundStatement(prepared)
-            if isinstance(mutation, Put):
-                bound.values = packed = packer.put(mutation)
-                place = mutation.table.name, mutation.values[: packer.partition_width]
-            else:
-                bound.values = packed = packer.remove(mutation)
-                place = mutation.table.name, mutation.key[: packer.partition_width]
-            groups.setdefault(place, []).append(Sized(bound, packer.size(packed)))
+            key, packed = packer.pack(mutation)
+            place = mutation.table.name, key[: packer.partition_width]
+            groups.setdefault(place, []).append(Sized(prepared, packed, packer.size(packed)))
         return list(groups.values())
 
     def _send(self, writing: CassandraWriting, operation: str, batch: Batch) -> None:
@@ -207,11 +202,14 @@ class CassandraCells:
 
 
 def _statement(batch: Batch) -> BoundStatement | BatchStatement:
+    bound = BoundStatement(batch[0].prepared)
     if len(batch) == 1:
-        return batch[0].statement
+        bound.values = batch[0].values
+        return bound
     statement = BatchStatement(BatchType.UNLOGGED)
-    for each in batch:
-        statement.add(each.statement)
+    for prepared, values, _ in batch:  # one object for all: a batch keeps what it is told, and not who told it
+        bound.prepared_statement, bound.values = prepared, values
+        statement.add(bound)
     return statement
 
 

@@ -8,6 +8,8 @@ names in ``told``, and what a name that is missing means. A name that this relea
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import compress
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -29,6 +31,7 @@ _OUTCOMES = tuple(Outcome)
 _TIERS = tuple(Tier)
 _CELLS = frozenset({"job_id", "fire_at", "series", "status", "result", "wts"})
 _TOLD = tuple(name for name in RunRow._fields if name not in _CELLS)
+_fields_told = itemgetter(*(RunRow._fields.index(name) for name in _TOLD))
 _ABSENT: dict[str, Any] = {name: RunRow._field_defaults.get(name, 0) for name in _TOLD} | dict.fromkeys(
     ("origin", "worker", "error", "reason", "zone", "tzdata"), ""
 )
@@ -47,12 +50,11 @@ def drawer_key(job_id: str, fire_at: Instant, series: int) -> Values:
 
 def drawer_values(run: RunRow) -> Values:
     """A row of ``runs_by_drawer``. Hot: one for every run."""
-    (job_id, fire_at, series, revision, tier, origin, status, outcome, attempt, dispatched_at, started_at, ended_at,
-     worker, fence, error, result, reason, zone, tzdata, skipped_count, skipped_to, _, *rest) = run  # fmt: skip
-    told = (revision, tier, origin, outcome, attempt, dispatched_at, started_at, ended_at, worker, fence, error, reason,
-            zone, tzdata, skipped_count, skipped_to, *rest)  # fmt: skip
-    text = orjson.dumps({name: value for name, value in zip(_TOLD, told, strict=True) if value}).decode()
-    return (*drawer_key(job_id, fire_at, series), status, text, result)
+    told = _fields_told(run)
+    # compress: what is 0, "" or False is left out.
+    text = orjson.dumps(dict(compress(zip(_TOLD, told, strict=True), told))).decode()
+    job_id, fire_at, series = run[:3]
+    return (day_of(fire_at), drawer_of(job_id), job_id, fire_at, series, run.status, text, run.result)
 
 
 def run_in_drawer(values: Values) -> RunRow:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from cassandra.query import UNSET_VALUE
 
-from .cells import Mutation, Put, Remove, Select, Value
+from .cells import Mutation, Put, Select, Value, Values
 from .tables import Table
 
 Packed: TypeAlias = Any
@@ -126,19 +126,22 @@ class Packer:
         self._expiring = self.inserts and table.expiring
         self._overhead = _CELL_OVERHEAD * (len(columns) + 2)
 
-    def put(self, put: Put) -> list[Packed]:
-        """The bytes of a row, its stamp and, where bound, its TTL (UNSET: the table's default)."""
-        packed = [pack(value) for pack, value in zip(self._packers, put.values, strict=True)]
-        packed.append(_pack_bigint(put.wts))
-        if self._expiring:
-            packed.append(UNSET_VALUE if put.ttl_s is None else _pack_int(put.ttl_s))
-        return packed
+    def pack(self, mutation: Mutation) -> tuple[Values, list[Packed]]:
+        """What begins with the partition's key, and the mutation's bytes with its stamp.
 
-    def remove(self, remove: Remove) -> list[Packed]:
-        """The bytes of a delete: the stamp comes first."""
-        packed = [_pack_bigint(remove.wts)]
-        packed += [pack(value) for pack, value in zip(self._packers, remove.key, strict=True)]
-        return packed
+        Of a row the stamp comes last, and behind it, where bound, its TTL (UNSET: the table's default); of a delete it
+        comes first.
+        """
+        if isinstance(mutation, Put):
+            _, values, wts, ttl_s = mutation
+            packed = [pack(value) for pack, value in zip(self._packers, values, strict=True)]
+            packed.append(_pack_bigint(wts))
+            if self._expiring:
+                packed.append(UNSET_VALUE if ttl_s is None else _pack_int(ttl_s))
+            return values, packed
+        packed = [_pack_bigint(mutation.wts)]
+        packed += [pack(value) for pack, value in zip(self._packers, mutation.key, strict=True)]
+        return mutation.key, packed
 
     def size(self, packed: list[Packed]) -> int:
         """About what the server counts for this mutation, in bytes."""
