@@ -227,7 +227,8 @@ class RetryRouter:
             except RequestError as error:  # undecodable, or it names no run
                 if shard.live:
                     wanted.rejects.append(self._reject(record, error))
-            room -= sum(weight(self._listeners.count_of(end.job_id)) for end in wanted.ends[told:])
+            if len(wanted.ends) > told:
+                room -= sum(weight(self._listeners.count_of(end.job_id)) for end in wanted.ends[told:])
         waiting = {record.partition: record.offset for record in reversed(self._unread)}
         for number, shard in shards.items():
             shard.has_begun = shard.has_begun or (has_asked and not records)

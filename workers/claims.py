@@ -47,18 +47,9 @@ def judge(records: Iterable[Record], now: Instant) -> tuple[list[tuple[Attempt, 
 def started_event(attempt: Attempt, record: Record, worker: str, incarnation: int) -> RunEvent:
     """The claim itself. Its token is the offset that it will get."""
     work = attempt.work
-    return RunEvent(
-        EventKind.STARTED,
-        work.job_id,
-        work.run_id,
-        attempt.started_at,
-        work.attempt,
-        worker,
-        incarnation,
-        0,
-        "",
-        Started(record.topic, record.partition, record.offset),
-    )
+    place = Started(record.topic, record.partition, record.offset)
+    claim = (EventKind.STARTED, work.job_id, work.run_id, attempt.started_at, work.attempt, worker, incarnation)
+    return RunEvent(*claim, 0, "", place)
 
 
 def reject_messages(log: Log, names: Names, refused: Sequence[Refused], now: Instant) -> list[Outgoing]:

@@ -36,8 +36,9 @@ class FollowedTicket(Ticket):
 
     __slots__ = ("error", "is_reported")
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self) -> None:  # not by super(): each claim of a worker has one
+        self.offset = None
+        self.partition = -1
         self.is_reported = False
         self.error: KafkaError | None = None
 
