@@ -51,10 +51,13 @@ def measure(
     scraped_every_s: float = 0.0,
     beside: Callable[[Rig], None] = lambda _: None,
     tenants: int = 1,
+    warms_up: bool = True,
 ) -> Burst:
     """One round. ``scraped_every_s``: the metrics are read so often meanwhile. ``beside``: what is there before."""
     with Rig(roles=roles, env=env, partitions=partitions) as rig:
         beside(rig)
+        if warms_up:
+            rig.warm_up()
         start_at = load.whole_second(size.lead_s)
         beats = load.together(size.jobs, 1, start_at, tenants=tenants)
         rig.create(load.specs(beats))

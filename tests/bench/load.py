@@ -36,10 +36,10 @@ def spread(jobs: int, every_s: int, start_at: int, *, word: str = "job") -> list
     return [Beat(f"bench:{word}-{number}", start_at + number * every_us // jobs, every_us) for number in range(jobs)]
 
 
-def together(jobs: int, every_s: int, start_at: int, *, tenants: int = 1) -> list[Beat]:
+def together(jobs: int, every_s: int, start_at: int, *, tenants: int = 1, word: str = "job") -> list[Beat]:
     """So many jobs, all in the same instants; of so many tenants."""
     names = ["bench"] if tenants == 1 else [f"bench-{number}" for number in range(tenants)]
-    return [Beat(f"{names[number % tenants]}:job-{number}", start_at, every_s * US_PER_S) for number in range(jobs)]
+    return [Beat(f"{names[number % tenants]}:{word}-{number}", start_at, every_s * US_PER_S) for number in range(jobs)]
 
 
 def specs(beats: Iterable[Beat], handler: str = "bench.noop", tier: Tier = Tier.MEDIUM) -> dict[str, JobSpec]:

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import psutil
 
 from tests.acceptance.real_stack import free_port
-from tests.bench import leftover, pipeline
+from tests.bench import leftover, load, pipeline
+from waterclock.model.timing import Timing
 
 _CALM_WITHIN_S = 30.0
 _CALM_CORES = 0.15
+WARM_JOBS, WARM_S = 5_000, 40
+"""Runs a second, and for how long, before what is measured begins."""
+_WARM_LEAD_S, _WARM_AFTER_S = 25.0, 8
 DISPATCHER = ("dispatcher", "dispatcher-1")
 WORKER = ("workers", "worker-1")
 SETTLING = (("retry_router", "retry-router-1"), ("dag_engine", "dag-engine-1"), ("recorder", "recorder-1"))
@@ -46,6 +51,18 @@ class Rig(pipeline.Pipeline):
         self.api_port = free_port()
         as_in_the_demo = {"WATERCLOCK_LOG_LEVEL": "info", "WATERCLOCK_API__PORT": str(self.api_port)}
         super().__init__(slots=slots, sink=sink, roles=roles, partitions=partitions, env=as_in_the_demo | dict(env))
+
+    def warm_up(self, seconds: int = WARM_S) -> None:
+        """A load before the one that is measured: servers that were started just now compile what they serve.
+
+        The jobs have an end, and are done with it: nothing of them falls into what comes after.
+        """
+        start_at = load.whole_second(_WARM_LEAD_S)
+        until = start_at + seconds * load.US_PER_S
+        specs = load.specs(load.together(WARM_JOBS, 1, start_at, word="warm"))
+        ended = Timing(until_at=until)
+        self.create({job_id: replace(spec, timing=ended) for job_id, spec in specs.items()})
+        load.wait_until(until + _WARM_AFTER_S * load.US_PER_S)
 
     def rest(self) -> None:
         """Stop all roles, and wait until the servers have nothing left to do: a raw loop would be measured with it."""
