@@ -23,7 +23,9 @@ def lagging(cluster: MemoryCluster, groups: tuple[str, ...] = ()) -> list[Lag]:
     for name, group in sorted(cluster._groups.items()):
         if groups and name not in groups:
             continue
-        for topic in sorted({place.topic for place in group.positions()} - {ENDLESS}):
+        # What its members read as well: a group that has lost its positions may be far behind, and has none to tell it.
+        topics = {place.topic for place in group.positions()}.union(group.topics()) - {ENDLESS}
+        for topic in sorted(topics):
             for number in range(len(cluster.topic(topic).partitions)):
                 place = TopicPartition(topic, number)
                 committed, end = group.committed(place), cluster.partition(place).high
