@@ -158,7 +158,8 @@ def _command(kit: Kit, lib: Path, properties: Path) -> list[str]:
         str(kit.java.program),
         f"-Xms{kit.heaps.kafka_mb * 3 // 4}m",
         f"-Xmx{kit.heaps.kafka_mb}m",
-        "-XX:+UseSerialGC",
+        f"-Xmn{kit.heaps.kafka_mb * 3 // 8}m",
+        "-XX:+UseParallelGC",  # everybody waits for its pauses: half as long, and half as often, as by the serial one
         *kit.compiler_options,
         *kit.class_options(KAFKA, lib),
         "-XX:+ExitOnOutOfMemoryError",
