@@ -11,6 +11,7 @@ from waterclock.wire.names import Names
 
 from .loop import Dispatcher
 from .pace import Pace
+from .store_thread import StoreThread
 
 _SESSION_TIMEOUT_S = 6.0
 
@@ -32,6 +33,7 @@ def build(settings: Settings) -> Dispatcher:
         instance=settings.instance_of("dispatcher"),
         generation=settings.generation,
         pace=pace,
+        beside=StoreThread(),
     )
 
 

@@ -102,6 +102,8 @@ def apply_commands(
     for batch, mine in zip(batches, limits, strict=True):
         known = Known(batch.shard, index, mine, islice(found, len(mine)))
         _decide_all(batch, known, pools, out.names, terms)
+    for batch in batches:
+        batch.shard.changes += 1
     index.write_due([row for batch in batches for row in batch.rows()])
     index.apply([_change(plan) for batch in batches for plan in batch.decisions if isinstance(plan, Plan)])
     for batch in batches:

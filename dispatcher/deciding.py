@@ -71,6 +71,7 @@ def decide_fires(
         if taken >= limit:
             break
     if rows:
+        shard.changes += 1
         index.write_due(rows)
     _forget_passed(shard, out)
     return taken

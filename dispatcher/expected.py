@@ -24,6 +24,7 @@ from waterclock.model.timetable import due_of, fire_edge, last_of, next_of
 from waterclock.model.timing import JITTER_US_MAX
 from waterclock.store.port import TimeIndex
 
+from .errands import Errand
 from .rows import Ahead, advance_wts, due_row, rows_ahead
 from .shard import Shard
 from .timeline import Chain
@@ -38,17 +39,18 @@ class Expected(NamedTuple):
     ends_at: Instant | None
 
 
-def versions_of(shard: Shard, index: TimeIndex, job_ids: Sequence[str]) -> list[list[JobVersion]]:
-    """Of each ACTIVE job its versions, newest first, as far back as they may owe a fire. Raises BackendDown.
+def versions_of(shard: Shard, index: TimeIndex, job_ids: Sequence[str]) -> Errand[list[list[JobVersion]]]:
+    """Of each ACTIVE job its versions, newest first, as far back as they may owe a fire.
 
     Only commands that this owner has applied count. Older ones than the newest are read where they may matter.
     """
     limit = shard.revision_limit
-    found = index.versions_below([(job_id, limit) for job_id in job_ids])
+    wanted = [(job_id, limit) for job_id in job_ids]
+    found: list[JobVersion | None] = yield lambda: index.versions_below(wanted)
     newest = [version for version in found if version is not None and version.status is JobStatus.ACTIVE]
     edge_at = shard.progress.begins_at
     revised = [each.job_id for each in newest if edge_at - JITTER_US_MAX < each.stamp_at != each.created_at]
-    older = index.versions(revised) if revised else {}
+    older: dict[str, list[JobVersion]] = (yield lambda: index.versions(revised)) if revised else {}
     return [
         [version, *(each for each in older.get(version.job_id, ()) if each.revision < version.revision)]
         for version in newest

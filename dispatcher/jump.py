@@ -94,6 +94,7 @@ def sweep(shard: Shard, index: TimeIndex, names: Names) -> None:
             counted.add(row.job_id)
             rows += 1
     rows += len(deferred_in(shard, names, jump.gap, found))
+    shard.changes += 1
     index.write_due(_each_once(ahead))
     jump.gap = jump.gap._replace(row_count=jump.gap.row_count + rows)
     jump.walk.go_on(len(found))

@@ -25,6 +25,7 @@ from . import applying, deciding, jump, releasing, run_delay, window
 from .backfill_lanes import BackfillLanes
 from .closing import ask_to_close
 from .emit import Emitter, Templates
+from .errands import AtOnce, Beside, Errands
 from .event_tail import EventTail
 from .gap_lanes import GapLanes, holds_commands
 from .gaps import encode_progress
@@ -61,7 +62,9 @@ class Dispatcher:
         instance: str,
         generation: int = 1,
         pace: Pace | None = None,
+        beside: Beside | None = None,
     ) -> None:
+        """``beside`` makes the calls of errands; without one each is made at once."""
         self._clock = clock
         self._log = log
         self._index = index
@@ -76,7 +79,8 @@ class Dispatcher:
         self._rounds = Rounds(log, names.transactional_id("dispatcher", instance))
         self._inputs = log.consumer(names.group("dispatcher"), [names.commands], instance=instance)
         self._rebuilds = Rebuilds(index)
-        self._sweep = Sweep(index, clock, self._zone_data, self._pace)
+        self._errands = Errands(beside or AtOnce())
+        self._sweep = Sweep(index, clock, self._zone_data, self._pace, self._errands)
         self._shards: dict[int, Shard] = {}
         self._waiting: set[TopicPartition] = set()
         self._told = ToldPositions(clock, self._inputs)
@@ -109,8 +113,7 @@ class Dispatcher:
             raise
         self._note_landed(draft)
         busy = self._look_ahead(now) or busy or self._make_ready()
-        if not busy or self._sweep.is_overdue:
-            self._look_for_missing()
+        self._look_for_missing(busy=busy)
         return busy
 
     def drain(self) -> bool:
@@ -122,6 +125,7 @@ class Dispatcher:
         return False
 
     def close(self) -> None:
+        self._errands.close()
         self._inputs.close()
         self._tail.close()
         self._rounds.close()
@@ -361,18 +365,15 @@ class Dispatcher:
                     continue
                 if jump.is_far_behind(shard, now):
                     hungry = True  # what would be loaded lies before the edge soon
-                elif window.wants_more(shard, now, look_ahead_us):
-                    window.load_slice(shard, self._index, self._names)
-                    hungry |= window.wants_more(shard, now, look_ahead_us)
                 else:
-                    window.dispose_slice(shard, self._index, now)
+                    hungry |= window.go_on(shard, self._errands, self._index, self._names, now, look_ahead_us)
                 hungry |= not held and self._lanes.read(shard, hungry=hungry)
                 reads |= not held and self._backfills.read(shard, hungry=hungry)
         return hungry or reads
 
-    def _look_for_missing(self) -> None:
+    def _look_for_missing(self, *, busy: bool) -> None:
         """A little of the sweep for rows that should stand."""
-        if self._store_rest.is_down:
+        if self._store_rest.is_down or (busy and not self._sweep.is_overdue):
             return
         with self._store_rest.noting(self._shards.values()):
             self._sweep.look(list(self._shards.values()))
@@ -395,4 +396,5 @@ class Dispatcher:
         # Without the store a waiting command would make the loop spin until it is back.
         can_store = not self._store_rest.is_down
         nearest_s = 0.0 if self._encodes_more else _IDLE_S
-        return max(rest_s, until_next_s(shards, self._lanes, self._pace, now, nearest_s, can_store=can_store))
+        own_s = until_next_s(shards, self._lanes, self._errands, self._pace, now, nearest_s, can_store=can_store)
+        return max(rest_s, own_s)

@@ -20,7 +20,7 @@ class Pace:
     look_ahead_s: float = 90.0
     grace_s: float = 60.0
     round_records: int = 2_000
-    round_interval_s: float = 0.020
+    round_interval_s: float = 0.010
     idle_commit_s: float = 5.0
     store_retry_s: float = 1.0
     store_retry_max_s: float = 30.0

@@ -30,6 +30,7 @@ from waterclock.model.job import JobStatus, JobVersion
 from waterclock.store.port import DueRow
 from waterclock.store.shelves import JobIndex, JobPages
 
+from .errands import do_at_once
 from .expected import ahead_of, expected, versions_of
 from .gap_owed import first_fire
 from .position import encode_cursor
@@ -96,9 +97,10 @@ class Rebuilds:
                          rows=work.rows_count, cursor=encode_cursor(shard.cursor))  # fmt: skip
             return
         job_ids = [line.job_id for line in listings if line.status is not JobStatus.DELETED]
-        known = versions_of(shard, self._index, job_ids) if job_ids else []
+        known = do_at_once(versions_of(shard, self._index, job_ids)) if job_ids else []
         made = [_of_job(shard, versions, now, work.scope) for versions in known]
         rows = [row for each in made for row in each.rows]
+        shard.changes += 1
         if rows:
             self._index.write_due(rows, kept_from=now)
         for chain in [chain for each in made for chain in each.chains]:

@@ -125,6 +125,8 @@ class Shard:
         """Runs that wait for one another (``flow.py``)."""
         self.backfills = Backfills()
         self.gatherings = Gatherings()
+        self.changes = 0
+        """Counts what an errand does not know of: rows that are written beside it, decisions made ahead."""
         self.begin_window()
         self.disposed_minute = minute_of(self.progress.undecided_from) - 60
         self.copied: Progress | None = None
@@ -144,6 +146,11 @@ class Shard:
         self.ready_until_at: Instant = 0
         """What is due up to then was made ready or stands in ``to_encode``, but for what came later (``ready.py``)."""
         self.to_encode: list[Chain] = []
+
+    @property
+    def mark(self) -> tuple[object, ...]:
+        """As long as it is the same, an errand (``errands.py``) may go on with what it has read."""
+        return self.changes, self.next_offset, self.jump, self.timeline
 
     @property
     def progress(self) -> Progress:
@@ -197,6 +204,7 @@ class Shard:
             fires_to_at = max(before.fires_to_at, decided.fires_to_at)
             decided = decided._replace(fires_to_at=fires_to_at, edges=decided.edges or before.edges)
         self.decided[job_id] = decided
+        self.changes += 1
         if not decided.paused:
             heapq.heappush(self._ahead, (decided.passed_at, job_id, decided))
         elif decided.resume_at:

@@ -6,8 +6,10 @@ window. A missing one is made again, told and counted. Repairs should be 0. The 
 after an upgrade of tzdata: what is expected then is not what stands; those are counted apart, as recomputed.
 
 What must hold: every job is looked at within a lap, and every lap ends, whatever else goes on: a backlog, commands
-that come all the time, a shard that changes hands (``lap.py``), a dispatcher that is never idle. The owner looks, in
-its own thread, between two rounds; so what memory, store and log say of a job is one and the same. It writes only what
+that come all the time, a shard that changes hands (``lap.py``), a dispatcher that is never idle. Each look is an errand
+(``errands.py``), given up where a command comes between its reads; so what memory, store and log say of a job is one
+and the same. What was fired meanwhile is told by looking into memory once more before anything is repaired, which is
+done at once, in the owner's own thread. It writes only what
 a version that it has applied owes; where somebody else has written a newer one (a zombie that ran ahead, for its
 command comes to us yet) it leaves the job alone. What is missing is looked for a second time, by its whole minute,
 before it is called so. How it fails: a store that does not answer, and the slice is taken again. Its limits: a fire
@@ -17,7 +19,7 @@ may have decided under another jitter (``expected.py``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import NamedTuple
 
@@ -32,6 +34,7 @@ from waterclock.store.port import DueRow
 from waterclock.store.shelves import JobIndex, JobPages
 
 from . import lap as laps
+from .errands import AtOnce, Errand, Errands
 from .expected import ahead_of, expected, may_be_decided, versions_of
 from .lap import Lap
 from .pace import Pace
@@ -65,8 +68,11 @@ class Missing(NamedTuple):
 class Sweep:
     """Of all shards of one dispatcher, one slice of one of them at a time."""
 
-    def __init__(self, index: JobIndex, clock: Clock, zone_data: ZoneData, pace: Pace) -> None:
+    def __init__(
+        self, index: JobIndex, clock: Clock, zone_data: ZoneData, pace: Pace, errands: Errands | None = None
+    ) -> None:
         self._index = index
+        self._errands = errands or Errands(AtOnce())
         self._zone_data = zone_data
         self._clock = clock
         self._pace = pace
@@ -81,43 +87,39 @@ class Sweep:
         return self._clock.monotonic_s() >= self._look_at_s + OVERDUE * self._pace.sweep_every_s
 
     def look(self, shards: Sequence[Shard]) -> None:
-        """The next slice, when it is time. Raises BackendDown, WriteUnknown: nothing in memory has changed then."""
+        """Begin with the next slice, when it is time. Raises BackendDown: nothing in memory has changed then."""
         now_s = self._clock.monotonic_s()
         if not shards or now_s < self._look_at_s:
             return
-        self._look_at_s = now_s + self._pace.sweep_every_s
         owned = {shard.partition for shard in shards}
         for partition in [each for each in self._laps if each not in owned]:
             del self._laps[partition]  # its next owner goes on, and counts on
+        shard = shards[(self._turn + 1) % len(shards)]
+        if self._errands.has_one(shard):
+            return
+        self._look_at_s = now_s + self._pace.sweep_every_s
         self._turn += 1
-        shard = shards[self._turn % len(shards)]
         # By the clock of this moment: the round before may have taken long, or the machine slept in it.
         if _can_tell(shard, self._clock.now()):
-            self._look_into(shard)
+            self._errands.begin(shard, self._look_into(shard))
+            self._errands.go_on(shard)
 
-    def _look_into(self, shard: Shard) -> None:
-        lap = self._lap_of(shard)
+    def _look_into(self, shard: Shard) -> Errand[None]:
+        lap = yield from self._lap_of(shard)
         if lap is None:
             return
         pages = copy(lap.pages)
-        listings: list[JobListing] = []
-        for _ in range(_READS):  # many shelves hold few jobs
-            page = pages.onward(self._index, SLICE)
-            if page is None:
-                if listings:
-                    break
-                self._end(shard, lap)
-                return
-            listings += page
-            if len(listings) >= SLICE:
-                break
+        listings: list[JobListing] | None = yield lambda: _read_pages(pages, self._index)
+        if listings is None:
+            yield from self._end(shard, lap)
+            return
         job_ids = [line.job_id for line in listings if line.status is not JobStatus.DELETED]
-        known = versions_of(shard, self._index, job_ids) if job_ids else []
+        known = (yield from versions_of(shard, self._index, job_ids)) if job_ids else []
+        suspects = yield from self._missing(shard, known, self._clock.now())
         now = self._clock.now()
-        found = self._missing(shard, known, now)
-        if not _can_tell(shard, self._clock.now()):
+        if not _can_tell(shard, now):
             return  # rows may have gone by themselves while we looked
-        if found:
+        if suspects and (found := self._still(shard, suspects, known, now)):
             self._repair(shard, lap, found, now)
         for schedule in (versions[0].spec.schedule for versions in known):
             if isinstance(schedule, Cron):
@@ -125,14 +127,15 @@ class Sweep:
         lap.jobs_count += len(known)
         lap.pages = pages
         if self._clock.monotonic_s() >= lap.told_s + laps.TELL_EVERY_S:
-            self._tell(shard, lap)
+            yield lambda: self._tell(shard, lap)
 
-    def _lap_of(self, shard: Shard) -> Lap | None:
+    def _lap_of(self, shard: Shard) -> Errand[Lap | None]:
         """The lap that goes on, or a new one; None before the least time of the last one is over."""
         now_s, lap = self._clock.monotonic_s(), self._laps.get(shard.partition)
         if lap is None:
-            lap = laps.resume(self._index, shard, self._zone_data.version, self._clock.now(), now_s)
-            self._laps[shard.partition] = lap
+            now, tzdata = self._clock.now(), self._zone_data.version
+            resumed: Lap = yield lambda: laps.resume(self._index, shard, tzdata, now, now_s)
+            lap = self._laps[shard.partition] = resumed
         elif lap.is_over:
             if now_s < lap.began_s + self._pace.sweep_lap_s:
                 return None
@@ -140,12 +143,12 @@ class Sweep:
             lap.jobs_count, lap.zones = 0, {}
         return lap
 
-    def _end(self, shard: Shard, lap: Lap) -> None:
+    def _end(self, shard: Shard, lap: Lap) -> Errand[None]:
         """Every job was looked at."""
         ended = copy(lap)
         ended.is_over, ended.ended_at, ended.jobs_whole_count = True, self._clock.now(), lap.jobs_count
         ended.tzdata, ended.zones_then = self._zone_data.version, dict(lap.zones)
-        self._tell(shard, ended)
+        yield lambda: self._tell(shard, ended)
         self._laps[shard.partition] = ended
 
     def _tell(self, shard: Shard, lap: Lap) -> None:
@@ -153,24 +156,38 @@ class Sweep:
 
     # What is missing ----------------------------------------------------------------------------------------------
 
-    def _missing(self, shard: Shard, known: Iterable[list[JobVersion]], now: Instant) -> list[Missing]:
+    def _missing(self, shard: Shard, known: Iterable[list[JobVersion]], now: Instant) -> Errand[list[Missing]]:
+        wanted = self._all_wanted(shard, known, now)
+        rows = [each.ahead.rows[-1] for each in wanted]
+        stands: list[bool] = yield lambda: self._index.standing_due(rows)
+        suspects = [each for each, stood in zip(wanted, stands, strict=True) if not stood or each.ahead.chains]
+        if not suspects:
+            return []
+        job_ids = [each.version.job_id for each in suspects]
+        newest: dict[str, list[JobVersion]] = yield lambda: self._index.versions(job_ids)
+        suspects = [each for each in suspects if _newest_of(newest, each.version.job_id) == each.newest]
+        alone = [each.ahead.rows[-1] for each in suspects if not each.ahead.chains]
+        are_there: list[bool] = yield lambda: [self._is_there(row) for row in alone]
+        there = {_key_of(row) for row, is_there in zip(alone, are_there, strict=True) if is_there}
+        return [each for each in suspects if each.ahead.chains or _key_of(each.ahead.rows[-1]) not in there]
+
+    def _still(
+        self, shard: Shard, suspects: Sequence[Missing], known: Iterable[list[JobVersion]], now: Instant
+    ) -> list[Missing]:
+        """Of what was missing what is so as of now: fires may have gone out since it was looked for."""
+        of_suspects = {each.version.job_id for each in suspects}
+        versions = [each for each in known if each[0].job_id in of_suspects]
+        rows = {_key_of(each.ahead.rows[-1]) for each in suspects}
+        return [each for each in self._all_wanted(shard, versions, now) if _key_of(each.ahead.rows[-1]) in rows]
+
+    def _all_wanted(self, shard: Shard, known: Iterable[list[JobVersion]], now: Instant) -> list[Missing]:
         wanted: list[Missing] = []
         for versions in known:
             try:
                 wanted += self._wanted(shard, versions, now)
             except RequestError as error:  # one bad job must not end the sweep; this line names it
                 log_.error("a job's next row cannot be told", job_id=versions[0].job_id, cause=str(error))
-        stands = self._index.standing_due([each.ahead.rows[-1] for each in wanted])
-        suspects = [each for each, stood in zip(wanted, stands, strict=True) if not stood or each.ahead.chains]
-        if not suspects:
-            return []
-        newest = self._index.versions([each.version.job_id for each in suspects])
-        return [
-            each
-            for each in suspects
-            if [version.revision for version in newest.get(each.version.job_id, ())][:1] == [each.newest]
-            and (each.ahead.chains or not self._is_there(each.ahead.rows[-1]))
-        ]
+        return wanted
 
     def _wanted(self, shard: Shard, versions: list[JobVersion], now: Instant) -> Iterable[Missing]:
         """What must stand: of each version its last row in the store, and the chains that are not loaded.
@@ -203,6 +220,7 @@ class Sweep:
         counted = copy(lap)
         counted.count(lost, len(moved))
         self._tell(shard, counted)
+        shard.changes += 1
         self._index.write_due([row for each in found for row in each.ahead.rows])
         lap.count(lost, len(moved))
         lap.told_at, lap.told_s = counted.told_at, counted.told_s
@@ -217,6 +235,28 @@ class Sweep:
     def _has_moved(self, lap: Lap, version: JobVersion) -> bool:
         schedule = version.spec.schedule
         return isinstance(schedule, Cron) and lap.has_moved(schedule.zone, self._zone_data.version)
+
+
+def _read_pages(pages: JobPages, index: JobIndex) -> list[JobListing] | None:
+    """The next jobs, about a slice of them; None: all were met."""
+    listings: list[JobListing] = []
+    for _ in range(_READS):  # many shelves hold few jobs
+        page = pages.onward(index, SLICE)
+        if page is None:
+            return listings or None
+        listings += page
+        if len(listings) >= SLICE:
+            break
+    return listings
+
+
+def _newest_of(versions: Mapping[str, Sequence[JobVersion]], job_id: str) -> int | None:
+    found = versions.get(job_id)
+    return found[0].revision if found else None
+
+
+def _key_of(row: DueRow) -> tuple[str, int, Instant]:
+    return row.job_id, row.revision, row.due_at
 
 
 def _can_tell(shard: Shard, now: Instant) -> bool:

@@ -17,6 +17,7 @@ from waterclock.model.timetable import due_of, fire_edge, next_of
 from waterclock.store.port import DueRow, TimeIndex
 from waterclock.wire.names import Names
 
+from .errands import Errand, Errands, do_at_once
 from .position import Position
 from .rows import advance_wts, due_row, following
 from .run_orders import deferred_of
@@ -39,11 +40,32 @@ def wants_more(shard: Shard, now: Instant, look_ahead_us: int) -> bool:
     return shard.horizon_at <= now + look_ahead_us
 
 
-def load_slice(shard: Shard, index: TimeIndex, names: Names) -> None:
-    """Load the next few slots of the next minute. Raises BackendDown: nothing has changed then."""
+def is_urgent(shard: Shard, now: Instant, look_ahead_us: int) -> bool:
+    """Whether so little is left of the window that fires wait for the next slice, and not it for a quiet moment."""
+    return shard.horizon_at <= now + look_ahead_us // 2
+
+
+def go_on(shard: Shard, errands: Errands, index: TimeIndex, names: Names, now: Instant, look_ahead_us: int) -> bool:
+    """The next slice, or the end of a consumed minute. True where fires wait for one more. Raises BackendDown."""
+    if errands.go_on(shard):
+        return False
+    if not wants_more(shard, now, look_ahead_us):
+        errands.begin(shard, dispose_slice(shard, index, now))
+        errands.go_on(shard)
+        return False
+    errand = load_slice(shard, index, names)
+    if is_urgent(shard, now, look_ahead_us):
+        do_at_once(errand)
+    else:
+        errands.begin(shard, errand)
+    return not errands.go_on(shard) and wants_more(shard, now, look_ahead_us)
+
+
+def load_slice(shard: Shard, index: TimeIndex, names: Names) -> Errand[None]:
+    """Load the next few slots of the next minute. Where a call of the store fails nothing has changed."""
     minute = shard.loaded_minute
     slots = shard.slots[shard.loaded_slots : shard.loaded_slots + shard.slice_slots]
-    found = index.load_due(slots, minute)
+    found: list[DueRow] = yield lambda: index.load_due(slots, minute)
     deferred = [row for row in found if row.entry]
     ahead: list[DueRow] = []
     chains: list[Chain] = []
@@ -61,7 +83,7 @@ def load_slice(shard: Shard, index: TimeIndex, names: Names) -> None:
             chains.append(chain)
         if following_row is not None:
             ahead.append(following_row)
-    index.write_due(ahead)
+    yield lambda: index.write_due(ahead)
     for chain in chains:
         shard.timeline.add(chain)
     for row in deferred:
@@ -87,17 +109,16 @@ def _slots_for(rows_per_slot: float) -> int:
     return max(1, min(SLOTS_PER_SLICE, int(SLICE_ROWS / max(1.0, rows_per_slot))))
 
 
-def dispose_slice(shard: Shard, index: TimeIndex, now: Instant) -> bool:
-    """Delete one consumed minute, an hour after its end, below cursor and gaps. True when one was deleted."""
+def dispose_slice(shard: Shard, index: TimeIndex, now: Instant) -> Errand[None]:
+    """Delete one consumed minute, if there is one: an hour after its end, below cursor and gaps."""
     minute, progress = shard.disposed_minute, shard.progress
     if minute + _DISPOSE_MARGIN_MINUTES > min(minute_of(now), minute_of(shard.cursor.due_at) + 60):
-        return False
+        return
     if minute >= minute_of(progress.undecided_from):
-        return False
-    index.dispose_due(shard.slots, minute)
+        return
+    yield lambda: index.dispose_due(shard.slots, minute)
     shard.disposed_minute = minute + 1
     shard.forget_before(min(now, progress.begins_at) - _HOUR_US)
-    return True
 
 
 def _chain(shard: Shard, version: JobVersion, row: DueRow, ends_at: Instant | None) -> Chain | None:

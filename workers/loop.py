@@ -54,7 +54,7 @@ from .positions import ClaimedPositions
 from .slots import Slots
 from .tiers import TierConsumer
 
-_ROUND_EVERY_S = 0.020
+_ROUND_EVERY_S = 0.010
 _BREATH_S = 0.005
 _IDLE_S = 0.010
 _BATCH_WORTH_A_ROUND = 500

@@ -25,7 +25,8 @@ from waterclock.log import reading
 from waterclock.recorder import loop as recording
 
 SHORT_POLL, NO_ANSWER, SLOW_STORE, SLOW_COMMIT = "short poll", "no answer", "slow store", "slow commit"
-SITES = (SHORT_POLL, NO_ANSWER, SLOW_STORE, SLOW_COMMIT)
+LATE_ERRAND = "late errand"
+SITES = (SHORT_POLL, NO_ANSWER, SLOW_STORE, SLOW_COMMIT, LATE_ERRAND)
 SHARE = 0.25
 SLOW_US = (100_000, 300_000, 1_200_000)
 ASKS = frozenset({"committed", "partitions", "low_watermark", "high_watermark", "offset_at", "group_positions"})

@@ -14,7 +14,7 @@ from waterclock.log.memory import CommitFate, Killed
 from waterclock.model.errors import BackendDown
 from waterclock.store.memory import WriteFault
 
-from .buggify import ASKS, NO_ANSWER, SHORT_POLL, SLOW_COMMIT, SLOW_STORE, Buggify
+from .buggify import ASKS, LATE_ERRAND, NO_ANSWER, SHORT_POLL, SLOW_COMMIT, SLOW_STORE, Buggify
 from .dice import dice
 from .disasters import Disasters
 from .schedule import Schedule
@@ -68,6 +68,7 @@ class Nemesis:
         world.cluster.faults.on_call = self._on_call
         world.cluster.faults.on_commit = self._fate
         world.tables.on_call = self._on_store_call
+        world.late_us = self._late_us
         for trouble in world.plan.troubles:
             schedule.after(trouble.at, lambda trouble=trouble: self._begin(trouble))
 
@@ -114,6 +115,13 @@ class Nemesis:
             raise BackendDown("kafka", f"{operation}: no answer")
         if operation == "commit" and self._buggify.fires(SLOW_COMMIT):
             self._be_slow(life, SLOW_COMMIT)
+
+    def _late_us(self) -> int:
+        """How long the answer to an errand takes; none does once the world is healed."""
+        if not self._buggify.fires(LATE_ERRAND):
+            return 0
+        self._story.counts[f"buggify: {LATE_ERRAND}"] += 1
+        return self._buggify.slow_us()
 
     def _fetched(self, asked: int) -> int:
         """How many records a poll brings at most."""

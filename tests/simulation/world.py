@@ -41,6 +41,7 @@ from .handlers import OUTPUTS, DrawnExecutors, emits_count
 from .hearing import HearingLog, is_behind
 from .history import History
 from .intake_process import IntakeProcess
+from .late_answers import LateAnswers
 from .onlooker import Onlooker
 from .plan import POOLS, Plan
 from .senders import ACME_EVENTS, OTHER_TENANT, OWN_TENANT, SHOP, SOLD, tenants_of
@@ -125,6 +126,8 @@ class World:
         ``rows_repaired``: those of which it says so."""
         self.rows_missing: list[str] = []
         self.rows_repaired: list[str] = []
+        self.late_us: Callable[[], int] = lambda: 0
+        """How long the store's answer to an errand takes."""
         self.onlooker = Onlooker(self.outside, NAMES)
         self._owners: dict[int, str] = {}
         self._transaction_s = {"worker": WorkerSettings(lease_ttl_s=plan.lease_s).transaction_timeout_s}
@@ -231,7 +234,16 @@ class World:
     def _core(self, life: Life, log: MemoryLog, clock: Clock) -> Role:
         slot, pace, store = life.slot, self.plan.pace, MemoryStore(clock, self.tables, life.client)
         made: dict[str, Callable[[], Role]] = {
-            "dispatcher": lambda: Dispatcher(clock, log, store, NAMES, instance=slot, generation=GENERATION, pace=pace),
+            "dispatcher": lambda: Dispatcher(
+                clock,
+                log,
+                store,
+                NAMES,
+                instance=slot,
+                generation=GENERATION,
+                pace=pace,
+                beside=LateAnswers(self.clock, self.late_us),
+            ),
             "worker": lambda: self._worker(life, log, clock),
             "recorder": lambda: Recorder(log, store, clock, NAMES, slot, generation=GENERATION),
             "retry-router": lambda: RetryRouter(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from waterclock.dispatcher.errands import Beside
 from waterclock.dispatcher.loop import Dispatcher
 from waterclock.dispatcher.pace import Pace
 
@@ -22,7 +23,8 @@ NAMES = Names()
 
 
 class World:
-    def __init__(self, partitions: int = 2, pace: Pace | None = None) -> None:
+    def __init__(self, partitions: int = 2, pace: Pace | None = None, beside: Beside | None = None) -> None:
+        self.beside = beside
         self.clock = ManualClock(START)
         self.cluster = MemoryCluster(self.clock)
         for spec in topic_specs(NAMES, partitions):
@@ -45,7 +47,7 @@ class World:
         client = f"{instance}-{self.lives}"
         log = MemoryLog(self.cluster, client, session_timeout_s=6.0)
         store = MemoryStore(self.clock, self.tables, client)
-        return Dispatcher(self.clock, log, store, NAMES, instance=instance, pace=self.pace)
+        return Dispatcher(self.clock, log, store, NAMES, instance=instance, pace=self.pace, beside=self.beside)
 
     def crash(self) -> None:
         """The process is gone: nothing of it is closed."""
