@@ -16,6 +16,7 @@ from waterclock.log.port import Committed, Log, Polled, TopicPartition
 from waterclock.model.errors import LostResource, RoundAborted, RoundInDoubt
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.model.role_state import ShardState
+from waterclock.round_pace import RoundPace
 from waterclock.store.shelves import JobIndex
 from waterclock.transact import Round, Rounds
 from waterclock.wire.names import Names
@@ -85,6 +86,7 @@ class Dispatcher:
         self._waiting: set[TopicPartition] = set()
         self._told = ToldPositions(clock, self._inputs)
         self._round_at_s = -1.0
+        self._round_pace = RoundPace(clock, self._pace.round_interval_s)
         self._encodes_more = False
         self._idle_at_s = clock.monotonic_s()
         self._store_rest = StoreRest(clock, self._pace)
@@ -103,7 +105,8 @@ class Dispatcher:
         try:
             busy = self._decide(out, now) or has_news
             draft = self._draft(out, now)
-            self._rounds.commit(draft)
+            with self._round_pace.committing():
+                self._rounds.commit(draft)
         except (RoundAborted, RoundInDoubt) as trouble:
             log_.warning("round failed", cause=str(trouble), in_doubt=isinstance(trouble, RoundInDoubt))
             self._drop_all()
@@ -113,8 +116,7 @@ class Dispatcher:
             raise
         self._note_landed(draft)
         busy = self._look_ahead(now) or busy or self._make_ready()
-        self._look_for_missing(busy=busy)
-        return busy
+        return self._look_for_missing(busy=busy)
 
     def drain(self) -> bool:
         """Nothing is held between rounds: one last commit of positions is all."""
@@ -371,12 +373,12 @@ class Dispatcher:
                 reads |= not held and self._backfills.read(shard, hungry=hungry)
         return hungry or reads
 
-    def _look_for_missing(self, *, busy: bool) -> None:
+    def _look_for_missing(self, *, busy: bool) -> bool:
         """A little of the sweep for rows that should stand."""
-        if self._store_rest.is_down or (busy and not self._sweep.is_overdue):
-            return
-        with self._store_rest.noting(self._shards.values()):
-            self._sweep.look(list(self._shards.values()))
+        if not self._store_rest.is_down and (not busy or self._sweep.is_overdue):
+            with self._store_rest.noting(self._shards.values()):
+                self._sweep.look(list(self._shards.values()))
+        return busy
 
     # ---- pace
 
@@ -388,13 +390,11 @@ class Dispatcher:
         """How long a poll may wait: until the next fire, but rounds keep their distance when there is little to do."""
         if self._waiting:
             return 0.0
-        since_round_s = self._clock.monotonic_s() - self._round_at_s
-        rest_s = max(0.0, self._pace.round_interval_s - since_round_s)
+        rest_s = max(0.0, self._round_at_s + self._round_pace.distance_s - self._clock.monotonic_s())
         shards, now = self._shards.values(), self._clock.now()
         if is_behind(shards, self._pace, now):
             return 0.0
-        # Without the store a waiting command would make the loop spin until it is back.
-        can_store = not self._store_rest.is_down
+        can_store = not self._store_rest.is_down  # else a waiting command would make the loop spin
         nearest_s = 0.0 if self._encodes_more else _IDLE_S
         own_s = until_next_s(shards, self._lanes, self._errands, self._pace, now, nearest_s, can_store=can_store)
         return max(rest_s, own_s)

@@ -36,6 +36,7 @@ from waterclock.model.errors import (
 )
 from waterclock.model.ids import ordinal
 from waterclock.model.job import Tier
+from waterclock.round_pace import RoundPace
 from waterclock.transact import Round, Rounds
 from waterclock.wire.messages import event_message
 from waterclock.wire.names import Names
@@ -54,7 +55,6 @@ from .positions import ClaimedPositions
 from .slots import Slots
 from .tiers import TierConsumer
 
-_ROUND_EVERY_S = 0.010
 _BREATH_S = 0.005
 _IDLE_S = 0.010
 _BATCH_WORTH_A_ROUND = 500
@@ -130,7 +130,7 @@ class Worker:
         self._tiers = [self._consume(tier, pool) for tier in Tier]
         self._doubt: _Doubt | None = None
         self._credit = lanes.NO_CREDIT
-        self._round_began_at_s = float("-inf")
+        self._round_began_at_s, self._round_pace = float("-inf"), RoundPace(clock)
         self._after_round = False
         self._tend_at_s = float("-inf")
         self._drained_at_s = float("-inf")
@@ -271,7 +271,7 @@ class Worker:
         if not self._after_round:
             return
         self._after_round = False
-        left_s = self._round_began_at_s + _ROUND_EVERY_S - self._clock.monotonic_s()
+        left_s = self._round_began_at_s + self._round_pace.distance_s - self._clock.monotonic_s()
         enough = max(1, min(self._slots.capacity // 2, _BATCH_WORTH_A_ROUND))
         self._executors.wait(enough, max(left_s, _BREATH_S))
 
@@ -323,7 +323,8 @@ class Worker:
 
     def _commit(self, draft: Round, claims: list[Attempt]) -> None:
         try:
-            self._rounds.commit(draft)
+            with self._round_pace.committing():
+                self._rounds.commit(draft)
         except (RoundInDoubt, Fenced):
             # A fenced round too may have landed: its first EndTxn may have been applied before the fencing.
             self._doubt = _Doubt(draft, claims)

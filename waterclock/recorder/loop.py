@@ -38,6 +38,8 @@ ROLE = "recorder"
 _POLL_RECORDS = 2_000
 _POLL_S = 0.05
 _TROUBLE_WAIT_S = 0.5
+_FEW_RECORDS = 100
+"""A batch of no more goes out as soon as nothing comes: whoever looks for his one run need not wait for it."""
 _COMMITTED_TIMEOUT_S = 10.0
 _DAG_ENDS = frozenset({EventKind.DAG_SUCCEEDED, EventKind.DAG_FAILED})
 
@@ -117,7 +119,8 @@ class Recorder:
             self._notice(polled)
             self._read(polled.records)
             is_behind = bool(polled.records) and len(polled.records) >= self._poll_records // 2
-            if not polled.records or self._is_batch_due(is_behind=is_behind):
+            is_quiet = not polled.records and self._batch.record_count <= _FEW_RECORDS
+            if is_quiet or self._is_batch_due(is_behind=is_behind):
                 self._hand_over(is_behind=is_behind)
             return bool(polled.records or polled.assigned)
         except Fenced:
