@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import orjson
 import structlog
@@ -41,6 +41,19 @@ Headers: TypeAlias = Mapping[str, str | bytes] | Iterable[tuple[str, str | bytes
 Emit: TypeAlias = Callable[[str, str | bytes, object, Headers], str]
 """What stands behind ``ctx.emit``: topic, key, value, headers; answers the effect id."""
 
+
+class Door(Protocol):
+    """What stands behind a context: one object for both, for there may be a hundred thousand contexts at once."""
+
+    def emit(self, topic: str, key: str | bytes, value: object, headers: Headers) -> str:
+        """``Context.emit``."""
+        ...
+
+    def is_asked(self) -> bool:
+        """``Context.cancelled``."""
+        ...
+
+
 _Function = TypeVar("_Function", bound=Callable[["Context"], Any])
 
 
@@ -48,9 +61,8 @@ class Context:
     """One attempt of one run, as its handler sees it."""
 
     __slots__ = (
-        "_asked",
         "_deadline_at",
-        "_emit",
+        "_door",
         "_fire_at",
         "attempt",
         "backfill",
@@ -91,37 +103,27 @@ class Context:
         self.triggered_by = triggered_by
         """The run by whose end this one was started (the job's ``on``), "" where by none."""
         self._fire_at = fire_at
-        self._emit = emit or _emits_nothing
-        self._asked = asked
+        self._door: Door = _Given(emit or _emits_nothing, asked or _is_never_asked)
         self._deadline_at = deadline_at
 
     @classmethod
-    def of(
-        cls,
-        work: WorkRecord,
-        fence: int,
-        emit: Emit | None = None,
-        *,
-        asked: Callable[[], bool] | None = None,
-        deadline_at: Instant = 0,
-    ) -> Context:
+    def of(cls, work: WorkRecord, fence: int, door: Door | None = None, *, deadline_at: Instant = 0) -> Context:
         """The context of the attempt that this work record asks for, claimed under ``fence``.
 
-        ``asked`` tells whether it has been asked to stop; ``deadline_at``: when it will be, 0 without a time-out.
+        ``door``: what stands behind it; ``deadline_at``: when it will be asked to stop, 0 without a time-out.
         """
-        return cls(
-            work.run_id,
-            work.job_id,
-            work.fire_at,
-            work.attempt,
-            fence,
-            work.payload,
-            emit,
-            asked=asked,
-            deadline_at=deadline_at,
-            backfill=work.backfill,
-            triggered_by=work.triggered_by,
-        )
+        made = cls.__new__(cls)
+        made.run_id = work.run_id
+        made.job_id = work.job_id
+        made.attempt = work.attempt
+        made.fence = fence
+        made.payload = work.payload
+        made.backfill = work.backfill
+        made.triggered_by = work.triggered_by
+        made._fire_at = work.fire_at
+        made._door = door or _SHUT
+        made._deadline_at = deadline_at
+        return made
 
     @property
     def cancelled(self) -> bool:
@@ -130,7 +132,7 @@ class Context:
         Look at it between steps, from any thread. Whoever heeds it raises (``check`` does); an async handler that goes
         on is cancelled a little later, a sync one cannot be. What returns all the same has succeeded.
         """
-        return self._asked is not None and self._asked()
+        return self._door.is_asked()
 
     @property
     def deadline(self) -> datetime | None:
@@ -168,7 +170,7 @@ class Context:
 
         Raises EmitRefused, which fails the attempt if you let it; BackendDown where no broker answers.
         """
-        return self._emit(topic, key, value, headers)
+        return self._door.emit(topic, key, value, headers)
 
     def json(self) -> Any:
         """The payload read as JSON; None for an empty payload. Raises ValueError where it is no JSON."""
@@ -178,8 +180,29 @@ class Context:
         return f"<Context {self.run_id} attempt {self.attempt}>"
 
 
+class _Given:
+    """A door of two functions, for whoever makes a context by hand."""
+
+    def __init__(self, emit: Emit, asked: Callable[[], bool]) -> None:
+        self._emit = emit
+        self._asked = asked
+
+    def emit(self, topic: str, key: str | bytes, value: object, headers: Headers) -> str:
+        return self._emit(topic, key, value, headers)
+
+    def is_asked(self) -> bool:
+        return self._asked()
+
+
+def _is_never_asked() -> bool:
+    return False
+
+
 def _emits_nothing(topic: str, *_: object) -> str:
     raise EmitRefused(f"This context belongs to no worker, so nothing can be sent to {topic}: give it an `emit`")
+
+
+_SHUT = _Given(_emits_nothing, _is_never_asked)
 
 
 class Handler(NamedTuple):

@@ -410,6 +410,21 @@ def test_a_work_record_has_the_bytes_that_fastavro_writes(work: WorkRecord) -> N
     assert codec.encode_work(work) == _by_fastavro("work_record", records.WORK.to_record(work))
 
 
+def test_runs_of_one_application_share_the_texts_that_are_the_same() -> None:
+    """A hundred thousand of them are in flight at once."""
+    work = WorkRecord("t:a@1", 1, 1, 1, "t:a", 1, Tier.HIGH, "default", "send-mail", b"{}")
+    one, other = (codec.decode_work(codec.encode_work(work._replace(run_id=run_id))) for run_id in ("t:a@1", "t:b@1"))
+    assert one.handler is other.handler
+    assert one.pool is other.pool
+    assert one.payload is other.payload
+
+
+def test_payloads_that_differ_are_told_apart_however_many_there_are() -> None:
+    work = WorkRecord("t:a@1", 1, 1, 1, "t:a", 1, Tier.HIGH, "default", "send-mail", b"")
+    many = [work._replace(payload=b"%d" % number, tier=Tier(number % 3)) for number in range(2_500)]
+    assert [codec.decode_work(codec.encode_work(each)) for each in [*many, *reversed(many)]] == [*many, *reversed(many)]
+
+
 @given(event=events, work=works)
 def test_the_slow_and_sure_decoder_agrees_with_the_fast_one(event: RunEvent, work: WorkRecord) -> None:
     assert codec._event.decode(codec.encode_event(event)) == event

@@ -6,7 +6,10 @@ same for all runs of a job's revision stands last in the record, so its bytes ar
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from waterclock.model.events import WorkRecord
+from waterclock.model.job import Tier
 
 from . import schemata
 from .binary import get_bytes, get_instant, get_long, get_text, put_bytes, put_instant, put_long, put_text
@@ -19,6 +22,12 @@ _A_HANDLERS = put_text("") + b"\0" + put_text("") + put_text("")
 """The end of most records: no executor, not at most once, the default policy, started by no run's end."""
 
 _make = tuple.__new__
+
+_TAIL_KEPT_BYTES, _TAILS_KEPT = 96, 1_000
+_Tail: TypeAlias = tuple[Tier, str, str, bytes, str, bool, str, str]
+_tails: dict[bytes, _Tail] = {}
+"""What records said lately behind their revision: the same for whole applications, so that thousands of runs in flight
+share its texts. Short ones only, and so many; then it begins anew."""
 
 _AS_MADE = put_long(-1) + put_text("") + put_long(0) + put_long(-1) + put_text("")
 """What stands behind the attempt of most records: nothing to verify, never redriven, no node, of no backfill."""
@@ -76,17 +85,34 @@ def get_work(data: bytes) -> WorkRecord:
         doubts = (verify_from, verify_state, redrives, dag_from, backfill)
     job_id, place = get_text(data, place)
     revision, place = get_long(data, place)
-    tier = TIER_AT[data[place]]
-    pool, place = get_text(data, place + 1)
+    tier, pool, handler, payload, executor, once, policy, triggered_by = _tail(data[place:])
+    head = (run_id, fire_at, due_at, attempt, job_id, revision, tier, pool, handler, payload)
+    return _make(WorkRecord, (*head, executor, once, policy, *doubts, triggered_by))
+
+
+def _tail(data: bytes) -> _Tail:
+    known = _tails.get(data)
+    if known is not None:
+        return known
+    found = _read_tail(data)
+    if len(data) <= _TAIL_KEPT_BYTES:
+        if len(_tails) >= _TAILS_KEPT:
+            _tails.clear()
+        _tails[data] = found
+    return found
+
+
+def _read_tail(data: bytes) -> _Tail:
+    tier = TIER_AT[data[0]]
+    pool, place = get_text(data, 1)
     handler, place = get_text(data, place)
     payload, place = get_bytes(data, place)
-    head = (run_id, fire_at, due_at, attempt, job_id, revision, tier, pool, handler, payload)
     if data[place:] == _A_HANDLERS:
-        return _make(WorkRecord, (*head, "", False, "", *doubts, ""))
+        return tier, pool, handler, payload, "", False, "", ""
     executor, place = get_text(data, place)
     once = data[place]
     policy, place = get_text(data, place + 1)
     triggered_by, place = get_text(data, place)
     if once > 1 or place != len(data):
         raise ValueError("an odd boolean, or the record ends elsewhere than its bytes")
-    return _make(WorkRecord, (*head, executor, once == 1, policy, *doubts, triggered_by))
+    return tier, pool, handler, payload, executor, once == 1, policy, triggered_by

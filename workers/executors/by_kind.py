@@ -85,11 +85,14 @@ class ExecutorsByKind:
 
     # -- on the loop of calls --------------------------------------------------------------------------------------
 
-    async def _serve(self, attempt: Attempt) -> EndedAttempt:
+    async def _serve(self, attempt: Attempt) -> None:
         try:
-            return await self._call(attempt, _executor_of(attempt))
+            ended = await self._call(attempt, _executor_of(attempt))
         except AttemptError as error:
-            return ending.fell_short(attempt, error)
+            ended = ending.fell_short(attempt, error)
+        except BaseException as error:  # noqa: BLE001 - cancelled, or a bug: it ends this attempt and nothing else
+            ended = ending.failed(attempt, error)
+        self._calls.end(ended)
 
     async def _call(self, attempt: Attempt, executor: Executor) -> EndedAttempt:
         if isinstance(executor, HttpCall):

@@ -41,6 +41,11 @@ _OURS = frozenset({"ce_id", "ce_source", "ce_specversion"})
 """Headers that identify the effect; ``ce_type``, ``ce_subject`` and ``content-type`` are the handler's to choose."""
 
 
+_NONE: list[Outgoing] = []
+_BEGINNING = threading.Lock()
+"""Of all attempts, around the making of their own locks; nobody waits for anything inside."""
+
+
 class Outlet:
     """The rules for what leaves this worker beside its own records; shared by all its executors and threads.
 
@@ -96,7 +101,8 @@ class Outlet:
 class Emissions:
     """The records of one attempt, in the order in which its code emitted them. Any thread may call it.
 
-    ``outlet`` None: this worker emits nothing, and says so.
+    ``outlet`` None: this worker emits nothing, and says so. Most attempts emit nothing, and there may be a hundred
+    thousand in flight: what only records need is made with the first one.
     """
 
     __slots__ = ("_bytes", "_closed", "_lock", "_outlet", "_records", "_work")
@@ -104,8 +110,8 @@ class Emissions:
     def __init__(self, outlet: Outlet | None, work: WorkRecord) -> None:
         self._outlet = outlet
         self._work = work
-        self._lock = threading.Lock()
-        self._records: list[Outgoing] = []
+        self._lock: threading.Lock | None = None
+        self._records: list[Outgoing] = _NONE
         self._bytes = 0
         self._closed = False
 
@@ -113,7 +119,7 @@ class Emissions:
         """Add a record; answers its effect id. Raises EmitRefused, BackendDown."""
         if self._outlet is None:
             raise EmitRefused("This worker was built without a way to emit records")
-        with self._lock:
+        with self._begun():
             if self._closed:
                 raise EmitRefused("The handler has returned: its records are on their way, and nothing can be added")
             number = len(self._records)
@@ -129,9 +135,21 @@ class Emissions:
 
     def close(self) -> tuple[Outgoing, ...]:
         """The code has ended: what it emitted, and from now on no more."""
+        with _BEGINNING:
+            if self._lock is None:
+                self._closed = True
+                return ()
         with self._lock:
             self._closed = True
             return tuple(self._records)
+
+    def _begun(self) -> threading.Lock:
+        """The lock around the records, of which there may be some from now on."""
+        with _BEGINNING:
+            if self._lock is None:
+                self._lock = threading.Lock()
+                self._records = []
+            return self._lock
 
 
 def size_of(message: Outgoing) -> int:

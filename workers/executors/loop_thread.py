@@ -13,18 +13,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 import uvloop
 
 from waterclock.clock import Clock
 from waterclock.model.errors import LeaseLost
 
-from . import ending
 from .basket import Basket
 from .port import Attempt, EndedAttempt
 
-Serve = Callable[[Attempt], Awaitable[EndedAttempt]]
+Serve = Callable[[Attempt], Coroutine[Any, Any, None]]
+"""Serves an attempt and hands its end to ``LoopThread.end``, whatever happens: in one coroutine, for each that awaits
+another one costs memory and time in every attempt there is."""
 
 _WATCH_EVERY_S = 0.25
 _CLEAN_UP_SHARE = 0.8
@@ -120,17 +122,16 @@ class LoopThread:
             self._loop.run_until_complete(self._closing())
 
     def _start_tasks(self, attempts: Sequence[Attempt]) -> None:
-        create_task, tasks, serve = self._loop.create_task, self._tasks, self._serve_one
+        create_task, tasks, serve = self._loop.create_task, self._tasks, self._serve
         for attempt in attempts:
-            tasks[attempt] = create_task(serve(attempt))
+            tasks[attempt] = create_task(serve(attempt), name=attempt.work.run_id)
 
-    async def _serve_one(self, attempt: Attempt) -> None:
-        try:
-            ended = await self._serve(attempt)
-        except BaseException as error:  # noqa: BLE001 - cancelled, or a bug: it ends this attempt and nothing else
-            ended = ending.failed(attempt, error)
-        # Forgotten: our own cancellation, or whatever the coroutine made of it.
-        if self._tasks.pop(attempt, None) is not None:
+    def end(self, ended: EndedAttempt) -> None:
+        """An attempt has ended; called on the loop, by ``serve``.
+
+        Not kept where it was forgotten: that is our own cancellation, or whatever its coroutine made of it.
+        """
+        if self._tasks.pop(ended.attempt, None) is not None:
             self._basket.put(ended)
 
     def _cancel_some(self, attempts: Sequence[Attempt]) -> None:

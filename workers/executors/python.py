@@ -11,8 +11,7 @@ only forgotten. Both then show as attempts whose lease ran out.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from waterclock.app import Context, Handler
@@ -54,6 +53,7 @@ class PythonExecutors:
         self._basket = basket or Basket()
         self._threads: Threads[_Call] = Threads(self._call, min(threads_max, THREADS_MAX))
         self._loop = LoopThread("handlers-loop", self._serve, self._basket, clock)
+        self._was_asked_of = self._was_asked  # bound once, not for each attempt
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
         sync: list[_Call] = []
@@ -104,15 +104,10 @@ class PythonExecutors:
         self._threads.stop(grace_s / 2)
         self._loop.stop(grace_s / 2)
 
-    def _context(self, attempt: Attempt, emissions: Emissions) -> Context:
+    def _context(self, attempt: Attempt, door: _AttemptDoor) -> Context:
         timeout_us = attempt.timeout_us
-        return Context.of(
-            attempt.work,
-            attempt.token,
-            emissions.emit,
-            asked=partial(self._was_asked, attempt),
-            deadline_at=attempt.started_at + timeout_us if timeout_us else 0,
-        )
+        deadline_at = attempt.started_at + timeout_us if timeout_us else 0
+        return Context.of(attempt.work, attempt.token, door, deadline_at=deadline_at)
 
     def _was_asked(self, attempt: Attempt) -> bool:
         """Also where the lease is over and the round thread hangs in a call, so that it can ask nobody."""
@@ -125,37 +120,51 @@ class PythonExecutors:
         if self._was_asked(attempt):
             self._basket.put(_not_called(attempt))
             return
-        emissions = Emissions(self._outlet, attempt.work)
+        door = _AttemptDoor(self._outlet, attempt, self._was_asked_of)
         entered(attempt)
         try:
-            value = handler.call(self._context(attempt, emissions))
+            value = handler.call(self._context(attempt, door))
             if inspect.iscoroutine(value):
                 value.close()
                 raise TypeError("a handler that is not async returned a coroutine: declare it with 'async def'")
         except BaseException as error:  # noqa: BLE001 - user code: even SystemExit ends this attempt and nothing else
-            emissions.close()
+            door.close()
             self._basket.put(ending.failed(attempt, error))
         else:
-            self._basket.put(ending.succeeded(attempt, value, emissions.close()))
+            self._basket.put(ending.succeeded(attempt, value, door.close()))
         finally:
             left(attempt)
 
     # -- on the event loop ----------------------------------------------------------------------------------------
 
-    async def _serve(self, attempt: Attempt) -> EndedAttempt:
+    async def _serve(self, attempt: Attempt) -> None:
         if self._was_asked(attempt):
-            return _not_called(attempt)
-        handler = self._handlers[attempt.work.handler]
-        emissions = Emissions(self._outlet, attempt.work)
+            self._loop.end(_not_called(attempt))
+            return
+        door = _AttemptDoor(self._outlet, attempt, self._was_asked_of)
         entered(attempt)
         try:
-            value: Any = await handler.call(self._context(attempt, emissions))
+            value: Any = await self._handlers[attempt.work.handler].call(self._context(attempt, door))
+            ended = ending.succeeded(attempt, value, door.close())
         except BaseException as error:  # noqa: BLE001 - user code: even SystemExit ends this attempt and nothing else
-            emissions.close()
-            return ending.failed(attempt, error)
-        finally:
-            left(attempt)
-        return ending.succeeded(attempt, value, emissions.close())
+            door.close()
+            ended = ending.failed(attempt, error)
+        left(attempt)
+        self._loop.end(ended)
+
+
+class _AttemptDoor(Emissions):
+    """What stands behind the context of one attempt."""
+
+    __slots__ = ("_attempt", "_was_asked")
+
+    def __init__(self, outlet: Outlet | None, attempt: Attempt, was_asked: Callable[[Attempt], bool]) -> None:
+        super().__init__(outlet, attempt.work)
+        self._attempt = attempt
+        self._was_asked = was_asked
+
+    def is_asked(self) -> bool:
+        return self._was_asked(self._attempt)
 
 
 def _not_called(attempt: Attempt) -> EndedAttempt:
