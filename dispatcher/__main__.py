@@ -24,6 +24,7 @@ def build(settings: Settings) -> Dispatcher:
         round_records=settings.dispatcher.round_records,
         catch_up_share=settings.dispatcher.catch_up_share,
         catch_up_per_s=settings.dispatcher.catch_up_per_s,
+        herd_fires=settings.dispatcher.herd_fires,
     )
     return Dispatcher(
         SystemClock(),

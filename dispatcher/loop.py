@@ -30,10 +30,10 @@ from .errands import AtOnce, Beside, Errands
 from .event_tail import EventTail
 from .gap_lanes import GapLanes, holds_commands
 from .gaps import encode_progress
+from .herds import Herds
 from .pace import Pace, is_behind
 from .patience import until_next_s
 from .position import Position
-from .ready import make_ready
 from .rebuild import Held, Rebuilds
 from .resuming import ask_for_resumes
 from .shard import Shard
@@ -87,7 +87,7 @@ class Dispatcher:
         self._told = ToldPositions(clock, self._inputs)
         self._round_at_s = -1.0
         self._round_pace = RoundPace(clock, self._pace.round_interval_s)
-        self._encodes_more = False
+        self._herds = Herds(clock, self._rounds, self._templates, self._pace)
         self._idle_at_s = clock.monotonic_s()
         self._store_rest = StoreRest(clock, self._pace)
         self._lanes = GapLanes(clock, log, index, names, self._pace)
@@ -99,6 +99,8 @@ class Dispatcher:
         """One cycle: own, apply, decide, commit, look ahead. True when there is more to do at once."""
         self._follow(self._rounds.poll(self._inputs, self._room(), self._patience_s()))
         self._take_over_waiting()
+        if self._herds.is_held():
+            return False
         has_news = self._read_events()
         now = self._clock.now()
         out = Emitter(self._templates)
@@ -115,7 +117,7 @@ class Dispatcher:
             self._drop_all()  # part of the shards has moved on: what is committed decides
             raise
         self._note_landed(draft)
-        busy = self._look_ahead(now) or busy or self._make_ready()
+        busy = self._look_ahead(now) or busy or self._herds.look(self._shards.values(), self._clock.now())
         return self._look_for_missing(busy=busy)
 
     def drain(self) -> bool:
@@ -220,7 +222,7 @@ class Dispatcher:
             goes_on = shard.may_decide and self._rebuilds.held(shard, now) < Held.ALL
             if goes_on and self._is_on_its_feet(shard, out, now):
                 busy |= ask_for_resumes(shard, out, now)
-                on_time = self._lanes.on_time(shard, limit)
+                on_time = self._lanes.on_time(shard, limit) + self._herds.fires_sent(shard.partition)
                 taken[shard.partition] = self._fire(shard, out, now, on_time)
                 on_time_waits |= taken[shard.partition] >= on_time
         for shard in shards:
@@ -341,12 +343,6 @@ class Dispatcher:
 
     # ---- look ahead
 
-    def _make_ready(self) -> bool:
-        """Encode what is due soon, one shard's slice at a time. True while there is more of it."""
-        now = self._clock.now()
-        self._encodes_more = any(make_ready(shard, self._templates, now) for shard in self._shards.values())
-        return self._encodes_more
-
     def _look_ahead(self, now: Instant) -> bool:
         """One slice for each shard that needs it. True while a window ends too soon. Raises OlderZoneData."""
         if self._store_rest.is_down:
@@ -390,11 +386,14 @@ class Dispatcher:
         """How long a poll may wait: until the next fire, but rounds keep their distance when there is little to do."""
         if self._waiting:
             return 0.0
+        now = self._clock.now()
+        if self._rounds.is_early:
+            return self._herds.wait_s(now, _IDLE_S)
         rest_s = max(0.0, self._round_at_s + self._round_pace.distance_s - self._clock.monotonic_s())
-        shards, now = self._shards.values(), self._clock.now()
+        shards = self._shards.values()
         if is_behind(shards, self._pace, now):
             return 0.0
         can_store = not self._store_rest.is_down  # else a waiting command would make the loop spin
-        nearest_s = 0.0 if self._encodes_more else _IDLE_S
+        nearest_s = 0.0 if self._herds.encodes_more else self._herds.wait_s(now, _IDLE_S)
         own_s = until_next_s(shards, self._lanes, self._errands, self._pace, now, nearest_s, can_store=can_store)
         return max(rest_s, own_s)

@@ -14,6 +14,8 @@ from .shard import Shard
 class Pace:
     """How a dispatcher paces itself. Seconds, records; ``catch_up_per_s`` 0: no bound.
 
+    ``herd_fires``: from so many in one instant on it is a herd, sent ``herd_lead_s`` before, or sooner if it is large;
+    0: never.
     ``sweep_every_s``: between two slices of the sweep for missing rows; ``sweep_lap_s``: a lap takes at least so long.
     """
 
@@ -21,6 +23,8 @@ class Pace:
     grace_s: float = 60.0
     round_records: int = 2_000
     round_interval_s: float = 0.010
+    herd_fires: int = 1_000
+    herd_lead_s: float = 0.05
     idle_commit_s: float = 5.0
     store_retry_s: float = 1.0
     store_retry_max_s: float = 30.0

@@ -2,10 +2,12 @@
 
 A herd of thousands in one instant would else be encoded while all of it is late. What is made ready is a hint and
 nothing more: it stays with its chain, which a command may still cut short, and a fire without it is encoded when it is
-decided.
+decided. Those of instants that have many are kept together, for ``herds.py``.
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.model.timetable import is_blocked
@@ -23,12 +25,16 @@ _LOOK_AGAIN_US = US_PER_S
 """A look walks over all that is due soon: five in a second were a fifth of the dispatcher at 6,000 fires a second."""
 
 
-def make_ready(shard: Shard, templates: Templates, now: Instant) -> bool:
-    """Encode a slice of the fires that are due soon. True while there is more of it."""
+def make_ready(shard: Shard, templates: Templates, now: Instant, crowd_fires: int = READY_MAX) -> bool:
+    """Encode a slice of the fires that are due soon. True while there is more of it.
+
+    ``crowd_fires``: from so many in one instant on they are kept together, in ``Shard.crowds``.
+    """
     until_at = min(now + AHEAD_US, shard.horizon_at - 1)
     if not shard.to_encode and until_at >= shard.ready_until_at + _LOOK_AGAIN_US:
         shard.to_encode += (chain for chain in shard.timeline.soon(until_at, READY_MAX) if _wants(chain, now))
         shard.ready_until_at = until_at
+        _look_for_crowds(shard, now, crowd_fires)
     for _ in range(min(SLICE, len(shard.to_encode))):
         chain = shard.to_encode.pop()
         if not _wants(chain, now):
@@ -37,7 +43,17 @@ def make_ready(shard: Shard, templates: Templates, now: Instant) -> bool:
             templates.warm(chain.version)
         else:
             chain.ready = templates.ready(chain.version, chain.next_at, chain.due_at)
+            crowd = shard.crowds.get(chain.due_at)
+            if crowd is not None:
+                crowd.append(chain)
     return bool(shard.to_encode)
+
+
+def _look_for_crowds(shard: Shard, now: Instant, crowd_fires: int) -> None:
+    """Forget those whose instant has passed; what comes to the others at a later look is a part of them."""
+    counts = Counter(chain.due_at for chain in shard.to_encode)
+    kept = {at: crowd for at, crowd in shard.crowds.items() if at > now}
+    shard.crowds = {at: [] for at, count in counts.items() if count >= crowd_fires} | kept
 
 
 def _wants(chain: Chain, now: Instant) -> bool:

@@ -146,6 +146,8 @@ class Shard:
         self.ready_until_at: Instant = 0
         """What is due up to then was made ready or stands in ``to_encode``, but for what came later (``ready.py``)."""
         self.to_encode: list[Chain] = []
+        self.crowds: dict[Instant, list[Chain]] = {}
+        """By instant: the chains of those with many, as far as their fires are made ready."""
 
     @property
     def mark(self) -> tuple[object, ...]:

@@ -10,7 +10,10 @@ code, no other network call and no wait in between. What this module holds for e
    draft was begun aborts it (the broker checks membership, never ownership);
 4. after anything in doubt the producer is dirty: it is closed, a new one with the same id is initialised, and the
    role settles (``positions()``, or ``landed()``) before anything is sent again. Reason: without KIP-890 part 2 a
-   delayed EndTxn could end the next transaction of the same producer.
+   delayed EndTxn could end the next transaction of the same producer;
+5. the one exception to "no wait in between": records of a round that is still to be decided may be sent early, and
+   wait for its commit (commit as trigger, design §6). They bind nobody: the round that is decided then is compared with
+   them, and where it lacks one of them, or has others under their keys, they are aborted and it is sent as any other.
 
 How it fails: RoundAborted (clean; nothing visible), RoundInDoubt (settle first), Fenced (fatal for this object).
 After any of them the role drops what it holds for its partitions and starts again from ``positions()``.
@@ -18,7 +21,8 @@ After any of them the role drops what it holds for its partitions and starts aga
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from waterclock.log.port import (
     Committed,
@@ -91,6 +95,10 @@ class Rounds:
         self._producer: Producer | None = None
         self._members: dict[Consumer, GroupMetadata] = {}
         self._epoch = 0
+        self._early: list[Outgoing] | None = None
+        """Sent already, in the transaction that is open."""
+        self.early_count = 0
+        """How many rounds landed of which something had been sent early."""
         self.init_count = 0
         """How often the id was initialised. A worker reads ``leases`` after each (design §7)."""
 
@@ -113,6 +121,7 @@ class Rounds:
         if polled.assigned or polled.revoked:
             self._epoch += 1
             self._members.pop(consumer, None)
+            self.give_up_early()
         if consumer not in self._members and consumer.owned():
             self._members[consumer] = consumer.metadata()
         return polled
@@ -128,6 +137,7 @@ class Rounds:
 
         In this order: only after the init is an earlier round settled, landed or aborted. Raises BackendDown, Fenced.
         """
+        self.give_up_early()
         self.open()
         return consumer.committed(list(partitions), _COMMITTED_TIMEOUT_S)
 
@@ -136,17 +146,65 @@ class Rounds:
 
         RequestError: a record is over the limit or its topic does not exist; the round is aborted, like any other.
         """
+        if self._early is not None and not _begins(self._early, draft):
+            self.give_up_early()
         if draft.empty:
             return
         self.open()
-        self._check(draft)
+        try:
+            self._check(draft)
+        except RoundAborted:
+            self.give_up_early()
+            raise
+        producer = self._usable()
+        early, self._early = self._early, None
+        with self._cleaning_up(producer):
+            if early is None:
+                producer.begin()
+            self._send(producer, draft, early or ())
+        self.early_count += early is not None
+
+    @property
+    def is_early(self) -> bool:
+        """Whether records wait for the commit of their round."""
+        return self._early is not None
+
+    def send_early(self, messages: Sequence[Outgoing]) -> None:
+        """Send records that the next round is expected to hold, these very objects. Nothing is committed, and nothing
+        is promised: until its commit, or ``give_up_early``, whoever reads these partitions waits, so be quick.
+
+        Raises as ``commit`` does; nothing is open then.
+        """
+        if self._early is not None:
+            raise RuntimeError(f"{self.transactional_id}: records wait for their commit already")
+        self.open()
+        producer = self._usable()
+        with self._cleaning_up(producer):
+            producer.begin()
+            for message in messages:
+                producer.append(message)
+        self._early = list(messages)
+
+    def give_up_early(self) -> None:
+        """Abort what was sent early, where there is any. Raises Fenced."""
+        if self._early is not None:
+            self._early = None
+            assert self._producer is not None
+            self._abort(self._producer)
+
+    def _usable(self) -> Producer:
         producer = self._producer
         assert producer is not None
         if producer.dirty:
             self._renew()
             raise RoundInDoubt(f"{self.transactional_id}: the producer lost its broker before the round began")
+        return producer
+
+    @contextmanager
+    def _cleaning_up(self, producer: Producer) -> Iterator[None]:
+        """Whatever goes wrong within: nothing of it stays open, and a producer in doubt is not used again."""
         try:
-            self._send(producer, draft)
+            yield
         except RoundAborted:
             self._abort(producer)
             raise
@@ -193,8 +251,7 @@ class Rounds:
             if lost:
                 raise RoundAborted(f"{sorted(lost)} are not ours any more")
 
-    def _send(self, producer: Producer, draft: Round) -> None:
-        producer.begin()
+    def _send(self, producer: Producer, draft: Round, early: Sequence[Outgoing]) -> None:
         # Records before offsets: the other order pays one more wait for the coordinator (kafka.md 3.1).
         sent: list[tuple[Ticket, Ticket]] = []
         try:
@@ -212,7 +269,7 @@ class Rounds:
                         sent.append((ticket, producer.append_tracked(message)))
             else:
                 append = producer.append
-                for message in draft.messages:
+                for message in _without(early, draft.messages):
                     append(message)
             for consumer, offsets in draft.offsets.items():
                 producer.send_offsets(offsets, self._members[consumer])
@@ -242,4 +299,24 @@ class Rounds:
 
     def _forget(self, producer: Producer) -> None:
         producer.close()
-        self._producer = None
+        self._producer = self._early = None
+
+
+def _begins(early: Sequence[Outgoing], draft: Round) -> bool:
+    """Whether the round may go on from what was sent early: it has all of that, and nothing else under its keys, which
+    might belong before it. What must stand before everything else, or be tracked, rules that out."""
+    if draft.ahead or draft.tickets:
+        return False
+    rest = _without(early, draft.messages)
+    if len(rest) + len(early) != len(draft.messages):
+        return False
+    keys = {message.key for message in early}
+    return not any(message.key in keys for message in rest)
+
+
+def _without(early: Sequence[Outgoing], messages: Sequence[Outgoing]) -> Sequence[Outgoing]:
+    """By identity: two records may be equal and yet be two."""
+    if not early:
+        return messages
+    sent = set(map(id, early))
+    return [message for message in messages if id(message) not in sent]

@@ -6,6 +6,7 @@ excused, and what is excused is found in the evidence, bounded and counted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from tests import two_reducers
@@ -32,6 +33,7 @@ from tests.oracle.owed import Rules
 from tests.oracle.records import decode
 from waterclock.model.ids import US_PER_S
 
+HERD_FIRES, HELD_US = 1_000, US_PER_S
 _GENERATION = 1
 """Of topics that nobody has made anew."""
 
@@ -113,17 +115,20 @@ def judge_never_early(found: AtRest, early_us_at: Callable[[int], int]) -> None:
     """No run is made or claimed before it is due, none is tried again before that is.
 
     ``early_us_at`` the instant at which a run was decided: how far ahead the clock of who decided it may have been. The
-    claims' and the verdicts' clocks are true: a retry has no such excuse.
+    claims' and the verdicts' clocks are true: a retry has no such excuse. A herd stands in the log up to a second
+    before its instant, and can be read only then: so nobody can have begun it before.
     """
     evidence, chronicle = found.evidence, found.chronicle
     excused, wrong, looked_at = 0, [], 0
     late_us = waits.first_attempts(chronicle)
+    together = Counter(chronicle.due.values())
     for run_id, due in chronicle.due.items():
         if due is None:
             continue
         looked_at += 1
         made_at = chronicle.pending[run_id]
-        early_us = max(due - made_at, -late_us.get(run_id, 0))
+        held_us = HELD_US if together[due] >= HERD_FIRES else 0
+        early_us = max(due - made_at - held_us, -late_us.get(run_id, 0))
         if early_us > early_us_at(made_at):
             wrong.append(f"{run_id}: made or begun {early_us} us before it was due")
         excused += early_us > STAMP_US

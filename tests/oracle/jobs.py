@@ -15,8 +15,10 @@ MASK = owed.MASK
 
 
 class Fact(typing.NamedTuple):
-    """A run event in its place. ``behind``: the newest due time that events before it in its partition had passed;
-    ``applied``: the highest offset of a command that they prove to be applied (-1: none)."""
+    """A run event in its place. ``behind``: the newest due time that events before it in its partition had passed, but
+    for those of its own transaction: a herd stands first in its round, which is decided afterwards, and as a whole.
+    Where the dump tells of no transactions each event is one. ``applied``: the highest offset of a command that they
+    prove to be applied (-1: none)."""
 
     partition: int
     offset: int
@@ -151,16 +153,37 @@ def _note_skipped(job, fact):
             del job.made[fire]
 
 
+class _Newest:
+    """The newest value, and the newest one of any other transaction."""
+
+    def __init__(self):
+        self._first, self._second = (0, None), 0
+
+    def of_others(self, transaction):
+        return self._second if self._first[1] == transaction else self._first[0]
+
+    def note(self, transaction, value):
+        newest, owner = self._first
+        if transaction == owner:
+            self._first = max(newest, value), owner
+        elif value > newest:
+            self._first, self._second = (value, transaction), newest
+        else:
+            self._second = max(self._second, value)
+
+
 def _facts(events):
-    behind, applied = collections.Counter(), collections.defaultdict(lambda: -1)
+    behind, applied = collections.defaultdict(_Newest), collections.defaultdict(lambda: -1)
     for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
         _, event = decode(record["value"])
         place = record["partition"]
         if "/" in event["run_id"]:
             continue  # a node is no fire
         if event["kind"] in ("REVISED", "PENDING", "HELD", "SKIPPED", "ANSWERED", "BACKFILL"):
-            yield Fact(place, record["offset"], record["timestamp_us"], event, behind[place], applied[place])
-            behind[place] = max(behind[place], _passed(event))
+            round_of = record.get("transaction", object())
+            passed = behind[place].of_others(round_of)
+            yield Fact(place, record["offset"], record["timestamp_us"], event, passed, applied[place])
+            behind[place].note(round_of, _passed(event))
             applied[place] = max(applied[place], _proves(event))
 
 

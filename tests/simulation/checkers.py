@@ -304,16 +304,17 @@ def jobs_are_what_their_commands_made(dumps: Dumps, _counts: Counts) -> list[str
 
 
 def nothing_is_early(dumps: Dumps, _counts: Counts) -> list[str]:
-    """I4: no run is made before it is due, by the brokers' clock, but for the skew of the machines.
+    """I4: no run can be read of before it is due, by the brokers' clock, but for the skew of the machines.
 
-    When it is due, jitter included, its making must say (``runs_are_made_of_their_revision``).
+    A herd may stand in the log before, in a transaction that is not committed yet. When a run is due, jitter included,
+    its making must say (``runs_are_made_of_their_revision``).
     """
     complaints = []
     for record in dumps.events:
         _, event = decode(record["value"])
         if event["kind"] != "PENDING":
             continue
-        at = int(str(record["timestamp_us"]))
+        at = int(str(record.get("readable_us", record["timestamp_us"])))
         due_at = event["pending"]["due_at"] or event["pending"]["fire_at"]
         early_us = due_at - at - dumps.skew_ahead("dispatcher", at)
         if early_us > 1_000:

@@ -20,6 +20,7 @@ from tests.oracle.records import decode
 from tests.oracle.timeliness import Bounds
 from waterclock.dag_runs.picture import critical_names, nodes_seen
 from waterclock.dag_runs.reading import read_dag_run
+from waterclock.log.memory_partition import Entry
 from waterclock.log.port import Isolation, Record, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.dag_events import NodeEnd
@@ -166,7 +167,7 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
     ]
     tried = [(*run[:3], "") for run in rows] + [node[:4] for node in nodes]
     jobs = [job for job_id in job_ids if (job := store.job(job_id)) is not None]
-    events, commands = _records(world, NAMES.run_events), _records(world, NAMES.commands)
+    events, commands = _events(world), _records(world, NAMES.commands)
     return Dumps(
         seed=world.plan.seed,
         rules=_rules(world),
@@ -325,6 +326,21 @@ def _records(world: World, topic: str) -> list[RawRecord]:
             log, Isolation.COMMITTED, place, log.low_watermark(place), log.high_watermark(place), headers=True
         )
     ]
+
+
+def _events(world: World) -> list[RawRecord]:
+    """Run events, each with its transaction (by its marker) and when that ended: from then on the event can be read."""
+    found = _records(world, NAMES.run_events)
+    markers: dict[tuple[object, object], Entry] = {}
+    for number in range(world.outside.partitions(NAMES.run_events)):
+        entries = world.cluster.partition(TopicPartition(NAMES.run_events, number))._entries
+        ends = {entry.span: entry for entry in entries if entry.is_marker}
+        markers.update({(number, entry.offset): ends[entry.span] for entry in entries if entry.span in ends})
+    for record in found:
+        marker = markers.get((record["partition"], record["offset"]))
+        if marker is not None:
+            record["transaction"], record["readable_us"] = marker.offset, marker.timestamp_us
+    return found
 
 
 def _raw(record: Record) -> RawRecord:

@@ -36,6 +36,8 @@ MUST_HAPPEN = (
     "healed anew",
     "healed as it was",
     "take-over",
+    "herds landed",
+    "herds given up",
     "deploy",
     "absence",
     "outage",

@@ -71,6 +71,11 @@ _RACES_SHARE = 0.25
 CATCH_UP_PER_S = (0.0, 0.0, 1.0, 1.0, 3.0)
 """Some so slow that a gap stays open over the next trouble, and still soon enough after the heal."""
 
+HERD_FIRES = (1, 1, 2, 3, 1_000)
+"""In the last of them nothing is a herd."""
+_HERD_LEAD_S = 0.9
+"""As long as there is: of those who look twice in it, that a herd waits for its instant."""
+
 _ANEW_SHARE = 0.5
 """The rest must come to rest with what it has in memory: a new process hides what the old one has forgotten."""
 
@@ -182,6 +187,8 @@ def draw(seed: int) -> Plan:
             idle_commit_s=rng.choice([1.0, 5.0]),
             catch_up_share=dice(seed, "share").choice([0.05, 0.25, 0.25]),
             catch_up_per_s=dice(seed, "catch-up").choice(CATCH_UP_PER_S),
+            herd_fires=dice(seed, "herds").choice(HERD_FIRES),
+            herd_lead_s=_HERD_LEAD_S,
         ),
         lease_s=lease_s,
         worker_slots=2 if races else rng.choice([2, 8, 8]),

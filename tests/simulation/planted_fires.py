@@ -19,6 +19,7 @@ from waterclock.dispatcher.shard import Decided, Shard
 from waterclock.workers.attempts import Attempts
 from waterclock.workers.executors.port import Attempt, EndedAttempt
 
+from waterclock import transact
 from waterclock.model import timetable
 from waterclock.model.events import Outcome
 from waterclock.model.ids import US_PER_S, Instant
@@ -47,6 +48,13 @@ def pause_unheeded() -> Iterator[None]:
 
     cut_older, right = applying._cut_older, commands._close
     with mock.patch.object(applying, "_cut_older", cut), mock.patch.object(commands, "_close", close):
+        yield
+
+
+@contextmanager
+def herds_unjudged() -> Iterator[None]:
+    """What was sent before its instant goes out, whatever was decided at it."""
+    with mock.patch.object(transact, "_begins", return_value=True):
         yield
 
 
@@ -166,5 +174,6 @@ PLANTED_FIRES: dict[str, Planted] = {
     "pause forgets what is still due": pause_by_due_time,
     "the end of a job's time is included": end_included,
     "jitter with another salt": another_salt,
+    "a herd is not held against what was decided": herds_unjudged,
     "outcome committed before the effect": outcome_first,
 }

@@ -130,6 +130,7 @@ class World:
         """How long the store's answer to an errand takes."""
         self.onlooker = Onlooker(self.outside, NAMES)
         self._owners: dict[int, str] = {}
+        self._herds: dict[str, Counter[str]] = {}
         self._transaction_s = {"worker": WorkerSettings(lease_ttl_s=plan.lease_s).transaction_timeout_s}
 
     def transactional_id(self, slot: str) -> str:
@@ -230,6 +231,17 @@ class World:
                 if before is not None and before != slot:
                     counts["take-over"] += 1
                 self._owners[place.partition] = slot
+
+    def count_herds(self, life: Life, counts: Counter[str]) -> None:
+        """How many herds this life sent early, and what became of them, since the last look."""
+        core = life.core
+        if not isinstance(core, Dispatcher):
+            return
+        sent, landed = core._herds.sent_count, core._rounds.early_count
+        found = Counter({"landed": landed, "given up": sent - landed - core._rounds.is_early})
+        for word, count in (found - self._herds.get(life.client, Counter())).items():
+            counts[f"herds {word}"] += count
+        self._herds[life.client] = found
 
     def _core(self, life: Life, log: MemoryLog, clock: Clock) -> Role:
         slot, pace, store = life.slot, self.plan.pace, MemoryStore(clock, self.tables, life.client)

@@ -22,7 +22,7 @@ class World:
         self.log = MemoryLog(self.cluster, "one")
 
     def values(self) -> list[bytes | None]:
-        end = self.log.high_watermark(PLACE)
+        end = self.cluster.partition(PLACE).lso
         return [record.value for record in read_range(self.log, Isolation.COMMITTED, PLACE, 0, end)]
 
 
@@ -126,3 +126,71 @@ def test_records_and_positions_land_together() -> None:
     rounds.commit(draft)
     assert world.values() == [b"a"]
     assert rounds.positions(consumer, [PLACE]) == {PLACE: Committed(0, "cursor")}
+
+
+def early(world: World, sent: list[Outgoing]) -> Rounds:
+    rounds = Rounds(world.log, "id")
+    rounds.send_early(sent)
+    assert rounds.is_early
+    assert world.values() == []
+    return rounds
+
+
+def test_a_round_goes_on_from_what_was_sent_early() -> None:
+    world = World()
+    sent = [message(b"a"), message(b"b")]
+    rounds = early(world, sent)
+    draft = rounds.draft()
+    draft.extend([Outgoing("t", b"other", b"c"), *sent])
+    rounds.commit(draft)
+    assert world.values() == [b"a", b"b", b"c"]
+    assert not rounds.is_early
+
+
+def test_what_was_sent_early_and_then_not_decided_is_never_read() -> None:
+    for decided in ([], [message(b"a")], [message(b"a"), message(b"b"), message(b"c")]):
+        world = World()
+        sent = [message(b"a"), message(b"b")]
+        rounds = early(world, sent)
+        draft = rounds.draft()
+        draft.extend(decided)  # equal records, and yet not those that were sent
+        rounds.commit(draft)
+        assert world.values() == [each.value for each in decided]
+        assert not rounds.is_early
+
+
+def test_what_has_to_stand_before_or_belongs_to_the_same_key_is_not_put_behind() -> None:
+    for case in ("ahead", "key", "tracked"):
+        world = World()
+        sent = [message(b"late")]
+        rounds = early(world, sent)
+        draft = rounds.draft()
+        if case == "ahead":
+            draft.go_ahead([Outgoing("t", b"control", b"first")])
+        elif case == "key":
+            draft.append(message(b"first"))
+        else:
+            draft.append_tracked(Outgoing("t", b"tracked", b"first"))
+        draft.extend(sent)
+        rounds.commit(draft)
+        assert world.values() == [b"first", b"late"], case
+
+
+def test_what_was_sent_early_can_be_given_up_and_a_doubt_leaves_nothing_of_it() -> None:
+    world = World()
+    rounds = early(world, [message(b"a")])
+    rounds.give_up_early()
+    rounds.give_up_early()
+    sent = [message(b"b")]
+    rounds.send_early(sent)
+    with pytest.raises(RuntimeError, match="already"):
+        rounds.send_early(sent)
+    draft = rounds.draft()
+    draft.extend(sent)
+    world.cluster.faults.next_commit("id", CommitFate.LOST)
+    with pytest.raises(RoundInDoubt):
+        rounds.commit(draft)
+    assert not rounds.is_early
+    assert rounds.init_count == 2
+    rounds.commit(draft)
+    assert world.values() == [b"b"]

@@ -1,0 +1,140 @@
+"""So many fires in one instant that to send them takes longer than anybody would wait: they are sent shortly before.
+
+Commit as trigger (design §6, kafka.md 7): the records of a herd stand in an open transaction when its instant comes;
+what is left then is to decide, and to commit. Must hold: what is sent early decides nothing. At the instant everything
+is decided as ever, and records that were not decided are aborted (``transact.py``). Nothing else leaves this dispatcher
+while a herd waits, which is a second at most: all who read these partitions wait as well.
+
+How it fails: a rebalance, a command for a job of the herd, trouble with the producer: its records are given up, and the
+herd goes out as any other fire does, after its instant.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+import structlog
+
+from waterclock.clock import Clock
+from waterclock.log.port import Outgoing
+from waterclock.model.errors import RequestError, RoundAborted, RoundInDoubt
+from waterclock.model.ids import US_PER_S, Instant
+from waterclock.transact import Rounds
+
+from .emit import Templates
+from .pace import Pace
+from .ready import make_ready
+from .shard import Shard
+
+HELD_S_MAX = 1.0
+_LEAD_S_MAX = 0.9
+_RECORDS_PER_S = 100_000.0
+"""Until it is known: how fast the client takes records."""
+_MEASURED_FROM = 1_000
+_WEIGHT = 0.3
+_MARGIN = 2.0
+"""The client takes records faster than the brokers do."""
+_RECORDS_OF_A_FIRE = 2
+_NEVER = 1 << 60
+
+log_ = structlog.get_logger("dispatcher")
+
+
+class Herds:
+    """Of one dispatcher: encodes what is due soon, and sends the herds among it."""
+
+    def __init__(self, clock: Clock, rounds: Rounds, templates: Templates, pace: Pace) -> None:
+        self._clock = clock
+        self._rounds = rounds
+        self._templates = templates
+        self._least = pace.herd_fires or _NEVER
+        self._lead_s = pace.herd_lead_s
+        self._records_per_s = _RECORDS_PER_S
+        self._due_at: Instant = 0
+        """Of the last herd that was sent, or tried to: no herd is sent twice."""
+        self._begin_at: Instant = 0
+        """When the next one is to be sent; 0: none is known."""
+        self._began_at_s = 0.0
+        self._sent: dict[int, int] = {}
+        self.encodes_more = False
+        self.sent_count = 0
+
+    def look(self, shards: Collection[Shard], now: Instant) -> bool:
+        """Encode a slice of what is due soon, then send a herd whose time it is. True while there is more to encode.
+
+        Raises BackendDown, Fenced.
+        """
+        least = max(1, self._least // (2 * max(1, len(shards))))
+        self.encodes_more = any(make_ready(shard, self._templates, now, least) for shard in shards)
+        if not self.encodes_more and not self._rounds.is_early:
+            self._begin(shards, now)
+        return self.encodes_more
+
+    def is_held(self) -> bool:
+        """Whether a herd waits for its instant. Raises Fenced."""
+        if not self._rounds.is_early:
+            return False
+        if self._clock.monotonic_s() - self._began_at_s > HELD_S_MAX:
+            log_.warning("herd given up", due_at=self._due_at, cause=f"it waited for {HELD_S_MAX} s")
+            self._rounds.give_up_early()
+            return False
+        return self._clock.now() < self._due_at
+
+    def fires_sent(self, partition: int) -> int:
+        """How many fires of this shard wait: its round must hold them all."""
+        return self._sent.get(partition, 0) if self._rounds.is_early else 0
+
+    def wait_s(self, now: Instant, at_most_s: float) -> float:
+        """How long there is nothing to do here, at most so long."""
+        wake_at = self._due_at if self._rounds.is_early else self._begin_at
+        return min(at_most_s, max(0.0, (wake_at - now) / US_PER_S)) if wake_at else at_most_s
+
+    def _begin(self, shards: Collection[Shard], now: Instant) -> None:
+        self._begin_at = 0
+        crowds: Counter[Instant] = Counter()
+        for shard in shards:
+            crowds.update({at: len(crowd) for at, crowd in shard.crowds.items() if at > max(now, self._due_at)})
+        due_at = min((at for at, count in crowds.items() if count >= self._least), default=0)
+        if not due_at:
+            return
+        lead_s = min(_LEAD_S_MAX, max(self._lead_s, self._takes_s(crowds[due_at])))
+        self._begin_at = due_at - round(lead_s * US_PER_S)
+        if now >= self._begin_at:
+            self._begin_at, self._due_at = 0, due_at
+            self._send([shard for shard in shards if _may_send(shard, due_at)])
+
+    def _takes_s(self, fires: int) -> float:
+        return _MARGIN * _RECORDS_OF_A_FIRE * fires / self._records_per_s
+
+    def _send(self, shards: Collection[Shard]) -> None:
+        messages: list[Outgoing] = []
+        self._sent = {}
+        most = int(_LEAD_S_MAX / self._takes_s(1))
+        for shard in shards:
+            fires = [
+                chain.ready
+                for chain in shard.crowds.pop(self._due_at)
+                if chain.ready is not None and chain.due_at == self._due_at and not chain.is_cut
+                if chain.ready.fire_at == chain.next_at
+            ][: most - sum(self._sent.values())]
+            self._sent[shard.partition] = len(fires)
+            for fire in fires:
+                messages += fire.messages
+        if sum(self._sent.values()) < self._least:
+            return
+        self._began_at_s = self._clock.monotonic_s()
+        try:
+            self._rounds.send_early(messages)
+        except (RoundAborted, RoundInDoubt, RequestError) as trouble:
+            log_.warning("herd given up", due_at=self._due_at, cause=str(trouble))
+            return
+        self.sent_count += 1
+        took_s = self._clock.monotonic_s() - self._began_at_s
+        if len(messages) >= _MEASURED_FROM and took_s > 0:
+            self._records_per_s += _WEIGHT * (len(messages) / took_s - self._records_per_s)
+
+
+def _may_send(shard: Shard, due_at: Instant) -> bool:
+    """Whether this shard is likely to decide its part of the herd at its instant."""
+    return shard.may_decide and shard.jump is None and shard.flow.ready and due_at in shard.crowds

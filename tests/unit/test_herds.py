@@ -1,0 +1,208 @@
+"""A herd stands in the log before its instant, and is committed at it: that, and nothing but what was decided then."""
+
+from __future__ import annotations
+
+import pytest
+from waterclock.dispatcher import herds
+from waterclock.dispatcher.pace import Pace
+
+from tests.unit.dispatcher_world import NAMES, START, World, every
+from waterclock.log.port import Isolation, TopicPartition
+from waterclock.log.reading import read_range
+from waterclock.model.errors import RoundAborted, RoundInDoubt
+from waterclock.model.events import EventKind
+from waterclock.model.ids import US_PER_S, make_run_id
+from waterclock.model.job import CommandKind, JobSpec, Once
+from waterclock.wire import codec
+
+_DUE_AT = START + 30 * US_PER_S
+_COUNT = 200
+_PACE = Pace(herd_fires=100, herd_lead_s=0.5)
+
+
+def _world(count: int = _COUNT) -> World:
+    """Just before the herd of ``count`` is sent."""
+    world = World(pace=_PACE)
+    world.run(1)
+    for number in range(count):
+        world.command(CommandKind.CREATE, f"t:once-{number}", JobSpec("demo.noop", Once(_DUE_AT)))
+    world.run(28, step_s=0.1)
+    return world
+
+
+def _until(world: World, instant: int, step_s: float = 0.02) -> None:
+    while world.clock.now() + step_s * US_PER_S <= instant:
+        world.steps(1)
+        world.clock.advance(round(step_s * US_PER_S))
+    world.clock.advance(instant - world.clock.now())
+
+
+def _ends(world: World) -> list[int]:
+    topic = world.cluster.topic(NAMES.run_events)
+    return [partition.high for partition in topic.partitions]
+
+
+def _reads_of(world: World) -> list[str]:
+    """Run ids of the PENDING that a reader of committed records has before it."""
+    found = []
+    for number in range(world.partitions):
+        place = TopicPartition(NAMES.run_events, number)
+        for record in read_range(world.outside, Isolation.COMMITTED, place, 0, world.cluster.partition(place).lso):
+            event = codec.decode_event(record.value or b"")
+            found += [event.run_id] if event.kind is EventKind.PENDING else []
+    return found
+
+
+def _ids(count: int = _COUNT) -> list[str]:
+    return sorted(make_run_id(f"t:once-{number}", _DUE_AT) for number in range(count))
+
+
+def _kind(record: object) -> EventKind:
+    return codec.decode_event(record.value).kind  # type: ignore[attr-defined]
+
+
+def _sent_early(world: World) -> bool:
+    return world.dispatcher._rounds.is_early
+
+
+def test_a_herd_stands_in_the_log_before_its_instant_and_is_read_from_then_on() -> None:
+    world = _world()
+    before = _ends(world)
+    _until(world, _DUE_AT - 10_000)
+    ends = _ends(world)
+    assert sum(ends) - sum(before) >= _COUNT
+    assert _reads_of(world) == []
+    world.clock.advance(10_000)
+    world.steps(1)
+    assert sorted(world.runs()) == _ids()
+    pending = [each for each in world.records(NAMES.run_events) if _kind(each) is EventKind.PENDING]
+    assert len(pending) == _COUNT
+    assert all(record.offset < ends[record.partition] for record in pending)  # type: ignore[attr-defined]
+    world.run(3)
+    assert sorted(world.runs()) == _ids()
+    assert sorted(world.work()) == _ids()
+
+
+def test_few_fires_are_no_herd() -> None:
+    world = _world(99)
+    _until(world, _DUE_AT - 10_000)
+    assert not _sent_early(world)
+    world.run(1)
+    assert sorted(world.runs()) == _ids(99)
+
+
+@pytest.mark.parametrize("kind", [CommandKind.PAUSE, CommandKind.DELETE])
+def test_a_command_for_a_job_of_the_herd_takes_it_back(kind: CommandKind) -> None:
+    world = _world()
+    _until(world, _DUE_AT - 200_000)
+    assert _sent_early(world)
+    world.command(kind, "t:once-7")
+    _until(world, _DUE_AT - 10_000)
+    world.run(3)
+    left = [run_id for run_id in _ids() if not run_id.startswith("t:once-7@")]
+    assert sorted(world.runs()) == left
+    assert sorted(world.work()) == left
+
+
+def test_a_command_for_another_job_leaves_the_herd_alone() -> None:
+    world = _world()
+    _until(world, _DUE_AT - 200_000)
+    ends = _ends(world)
+    world.command(CommandKind.CREATE, "t:other", every(3_600))
+    _until(world, _DUE_AT)
+    world.steps(1)
+    assert sorted(world.runs("t:once")) == _ids()
+    assert [event.job_id for event in world.events(EventKind.REVISED)].count("t:other") == 1
+    last = max(record.offset for record in world.records(NAMES.run_events))  # type: ignore[attr-defined]
+    assert last <= max(ends) + 4, "it was sent again"
+
+
+def test_nothing_else_leaves_while_a_herd_waits_and_all_of_it_afterwards() -> None:
+    world = World(pace=_PACE)
+    world.run(1)
+    between = _DUE_AT - 100_000
+    world.command(CommandKind.CREATE, "t:between", JobSpec("demo.noop", Once(between)))
+    for number in range(_COUNT):
+        world.command(CommandKind.CREATE, f"t:once-{number}", JobSpec("demo.noop", Once(_DUE_AT)))
+    world.run(28, step_s=0.1)
+    _until(world, _DUE_AT - 20_000)
+    assert _sent_early(world)
+    assert _reads_of(world) == []
+    world.run(1)
+    assert sorted(world.runs()) == sorted([make_run_id("t:between", between), *_ids()])
+
+
+def test_whoever_joins_meanwhile_has_the_herd_given_up_and_it_runs_once() -> None:
+    world = _world()
+    _until(world, _DUE_AT - 200_000)
+    assert _sent_early(world)
+    other = world.start("d2")
+    for _ in range(150):
+        world.steps(1)
+        other.step()
+        world.clock.advance(50_000)
+    assert sorted(world.runs()) == _ids()
+    assert sorted(world.work()) == _ids()
+
+
+def test_a_herd_whose_dispatcher_dies_before_the_instant_is_its_successors() -> None:
+    world = _world()
+    _until(world, _DUE_AT - 200_000)
+    assert _sent_early(world)
+    world.crash()
+    world.run(3)
+    assert sorted(world.runs()) == _ids()
+    assert sorted(world.work()) == _ids()
+
+
+def test_a_herd_waits_a_second_at_most() -> None:
+    world = _world()
+    _until(world, _DUE_AT - 200_000)
+    assert _sent_early(world)
+    world.clock.jump(-10 * US_PER_S)
+    _until(world, world.clock.now() + round(herds.HELD_S_MAX * US_PER_S) + 40_000)
+    world.steps(1)
+    assert not _sent_early(world)
+    world.run(12)
+    assert sorted(world.runs()) == _ids()
+
+
+@pytest.mark.parametrize(("operation", "trouble"), [("begin", RoundInDoubt), ("append", RoundAborted)])
+def test_a_herd_that_cannot_be_sent_goes_out_at_its_instant(operation: str, trouble: type[Exception]) -> None:
+    world = _world()
+    failed = []
+
+    def refuse(_: str, called: str) -> None:
+        if called == operation and not failed and world.clock.now() > _DUE_AT - US_PER_S:
+            failed.append(called)
+            raise trouble("as if the broker had said so")
+
+    world.cluster.faults.on_call = refuse
+    _until(world, _DUE_AT - 10_000)
+    assert failed
+    assert not _sent_early(world)
+    world.run(1)
+    assert sorted(world.runs()) == _ids()
+
+
+def test_the_end_of_a_dispatcher_leaves_nothing_open() -> None:
+    world = _world()
+    _until(world, _DUE_AT - 200_000)
+    assert _sent_early(world)
+    world.dispatcher.drain()
+    topic = NAMES.run_events
+    for partition in range(world.outside.partitions(topic)):
+        where = TopicPartition(topic, partition)
+        assert world.cluster.partition(where).lso == world.cluster.partition(where).high
+
+
+def test_whoever_wants_no_herds_has_none() -> None:
+    world = World(pace=Pace(herd_fires=0))
+    world.run(1)
+    for number in range(1_500):
+        world.command(CommandKind.CREATE, f"t:once-{number}", JobSpec("demo.noop", Once(_DUE_AT)))
+    world.run(28, step_s=0.1)
+    _until(world, _DUE_AT - 10_000)
+    assert not _sent_early(world)
+    world.run(1)
+    assert sorted(world.runs()) == _ids(1_500)
