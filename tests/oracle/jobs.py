@@ -17,8 +17,8 @@ MASK = owed.MASK
 class Fact(typing.NamedTuple):
     """A run event in its place. ``behind``: the newest due time that events before it in its partition had passed, but
     for those of its own transaction: a herd stands first in its round, which is decided afterwards, and as a whole.
-    Where the dump tells of no transactions each event is one. ``applied``: the highest offset of a command that they
-    prove to be applied (-1: none)."""
+    Where the dump tells of no transactions each event is one, and what was sent early counts not. ``applied``: the
+    highest offset of a command that they prove to be applied (-1: none)."""
 
     partition: int
     offset: int
@@ -183,14 +183,17 @@ def _facts(events):
             round_of = record.get("transaction", object())
             passed = behind[place].of_others(round_of)
             yield Fact(place, record["offset"], record["timestamp_us"], event, passed, applied[place])
-            behind[place].note(round_of, _passed(event))
+            behind[place].note(round_of, _passed(record, event))
             applied[place] = max(applied[place], _proves(event))
 
 
-def _passed(event):
-    """The due time that the timeline has reached with this event; 0 where it was decided apart from it."""
+def _passed(record, event):
+    """The due time that the timeline has reached with this event; 0 where it was decided apart from it, or later, as a
+    part of a herd that stands in the log before it is due."""
     detail = event["pending"] or event["skipped"] or {}
-    return detail.get("due_at") or 0
+    due_at = detail.get("due_at") or 0
+    is_sent_early = "transaction" not in record and record["timestamp_us"] // 1_000 < due_at // 1_000
+    return 0 if is_sent_early else due_at
 
 
 def _proves(event):
