@@ -10,11 +10,15 @@ import gc
 import os
 import uuid
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.acceptance.short_forms import ShortForms, what_is_missing
 from tests.servers import NAMES, Missing, Running, Servers
+
+if TYPE_CHECKING:
+    from tests.simulation.slice import Slice
 
 _GC_YOUNG = 50_000
 """As in a role's process (``waterclock/process.py``)."""
@@ -26,6 +30,11 @@ def pytest_configure() -> None:
     That was a ninth of the core seconds of the unit tests. Those that are collected stay to the end.
     """
     gc.set_threshold(_GC_YOUNG, 20, 100)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever asks for what goes on beside all the others comes after them."""
+    items.sort(key=lambda item: item.get_closest_marker("last") is not None)
 
 
 def pytest_collection_finish() -> None:
@@ -72,6 +81,19 @@ def short_forms(request: pytest.FixtureRequest) -> Iterator[ShortForms]:
     forms = ShortForms(name for name in asked if name and not what_is_missing(name))
     yield forms
     forms.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def slice_of_seeds(request: pytest.FixtureRequest) -> Iterator[Slice | None]:
+    """The seeds of this session, begun with its first test where one of its tests is about them."""
+    if not any(item.get_closest_marker("last") for item in request.session.items):
+        yield None
+        return
+    from tests.simulation.slice import Slice, first_seed  # noqa: PLC0415 - it imports all that a play does
+
+    begun = Slice(first_seed())
+    yield begun
+    begun.close()
 
 
 def fresh_name(start: str) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import multiprocessing
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -180,10 +179,10 @@ class Catch:
         return self.seeds / self.seconds if self.seconds else 0.0
 
 
-def hunt(seeds: range, *, processes: int = 1, surely: int = 0, within_s: float = math.inf) -> Catch:
-    """Play all of ``seeds``; of those behind the first ``surely``, as many as are begun ``within_s``."""
+def hunt(seeds: range, *, processes: int = 1, goes_on: Callable[[int], bool] = lambda _: True) -> Catch:
+    """Play ``seeds``, as long as ``goes_on`` after so many; it is asked every hundred."""
     began, caught = time.monotonic(), Catch()
-    for verdict in _verdicts(seeds, processes, surely, began + within_s):
+    for verdict in _verdicts(seeds, processes, goes_on):
         caught.seeds += 1
         caught.counts.update(verdict.counts)
         if verdict.complaints:
@@ -209,12 +208,12 @@ def catch_planted(name: str, seeds: Iterable[int]) -> Verdict | None:
     return None
 
 
-def _verdicts(seeds: range, processes: int, surely: int, until_s: float) -> Iterator[Verdict]:
+def _verdicts(seeds: range, processes: int, goes_on: Callable[[int], bool]) -> Iterator[Verdict]:
     # Spawned, not forked: whoever hunts may have threads of its own.
     pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) if processes > 1 else None
     with pool or nullcontext():
         for first in range(0, len(seeds), _BLOCK):
-            if first >= surely and time.monotonic() > until_s:
+            if not goes_on(first):
                 return
             block = seeds[first : first + _BLOCK]
             yield from pool.map(_played, block, chunksize=8) if pool else map(_played, block)

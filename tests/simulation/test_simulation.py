@@ -1,8 +1,7 @@
 """The system keeps its promises in every seed, and the simulation would see it if it did not.
 
-In CI the seeds follow from the digest of all that a play imports: other code has other seeds, and a run of the same
-code repeats them, so that its verdict is that of the code. At home they are fresh (``WATERCLOCK_FIRST_SEED`` repeats a
-session). A failing seed is in the message, and ``python -m tests.simulation --seed S`` tells its story.
+Which seeds these are: ``slice.py``. A failing seed is in the message, and ``python -m tests.simulation --seed S`` tells
+its story.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import secrets
 import subprocess
 import sys
 from collections import Counter
@@ -21,12 +19,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.real_stack import wait_for
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import CommandKind, Every, JobSpec
 
 from .checkers import CHECKERS, no_role_broke
-from .hunt import catch_planted, hunt
-from .ledger import cores_digest
+from .hunt import catch_planted
 from .people import Order
 from .plan import ALWAYS, draw
 from .plan_text import plan_from_text, plan_to_text, read_plan
@@ -34,21 +32,12 @@ from .planted import PLANTED, RARE
 from .planted_failures import Planted
 from .play import leave_behind, play, play_plan
 from .shrink import shrink
+from .slice import SURELY, Slice, first_seed
 from .story import Story
 from .troubles import Trouble
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def _first_seed() -> int:
-    if told := os.environ.get("WATERCLOCK_FIRST_SEED"):
-        return int(told)
-    return int(cores_digest()[:10], 16) if os.environ.get("CI") == "true" else secrets.randbits(40)
-
-
-FIRST_SEED = _first_seed()
-SLICE, SURELY, SLICE_S = 750, 150, 90
-"""Seeds of a session: so many, but on a slow machine no more than ``SURELY`` once ``SLICE_S`` seconds are over."""
+FIRST_SEED = first_seed()
 CAUGHT_WITHIN = 2_000
 EYES_CLOSED_OF = 4
 """Of so many planted bugs one is also played with the checkers off, others for other cores: `planted-bugs` does all."""
@@ -92,13 +81,40 @@ ALMOST_SURE_IN_A_SLICE = (
 )
 
 
-def test_no_promise_is_broken_in_a_slice_of_fresh_seeds() -> None:
-    caught = hunt(range(FIRST_SEED, FIRST_SEED + SLICE), processes=2, surely=SURELY, within_s=SLICE_S)
-    print(f"{caught.seeds} seeds from {FIRST_SEED}, {caught.seeds_per_s:.1f} seeds/s")
+@pytest.mark.last
+def test_no_promise_is_broken_in_a_slice_of_fresh_seeds(slice_of_seeds: Slice) -> None:
+    caught = slice_of_seeds.end()
+    print(f"{caught.seeds} seeds from {slice_of_seeds.first}, {caught.seeds_per_s:.1f} seeds/s")
     assert caught.violations == {}
     assert caught.seeds >= SURELY
     assert len(caught.short) * 20 <= caught.seeds, "too many seeds fall short of the bar"
     assert [name for name in ALMOST_SURE_IN_A_SLICE if not caught.counts[name]] == [], "nothing was provoked"
+
+
+def test_a_slice_tells_what_came_of_it() -> None:
+    few = Slice(FIRST_SEED, 3)
+    try:
+        caught = few.end()
+    finally:
+        few.close()
+    assert caught.seeds == 3
+    assert caught.violations == {}
+    seeds = range(FIRST_SEED, FIRST_SEED + 3)
+    assert caught.counts["port calls"] == sum(play(seed).counts["port calls"] for seed in seeds)
+
+
+def test_a_slice_that_nobody_waits_for_leaves_no_process() -> None:
+    many = Slice(FIRST_SEED, 1_000)
+    many.close()
+    wait_for(lambda: not _lives(many._process.pid), "its processes are gone", 10.0)
+
+
+def _lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_a_seed_replays_exactly_whatever_the_hash_seed() -> None:
