@@ -5,30 +5,32 @@ what is left then is to decide, and to commit. Must hold: what is sent early dec
 is decided as ever, and records that were not decided are aborted (``transact.py``). Nothing else leaves this dispatcher
 while a herd waits, which is a second at most: all who read these partitions wait as well.
 
-How it fails: a rebalance, a command for a job of the herd, trouble with the producer: its records are given up, and the
-herd goes out as any other fire does, after its instant.
+How it fails: a rebalance, a command, the end of a run that others wait for, trouble with the producer: its records are
+given up, and the herd goes out as any other fire does, after its instant. So does one that is too large to be sent in
+that time. A dispatcher that dies while a herd waits leaves its transaction open until its successor's init, or its
+time-out.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 
 import structlog
 
 from waterclock.clock import Clock
-from waterclock.log.port import Outgoing
-from waterclock.model.errors import RequestError, RoundAborted, RoundInDoubt
+from waterclock.model.errors import LostResource, RequestError, RoundAborted, RoundInDoubt
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.transact import Rounds
 
 from .emit import Templates
 from .pace import Pace
-from .ready import make_ready
+from .ready import READY_MAX, make_ready
 from .shard import Shard
 
 HELD_S_MAX = 1.0
-_LEAD_S_MAX = 0.9
+LEAD_S_MAX = 0.9
 _RECORDS_PER_S = 100_000.0
 """Until it is known: how fast the client takes records."""
 _MEASURED_FROM = 1_000
@@ -36,6 +38,8 @@ _WEIGHT = 0.3
 _MARGIN = 2.0
 """The client takes records faster than the brokers do."""
 _RECORDS_OF_A_FIRE = 2
+_BESIDE_MAX = 20_000
+"""Fires that fall due while a herd waits. Where there are more, it is given up."""
 _NEVER = 1 << 60
 
 log_ = structlog.get_logger("dispatcher")
@@ -56,7 +60,7 @@ class Herds:
         self._begin_at: Instant = 0
         """When the next one is to be sent; 0: none is known."""
         self._began_at_s = 0.0
-        self._sent: dict[int, int] = {}
+        self._sent_fires = 0
         self.encodes_more = False
         self.sent_count = 0
 
@@ -71,24 +75,39 @@ class Herds:
             self._begin(shards, now)
         return self.encodes_more
 
-    def is_held(self) -> bool:
-        """Whether a herd waits for its instant. Raises Fenced."""
+    def is_held(self, shards: Iterable[Shard]) -> bool:
+        """Whether a herd waits for its instant. One that may not is given up: its round would have to ask the store, or
+        the log, inside the transaction. Raises Fenced.
+        """
         if not self._rounds.is_early:
             return False
-        if self._clock.monotonic_s() - self._began_at_s > HELD_S_MAX:
-            log_.warning("herd given up", due_at=self._due_at, cause=f"it waited for {HELD_S_MAX} s")
-            self._rounds.give_up_early()
+        if not all(map(_is_calm, shards)):
+            return self._give_up("there is more to do than its fires")
+        if self._clock.now() >= self._due_at:
             return False
-        return self._clock.now() < self._due_at
+        if self._clock.monotonic_s() - self._began_at_s > HELD_S_MAX:
+            return self._give_up(f"it waited for {HELD_S_MAX} s")
+        return True
 
-    def fires_sent(self, partition: int) -> int:
-        """How many fires of this shard wait: its round must hold them all."""
-        return self._sent.get(partition, 0) if self._rounds.is_early else 0
+    def drop(self) -> None:
+        """Give up what is held, whatever comes of it: a producer that is fenced says so at its next call again."""
+        with suppress(LostResource):
+            self._rounds.give_up_early()
+
+    @property
+    def room(self) -> int:
+        """How many fires more than usual a shard's round may hold: all that was sent, and what is due before."""
+        return self._sent_fires + _BESIDE_MAX if self._rounds.is_early else 0
 
     def wait_s(self, now: Instant, at_most_s: float) -> float:
         """How long there is nothing to do here, at most so long."""
         wake_at = self._due_at if self._rounds.is_early else self._begin_at
         return min(at_most_s, max(0.0, (wake_at - now) / US_PER_S)) if wake_at else at_most_s
+
+    def _give_up(self, cause: str) -> bool:
+        log_.info("herd given up", due_at=self._due_at, fires=self._sent_fires, cause=cause)
+        self._rounds.give_up_early()
+        return False
 
     def _begin(self, shards: Collection[Shard], now: Instant) -> None:
         self._begin_at = 0
@@ -98,43 +117,45 @@ class Herds:
         due_at = min((at for at, count in crowds.items() if count >= self._least), default=0)
         if not due_at:
             return
-        lead_s = min(_LEAD_S_MAX, max(self._lead_s, self._takes_s(crowds[due_at])))
+        lead_s = max(self._lead_s, self._takes_s(crowds[due_at]))
+        if lead_s > LEAD_S_MAX or any(len(shard.crowds.get(due_at, ())) >= READY_MAX for shard in shards):
+            log_.info("herd too large to be sent early", due_at=due_at, fires=crowds[due_at])
+            self._due_at = due_at
+            return
         self._begin_at = due_at - round(lead_s * US_PER_S)
-        if now >= self._begin_at:
+        if now >= self._begin_at and all(map(_is_calm, shards)):
             self._begin_at, self._due_at = 0, due_at
-            self._send([shard for shard in shards if _may_send(shard, due_at)])
+            self._send(shards)
 
     def _takes_s(self, fires: int) -> float:
         return _MARGIN * _RECORDS_OF_A_FIRE * fires / self._records_per_s
 
-    def _send(self, shards: Collection[Shard]) -> None:
-        messages: list[Outgoing] = []
-        self._sent = {}
-        most = int(_LEAD_S_MAX / self._takes_s(1))
-        for shard in shards:
-            fires = [
-                chain.ready
-                for chain in shard.crowds.pop(self._due_at)
-                if chain.ready is not None and chain.due_at == self._due_at and not chain.is_cut
-                if chain.ready.fire_at == chain.next_at
-            ][: most - sum(self._sent.values())]
-            self._sent[shard.partition] = len(fires)
-            for fire in fires:
-                messages += fire.messages
-        if sum(self._sent.values()) < self._least:
+    def _send(self, shards: Iterable[Shard]) -> None:
+        fires = [
+            chain.ready
+            for shard in shards
+            for chain in shard.crowds.pop(self._due_at, ())
+            if chain.ready is not None and chain.due_at == self._due_at and not chain.is_cut
+            if chain.ready.fire_at == chain.next_at
+        ]
+        if len(fires) < self._least:
             return
+        messages = [message for fire in fires for message in fire.messages]
+        self._sent_fires = len(fires)
         self._began_at_s = self._clock.monotonic_s()
         try:
             self._rounds.send_early(messages)
         except (RoundAborted, RoundInDoubt, RequestError) as trouble:
-            log_.warning("herd given up", due_at=self._due_at, cause=str(trouble))
+            log_.warning("herd not sent early", due_at=self._due_at, cause=str(trouble))
             return
         self.sent_count += 1
         took_s = self._clock.monotonic_s() - self._began_at_s
+        log_.debug("herd sent", due_at=self._due_at, fires=len(fires), took_s=round(took_s, 3))
         if len(messages) >= _MEASURED_FROM and took_s > 0:
             self._records_per_s += _WEIGHT * (len(messages) / took_s - self._records_per_s)
 
 
-def _may_send(shard: Shard, due_at: Instant) -> bool:
-    """Whether this shard is likely to decide its part of the herd at its instant."""
-    return shard.may_decide and shard.jump is None and shard.flow.ready and due_at in shard.crowds
+def _is_calm(shard: Shard) -> bool:
+    """Whether the fires of this shard are all that its next round decides: for anything else it may ask the store."""
+    is_waiting = shard.inbox or shard.flow.changed or shard.gaps or shard.backfills or shard.jump is not None
+    return shard.may_decide and shard.flow.ready and not is_waiting

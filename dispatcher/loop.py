@@ -99,9 +99,9 @@ class Dispatcher:
         """One cycle: own, apply, decide, commit, look ahead. True when there is more to do at once."""
         self._follow(self._rounds.poll(self._inputs, self._room(), self._patience_s()))
         self._take_over_waiting()
-        if self._herds.is_held():
+        if self._herds.is_held(self._shards.values()):
             return False
-        has_news = self._read_events()
+        has_news = not self._rounds.is_early and self._read_events()
         now = self._clock.now()
         out = Emitter(self._templates)
         try:
@@ -121,7 +121,7 @@ class Dispatcher:
         return self._look_for_missing(busy=busy)
 
     def drain(self) -> bool:
-        """Nothing is held between rounds: one last commit of positions is all."""
+        """Nothing but a herd is held between rounds, and that is given up: one last commit of positions is all."""
         self._idle_at_s = 0.0
         out = Emitter(self._templates)
         with suppress(LostResource):  # a successor starts from the round before
@@ -187,6 +187,7 @@ class Dispatcher:
         log_.info("shard taken over", partition=shard.partition, offset=shard.next_offset, cursor=cursor)
 
     def _drop_all(self) -> None:
+        self._herds.drop()
         for shard in self._shards.values():
             self._backfills.let_go(shard)
         self._shards.clear()
@@ -222,7 +223,7 @@ class Dispatcher:
             goes_on = shard.may_decide and self._rebuilds.held(shard, now) < Held.ALL
             if goes_on and self._is_on_its_feet(shard, out, now):
                 busy |= ask_for_resumes(shard, out, now)
-                on_time = self._lanes.on_time(shard, limit) + self._herds.fires_sent(shard.partition)
+                on_time = self._lanes.on_time(shard, limit) + self._herds.room
                 taken[shard.partition] = self._fire(shard, out, now, on_time)
                 on_time_waits |= taken[shard.partition] >= on_time
         for shard in shards:
@@ -292,7 +293,7 @@ class Dispatcher:
     def _draft(self, out: Emitter, now: Instant) -> Round:
         """The round: what was decided, and for every shard that moved its position with its cursor."""
         idle = self._clock.monotonic_s() - self._idle_at_s >= self._pace.idle_commit_s
-        if idle:
+        if idle and not self._rounds.is_early:  # it asks the log
             self._idle_at_s = self._clock.monotonic_s()
             for shard in self._shards.values():
                 self._idle(shard, out, now)
@@ -371,7 +372,7 @@ class Dispatcher:
 
     def _look_for_missing(self, *, busy: bool) -> bool:
         """A little of the sweep for rows that should stand."""
-        if not self._store_rest.is_down and (not busy or self._sweep.is_overdue):
+        if not self._store_rest.is_down and not self._rounds.is_early and (not busy or self._sweep.is_overdue):
             with self._store_rest.noting(self._shards.values()):
                 self._sweep.look(list(self._shards.values()))
         return busy

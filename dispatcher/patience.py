@@ -42,7 +42,7 @@ def until_next_s(
             return 0.0
         if can_store and not is_waiting and window.wants_more(shard, now, look_ahead_us):
             return 0.0
-        if is_waiting:
+        if can_store and is_waiting:
             nearest_s = min(nearest_s, _ANSWER_S)
         if lane_s is not None:
             nearest_s = min(nearest_s, lane_s)

@@ -43,7 +43,7 @@ from .shard import Shard
 from .tzdata import ZoneData
 
 SLICE = 25
-"""Jobs at a time: two reads for each, about 10 ms together, and a fire waits behind them."""
+"""Jobs at a time: two reads for each, about 10 ms together; where they are read at once a fire waits behind them."""
 
 OVERDUE = 3
 """Intervals by which an owner that is never idle sweeps more slowly."""

@@ -28,7 +28,7 @@ from .trusted import is_stale, trusted_rows, version_of
 log_ = structlog.get_logger("dispatcher")
 
 SLICE_ROWS = 100
-"""What one slice should carry at most: its rows and the next ones cost about 25 ms, and fires wait behind it."""
+"""What one slice should carry at most: its rows and the next ones cost about 25 ms; read at once, fires wait for it."""
 SLOTS_PER_SLICE = 8
 """At most; fewer where slots are full."""
 _HOUR_US = 3_600 * US_PER_S

@@ -14,6 +14,7 @@ code, no other network call and no wait in between. What this module holds for e
 5. the one exception to "no wait in between": records of a round that is still to be decided may be sent early, and
    wait for its commit (commit as trigger, design §6). They bind nobody: the round that is decided then is compared with
    them, and where it lacks one of them, or has others under their keys, they are aborted and it is sent as any other.
+   No offsets are among them, so an abort of them alone, or a doubt, leaves nothing to be settled.
 
 How it fails: RoundAborted (clean; nothing visible), RoundInDoubt (settle first), Fenced (fatal for this object).
 After any of them the role drops what it holds for its partitions and starts again from ``positions()``.

@@ -194,3 +194,21 @@ def test_what_was_sent_early_can_be_given_up_and_a_doubt_leaves_nothing_of_it() 
     assert rounds.init_count == 2
     rounds.commit(draft)
     assert world.values() == [b"b"]
+
+
+def test_a_rebalance_gives_up_what_was_sent_early() -> None:
+    world = World()
+    world.cluster.create_topic("in", 2)
+    rounds = Rounds(world.log, "id")
+    mine = world.log.consumer("g", ["in"], instance="one")
+    while len(mine.owned()) < 2:
+        rounds.poll(mine, 1, 0.0)
+        mine.start({TopicPartition("in", number): 0 for number in range(2)})
+    rounds.send_early([message(b"a")])
+    other = MemoryLog(world.cluster, "two").consumer("g", ["in"], instance="two")
+    for _ in range(10):
+        other.poll(1, 0.0)
+        rounds.poll(mine, 1, 0.0)
+    assert len(mine.owned()) == 1
+    assert not rounds.is_early
+    assert world.cluster.partition(PLACE).lso == world.log.high_watermark(PLACE)

@@ -35,7 +35,8 @@ _ERROR_MAX = 300
 
 @dataclass(slots=True)
 class TalliedRun:
-    """One run. ``visible_at``: when the log had its PENDING; 0: that has not come yet."""
+    """One run. ``visible_at``: when its PENDING could be read, by the log's stamp, and not before its due time (a herd
+    stands there before); 0: that has not come yet."""
 
     run_id: str
     job_id: str
@@ -124,7 +125,8 @@ class Tally:
         if before is not None and before.note is not None:
             self._move(before.note, event, verdict.state.status, seen.at)
         elif isinstance(event.detail, Pending):  # of a new run, or of one that was held
-            run = TalliedRun(event.run_id, event.job_id, event.detail.tier, event.detail.fire_at, seen.at)
+            run = TalliedRun(event.run_id, event.job_id, event.detail.tier, event.detail.fire_at, 0)
+            run.visible_at = max(seen.at, event.detail.due_at or 0)
             fold.open[event.run_id].note = run
             self._open[run.tier, run.status] += 1
             self.last.appendleft(run)
