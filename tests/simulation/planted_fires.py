@@ -12,7 +12,7 @@ from typing import Any
 from unittest import mock
 from weakref import WeakKeyDictionary
 
-from waterclock.dispatcher import applying, catch_up, commands, deciding, misfire
+from waterclock.dispatcher import applying, catch_up, commands, deciding, herds, misfire
 from waterclock.dispatcher.misfire import Decision
 from waterclock.dispatcher.owed import Stretch
 from waterclock.dispatcher.shard import Decided, Shard
@@ -53,9 +53,18 @@ def pause_unheeded() -> Iterator[None]:
 
 @contextmanager
 def herds_unjudged() -> Iterator[None]:
-    """What was sent before its instant goes out, whatever was decided at it."""
-    with mock.patch.object(transact, "_begins", return_value=True):
+    """What was sent before its instant goes out, whatever came meanwhile, and whatever was decided at it."""
+    calm, begins = mock.patch.object(herds, "_is_calm", _has_no_jump), mock.patch.object(transact, "_begins", _is_true)
+    with calm, begins:
         yield
+
+
+def _has_no_jump(shard: Shard) -> bool:
+    return shard.may_decide and shard.jump is None and shard.flow.ready
+
+
+def _is_true(*_: object) -> bool:
+    return True
 
 
 def _with_grace(change: Callable[[int], int]) -> Planted:
