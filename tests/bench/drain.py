@@ -1,5 +1,6 @@
 """Work that was emitted already, run as fast as it goes, its history kept.
 
+The servers are warmed up first, as for a burst; so the workers have committed positions when what is measured begins.
 Two ends are told: the last outcome in the log, and the last row in Cassandra. Both begin with the first STARTED, by the
 broker's own stamps.
 """
@@ -28,16 +29,18 @@ class Drain(NamedTuple):
     cpu_us: dict[str, float]
 
 
-def measure(size: burst.Size, *, workers: int = WORKERS) -> Drain:
+def measure(size: burst.Size, *, workers: int = WORKERS, warms_up: bool = True) -> Drain:
     """One round."""
     with Rig(roles=(DISPATCHER, *SETTLING, *DOORS)) as rig:
+        if warms_up:
+            _warm_up(rig, workers)
         start_at = load.whole_second(size.lead_s)
         beats = load.together(size.jobs, 1, start_at)
         rig.create(load.specs(beats))
         load.wait_until(start_at, least_s=2.0)
         rig.end_load(start_at + (size.fires - 1) * US)
         _all_read(rig)
-        before = rig.cpu_s()
+        before, began_at_s = rig.cpu_s(), time.time()
         rig.begin(several("workers", workers))
         burst.in_cassandra(rig, beats, size.fires)
         rows_at_s = time.time()
@@ -45,10 +48,20 @@ def measure(size: burst.Size, *, workers: int = WORKERS) -> Drain:
         # The dispatcher may have gone a little beyond the last fire that is counted: those runs are drained as well.
         wait_for(lambda: _lag(rig) == 0, "the rest was read", _READ_WITHIN_S, 0.5)
         burst.counted(rig, start_at, start_at + (size.fires - 1) * US, size.jobs * size.fires)
-        started, ended = stamps(rig.stack.bootstrap, rig.stack.names.run_events)
+        all_stamps = stamps(rig.stack.bootstrap, rig.stack.names.run_events)
+    started, ended = ([at for at in each if at >= began_at_s] for each in all_stamps)
     runs = size.jobs * size.fires
     in_log = len(ended) / (max(ended) - min(started))
     return Drain(runs, in_log, runs / (rows_at_s - min(started)), {name: s / runs * US for name, s in spent.items()})
+
+
+def _warm_up(rig: Rig, workers: int) -> None:
+    """With the workers, who then go: so there is work that is emitted already."""
+    there = several("workers", workers)
+    rig.begin(there)
+    rig.warm_up()
+    for _, name in there:
+        rig.stack.roles.pop(name).stop()
 
 
 def stamps(bootstrap: str, topic: str) -> tuple[list[float], list[float]]:

@@ -68,10 +68,10 @@ def note_rounds() -> None:
     """Let ``in_round`` know which round a thread is sending."""
     send = Rounds._send
 
-    def noted(self: Rounds, producer: Any, draft: Round) -> None:
+    def noted(self: Rounds, producer: Any, draft: Round, early: Any) -> None:
         _under_way.round = self.transactional_id, draft
         try:
-            send(self, producer, draft)
+            send(self, producer, draft, early)
         finally:
             _under_way.round = None
 

@@ -56,6 +56,7 @@ _SLICES_MAX = 150
 _TURN_OF_A_BACKFILL = 5
 _SWAMPED = 30
 """Slices within which one that waits for the one before it, and not for the end of a pause, goes on."""
+_GOES_ON_MAX = 6
 _SLEEPS_MAX = 30
 _SLEEP_FROM_US = 20 * _SECOND
 _LOOK_US = 100_000
@@ -163,7 +164,7 @@ class _Play:
         schedule.run(schedule.tick + _SLICE)
         self._asking.resume_dag_runs(world.clock.now())
         until = world.clock.now()
-        self._wait_for("decides what is due", lambda: self._decided(until))
+        self._wait_while_it_goes_on("decides what is due", lambda: self._decided(until))
         is_at_rest = self._wait_for("comes to rest", self._at_rest)
         for _ in range(_SLEEPS_MAX):
             if is_at_rest and not self._onlooker.look().open:
@@ -205,10 +206,20 @@ class _Play:
             self._wait_for("makes lost rows again", self._losses.are_made_good)
         self._losses.note_missing()
 
+    def _wait_while_it_goes_on(self, what: str, condition: Callable[[], bool]) -> None:
+        """Longer than for anything else where commands wait, and fewer and fewer: one a round, each of two seconds."""
+        for _ in range(_GOES_ON_MAX):
+            before = sum(self._commands_waiting())
+            if self._wait_for(what, condition) or sum(self._commands_waiting()) >= before:
+                return
+
+    def _commands_waiting(self) -> list[int]:
+        """Before each dispatcher's partition."""
+        return [end - at for _, _, _, at, end in lagging(self._world.cluster, (NAMES.group("dispatcher"),))]
+
     def _is_swamped(self) -> bool:
         """Whether a dispatcher has more commands before it than it applies in half a minute."""
-        behind = lagging(self._world.cluster, (NAMES.group("dispatcher"),))
-        return any(end - at > _SWAMPED for _, _, _, at, end in behind)
+        return any(waiting > _SWAMPED for waiting in self._commands_waiting())
 
     def _end_all(self, *, again: bool) -> None:
         """Nothing fires any more. A pause would hide whether a job was paused for its failures, or ended; but only a
