@@ -136,9 +136,10 @@ def _take_over(stack: RealStack) -> float:
     stood = _ends(stack)
     begun_us = time.time_ns() // 1_000
     role.start()
-    wait_for(lambda: _ends(stack) > stood, "the successor fired", 60.0)
+    wait_for(lambda: _ends(stack) > stood, "the successor ended what the killed one had open, or fired", 60.0)
     role.wait_ready(60.0)
-    return (min(at for at in _pending_at(stack) if at >= begun_us) - begun_us) / US_PER_S
+    fired = wait_for(lambda: [at for at in _pending_at(stack) if at >= begun_us], "it fired", 60.0, every_s=0.5)
+    return (min(fired) - begun_us) / US_PER_S
 
 
 def _ends(stack: RealStack) -> int:
