@@ -48,4 +48,6 @@ def test_neither_writes_nor_reads_leave_circles_behind(store: CassandraStore) ->
         found = gc.collect()
     finally:
         gc.enable()
-    assert found < ROWS, f"{found} objects were left to the collector by {2 * ROUNDS * ROWS} rows"
+    rows = 2 * ROUNDS * ROWS
+    # With circles it is six objects a row. Some are left by other threads of the session, up to a third of one a row.
+    assert found < rows, f"{found} objects were left to the collector by {rows} rows"

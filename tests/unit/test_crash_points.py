@@ -82,7 +82,7 @@ def test_it_does_not_die_where_the_broker_has_not_all_of_the_round(monkeypatch: 
 def test_a_round_is_known_by_its_role_and_by_what_it_carries(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, bool] = {}
 
-    def look(_self: Rounds, _producer: object, _draft: Round) -> None:
+    def look(_self: Rounds, _producer: object, _draft: Round, _early: object) -> None:
         for role, carrying in (("dispatcher", ""), ("dispatcher", ".dlq"), ("worker", ""), ("dispatcher", "run.work")):
             seen[f"{role} {carrying}"] = in_round(role, carrying)(None)  # type: ignore[arg-type]
 
@@ -90,7 +90,7 @@ def test_a_round_is_known_by_its_role_and_by_what_it_carries(monkeypatch: pytest
     note_rounds()
     rounds, draft = Rounds(mock.Mock(), "waterclock.dispatcher.one"), Round(0)
     draft.append(Outgoing("waterclock.runs.high", b"k", b"v", (("ce_type", b"io.waterclock.run.work"),)))
-    rounds._send(None, draft)  # type: ignore[arg-type]
+    rounds._send(None, draft, ())  # type: ignore[arg-type]
     assert seen == {"dispatcher ": True, "dispatcher .dlq": False, "worker ": False, "dispatcher run.work": True}
     assert not in_round("dispatcher")(None)  # type: ignore[arg-type]
 
