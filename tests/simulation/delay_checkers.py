@@ -10,7 +10,8 @@ from waterclock.model.ids import US_PER_S
 from .dumps import Dumps
 
 _KNOWN_US = 60 * US_PER_S
-"""As long as a transaction that died open may hide an end from its owner, and turns of a slow process on top."""
+"""As long as a transaction that died open may hide an end from its owner, and turns of a slow process on top; and all
+the while that the whole world sleeps: who wakes may hear of a command before it hears of an end."""
 
 
 def delays_count_from_ends(dumps: Dumps, counts: Counter[str]) -> list[str]:
@@ -22,6 +23,6 @@ def delays_count_from_ends(dumps: Dumps, counts: Counter[str]) -> list[str]:
 
 def delays_found(dumps: Dumps) -> tuple[list[str], Counter[str]]:
     """What the judge of delays says."""
-    bounds = delays.Bounds(_KNOWN_US, dumps.bounds.within)
+    bounds = delays.Bounds(_KNOWN_US + dumps.asleep_us, dumps.bounds.within)
     complaints, counts = delays.check(dumps.commands, dumps.events, dumps.until, dumps.healed_at, bounds, dumps.rules)
     return complaints, counts

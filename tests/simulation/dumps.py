@@ -61,14 +61,15 @@ class Dumps:
     """Topics (by what they hold), rows, the ledger of calls of user code, and what broke.
 
     ``events`` are those that roles wrote; ``with_forged`` has also what came from a torn round or from a stranger, all
-    of which must be ignored. ``history`` is the clients', ``lagging`` and ``unstable`` say what is not at rest,
-    ``rows_*``: see ``losses.py``. ``listed`` names each tenant's jobs as a list of them shows. ``versions``: of each
-    job, oldest first.
+    of which must be ignored. ``asleep_us``: how long nobody was awake. ``history`` is the clients', ``lagging`` and
+    ``unstable`` say what is not at rest, ``rows_*``: see ``losses.py``. ``listed`` names each tenant's jobs as a list of
+    them shows. ``versions``: of each job, oldest first.
     """
 
     seed: int
     rules: Rules
     bounds: Bounds
+    asleep_us: int
     until: Instant
     skews: list[tuple[str, Instant, int]]
     healed_at: Instant
@@ -172,6 +173,7 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         seed=world.plan.seed,
         rules=_rules(world),
         bounds=_bounds(world.plan, commands),
+        asleep_us=sum(each.us for each in world.plan.troubles if each.kind in ("sleep", "jump") and each.us > 0),
         until=until,
         skews=list(world.skews),
         healed_at=world.healed_at,
