@@ -62,8 +62,8 @@ class Dumps:
 
     ``events`` are those that roles wrote; ``with_forged`` has also what came from a torn round or from a stranger, all
     of which must be ignored. ``asleep_us``: how long nobody was awake. ``history`` is the clients', ``lagging`` and
-    ``unstable`` say what is not at rest, ``rows_*``: see ``losses.py``. ``listed`` names each tenant's jobs as a list of
-    them shows. ``versions``: of each job, oldest first.
+    ``unstable`` say what is not at rest, ``rows_*``: see ``losses.py``. ``listed`` names each tenant's jobs as a list
+    of them shows. ``versions``: of each job, oldest first.
     """
 
     seed: int
