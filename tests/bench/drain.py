@@ -29,11 +29,10 @@ class Drain(NamedTuple):
     cpu_us: dict[str, float]
 
 
-def measure(size: burst.Size, *, workers: int = WORKERS, warms_up: bool = True) -> Drain:
+def measure(size: burst.Size, *, workers: int = WORKERS) -> Drain:
     """One round."""
     with Rig(roles=(DISPATCHER, *SETTLING, *DOORS)) as rig:
-        if warms_up:
-            _warm_up(rig, workers)
+        _warm_up(rig, workers)
         start_at = load.whole_second(size.lead_s)
         beats = load.together(size.jobs, 1, start_at)
         rig.create(load.specs(beats))

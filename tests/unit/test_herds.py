@@ -24,10 +24,12 @@ _COUNT = 200
 _PACE = Pace(herd_fires=100, herd_lead_s=0.5)
 
 
-def _world(count: int = _COUNT, pace: Pace = _PACE) -> World:
-    """Just before the herd of ``count`` is sent."""
+def _world(count: int = _COUNT, pace: Pace = _PACE, before: int = 0) -> World:
+    """Just before the herd of ``count`` is sent; ``before``: so many fires are due a tenth of a second before it."""
     world = World(pace=pace)
     world.run(1)
+    for number in range(before):
+        world.command(CommandKind.CREATE, f"t:before-{number}", JobSpec("demo.noop", Once(_DUE_AT - 100_000)))
     for number in range(count):
         world.command(CommandKind.CREATE, f"t:once-{number}", JobSpec("demo.noop", Once(_DUE_AT)))
     world.run(28, step_s=0.1)
@@ -158,13 +160,7 @@ def test_nothing_is_asked_of_store_or_log_while_a_herd_waits(monkeypatch: pytest
 
 
 def test_a_round_has_room_for_the_whole_herd_and_for_what_is_due_before() -> None:
-    world = World(pace=replace(_PACE, round_records=20))
-    world.run(1)
-    for number in range(90):
-        world.command(CommandKind.CREATE, f"t:before-{number}", JobSpec("demo.noop", Once(_DUE_AT - 100_000)))
-    for number in range(_COUNT):
-        world.command(CommandKind.CREATE, f"t:once-{number}", JobSpec("demo.noop", Once(_DUE_AT)))
-    world.run(28, step_s=0.1)
+    world = _world(pace=replace(_PACE, round_records=20), before=90)
     _until(world, _DUE_AT)
     assert _sent_early(world)
     world.steps(1)
@@ -177,11 +173,7 @@ def test_a_herd_is_sent_by_its_size_before_its_instant_and_not_at_all_where_that
 ) -> None:
     for per_s, lead_us in ((4_000.0, 200_000), (500.0, 0)):
         monkeypatch.setattr(herds, "_RECORDS_PER_S", per_s)
-        world = World(pace=replace(_PACE, herd_lead_s=0.01))
-        world.run(1)
-        for number in range(_COUNT):
-            world.command(CommandKind.CREATE, f"t:once-{number}", JobSpec("demo.noop", Once(_DUE_AT)))
-        world.run(28, step_s=0.1)
+        world = _world(pace=replace(_PACE, herd_lead_s=0.01))
         _until(world, _DUE_AT - lead_us - 50_000)
         assert not _sent_early(world)
         _until(world, _DUE_AT - 20_000)
@@ -224,11 +216,7 @@ def test_trouble_at_the_instant_leaves_nothing_open() -> None:
 
 
 def test_a_dispatcher_that_looks_late_commits_what_is_due() -> None:
-    world = World(pace=replace(_PACE, herd_lead_s=0.9))
-    world.run(1)
-    for number in range(_COUNT):
-        world.command(CommandKind.CREATE, f"t:once-{number}", JobSpec("demo.noop", Once(_DUE_AT)))
-    world.run(28, step_s=0.1)
+    world = _world(pace=replace(_PACE, herd_lead_s=0.9))
     _until(world, _DUE_AT - 850_000)
     assert _sent_early(world)
     world.clock.advance(1_300_000)
@@ -238,18 +226,12 @@ def test_a_dispatcher_that_looks_late_commits_what_is_due() -> None:
 
 
 def test_nothing_else_leaves_while_a_herd_waits_and_all_of_it_afterwards() -> None:
-    world = World(pace=_PACE)
-    world.run(1)
-    between = _DUE_AT - 100_000
-    world.command(CommandKind.CREATE, "t:between", JobSpec("demo.noop", Once(between)))
-    for number in range(_COUNT):
-        world.command(CommandKind.CREATE, f"t:once-{number}", JobSpec("demo.noop", Once(_DUE_AT)))
-    world.run(28, step_s=0.1)
+    world = _world(before=1)
     _until(world, _DUE_AT - 20_000)
     assert _sent_early(world)
     assert _reads_of(world) == []
     world.run(1)
-    assert sorted(world.runs()) == sorted([make_run_id("t:between", between), *_ids()])
+    assert sorted(world.runs()) == sorted([make_run_id("t:before-0", _DUE_AT - 100_000), *_ids()])
 
 
 def test_whoever_joins_meanwhile_has_the_herd_given_up_and_it_runs_once() -> None:
@@ -314,11 +296,7 @@ def test_the_end_of_a_dispatcher_leaves_nothing_open() -> None:
 
 
 def test_whoever_wants_no_herds_has_none() -> None:
-    world = World(pace=Pace(herd_fires=0))
-    world.run(1)
-    for number in range(1_500):
-        world.command(CommandKind.CREATE, f"t:once-{number}", JobSpec("demo.noop", Once(_DUE_AT)))
-    world.run(28, step_s=0.1)
+    world = _world(1_500, Pace(herd_fires=0))
     _until(world, _DUE_AT - 10_000)
     assert not _sent_early(world)
     world.run(1)
