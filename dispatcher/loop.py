@@ -167,18 +167,13 @@ class Dispatcher:
             self._take_over(partition, committed.get(partition))
         self._inputs.start({part: self._shards[part.partition].next_offset for part in waiting})
         self._told.started(waiting)
+        self._store_rest.end()
         self._waiting.clear()
 
     def _take_over(self, partition: TopicPartition, committed: Committed | None) -> None:
+        log, names, now = self._log, self._names, self._clock.now()
         shard = take_over(
-            self._log,
-            self._index,
-            self._names,
-            partition.partition,
-            self._partitions,
-            self._generation,
-            committed,
-            self._clock.now(),
+            log, self._index, names, partition.partition, self._partitions, self._generation, committed, now
         )
         if committed is None:
             shard.committed_offset = -1  # a group that never committed looks different to every lag tool

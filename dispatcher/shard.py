@@ -241,12 +241,14 @@ class Shard:
         return undecided_gaps(self.gaps, job_id, versions, self.decided.get(job_id))
 
     def passed_ahead(self) -> list[str]:
-        """Forget, and name, the jobs whose decisions the cursor has passed; those of paused jobs are kept.
+        """Forget, and name, the jobs whose decisions the copied cursor has passed; those of paused jobs are kept.
 
-        So are those that may speak of an open gap: who has forgotten one would decide its fires again.
+        So are those that may speak of an open gap: who has forgotten one would decide its fires again. And so are
+        those that only the cursor itself has passed: it may be lost, and no event tells that the edge jumped, or that
+        it walked on where nothing was owed. What is rebuilt never stands behind the copy.
         """
         passed: list[str] = []
-        begins_at = self.progress.begins_at if self._ahead and self.gaps else self.cursor.due_at
+        begins_at = self.copied.begins_at if self._ahead and self.copied is not None else 0
         while self._ahead and self._ahead[0][0] < begins_at:
             _, job_id, decided = heapq.heappop(self._ahead)
             if self.decided.get(job_id) == decided:  # else another decision has replaced this one

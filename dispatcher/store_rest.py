@@ -30,6 +30,11 @@ class StoreRest:
         """Whether it is left alone now."""
         return self._clock.monotonic_s() < self._until_s
 
+    def end(self) -> None:
+        """Ask it again at once: of a shard that was just taken over nothing is loaded that could fire meanwhile, and
+        what did not answer may have been this very machine, which stood still."""
+        self._until_s = 0.0
+
     @contextmanager
     def noting(self, shards: Iterable[Shard]) -> Iterator[None]:
         """Within, the store is asked: where it does not answer that is noted, and the round goes on without it."""

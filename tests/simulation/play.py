@@ -54,10 +54,11 @@ _HELD_LEFT = 4
 _LONG_AFTER_US = 90 * _SECOND
 _SLICES_MAX = 150
 _TURN_OF_A_BACKFILL = 5
-_SWAMPED = 30
 """Slices within which one that waits for the one before it, and not for the end of a pause, goes on."""
+_SWAMPED = 30
 _GOES_ON_MAX = 6
 _SLEEPS_MAX = 30
+_TURNS_MAX = 200
 _SLEEP_FROM_US = 20 * _SECOND
 _LOOK_US = 100_000
 _LOOKS_MAX = 60
@@ -165,14 +166,22 @@ class _Play:
         self._asking.resume_dag_runs(world.clock.now())
         until = world.clock.now()
         self._wait_while_it_goes_on("decides what is due", lambda: self._decided(until))
-        is_at_rest = self._wait_for("comes to rest", self._at_rest)
-        for _ in range(_SLEEPS_MAX):
-            if is_at_rest and not self._onlooker.look().open:
-                break
-            is_at_rest = self._let_go() if is_at_rest and self._onlooker.held() else self._sleep()
+        self._come_to_rest()
         self._probe()
         self._losses.note_repairs()
         return take_dumps(world, until, self._broken)
+
+    def _come_to_rest(self) -> None:
+        """Nothing is open any more. Two slots may work for over an hour on what is called only to time out: a turn in
+        which some of it ended does not count."""
+        is_at_rest = self._wait_for("comes to rest", self._at_rest)
+        turns_left = _SLEEPS_MAX
+        for _ in range(_TURNS_MAX):
+            before = len(self._onlooker.look().open)
+            if not turns_left or (is_at_rest and not before):
+                return
+            is_at_rest = self._let_go() if is_at_rest and self._onlooker.held() else self._sleep()
+            turns_left -= len(self._onlooker.look().open) >= before
 
     def _lets_catch_up(self) -> bool:
         """In half of the seeds with outages nobody pauses anything before all is caught up.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from unittest import mock
 
 import pytest
 from structlog.testing import capture_logs
@@ -14,7 +15,7 @@ from waterclock.log.memory import CommitFate
 from waterclock.log.port import Committed, TopicPartition
 from waterclock.model.errors import BackendDown, UndecodableRecord
 from waterclock.model.events import EventKind, Revised, RunEvent
-from waterclock.model.ids import US_PER_S, make_run_id, ordinal
+from waterclock.model.ids import US_PER_S, make_run_id, ordinal, parse_run_id
 from waterclock.model.job import CommandKind, JobSpec, JobStatus, JobVersion, Once
 from waterclock.store.memory import MemoryStore
 from waterclock.wire.messages import event_message
@@ -73,6 +74,52 @@ def test_a_lost_cursor_comes_back_no_lower_than_an_edge_that_was_told() -> None:
     lose_metadata(world, offsets=True)
     world.run(10)
     assert world.dispatcher._shards[0].cursor.due_at >= edge_at
+
+
+def test_a_lost_cursor_does_not_come_back_before_what_was_decided_ahead_of_it() -> None:
+    """A delete decides all that is owed before it, then the edge jumps, and no event tells that it did."""
+    world = World(partitions=1, pace=Pace(idle_commit_s=1_000.0))
+    world.run(1)
+    world.command(CommandKind.CREATE, "t:beat", every(3))
+    world.run(10)
+    world.cluster.kill(f"d1-{world.lives}")
+    world.clock.advance(60 * US_PER_S)
+    world.command(CommandKind.DELETE, "t:beat")
+    world.clock.advance(90 * US_PER_S)
+    world.dispatcher = world.start()
+    world.run(10)
+    assert world.dispatcher._shards[0].cursor.due_at > world.clock.now() - 60 * US_PER_S  # it has jumped
+    decided = [(event.kind, event.run_id, event.reason) for event in world.events() if event.run_id]
+    assert [reason for kind, _, reason in decided if kind is EventKind.SKIPPED] == ["deleted"]
+
+    lose_metadata(world, offsets=True)
+    world.run(10)
+
+    assert [(event.kind, event.run_id, event.reason) for event in world.events() if event.run_id] == decided
+
+
+def test_a_shard_that_was_taken_over_reads_its_window_at_once_though_the_store_was_silent_before() -> None:
+    """What did not answer may have been the process itself, which stood still in the middle of a call."""
+    world = World(partitions=1)
+    world.run(1)
+    world.command(CommandKind.CREATE, "t:beat", every(1))
+    world.run(5)
+
+    slept: list[bool] = []
+
+    def stands_still(*_: object) -> list[object]:
+        world.clock.advance(20 * US_PER_S)
+        slept.append(True)
+        raise BackendDown("store", "no answer")
+
+    with mock.patch.object(MemoryStore, "load_due", stands_still):
+        while not slept and world.clock.now() < START + 200 * US_PER_S:
+            world.steps(1)
+            world.clock.advance(US_PER_S // 20)
+    assert slept
+    world.run(3)  # its session has ended meanwhile: what it had loaded is gone with its shards
+
+    assert parse_run_id(world.runs()[-1]).fire_at > world.clock.now() - 2 * US_PER_S
 
 
 def test_the_late_row_of_a_zombie_starts_no_ghost_chain() -> None:

@@ -131,15 +131,19 @@ def shard_at(due_at: int) -> Shard:
     return Shard(0, 1, 1, Position(due_at), 0)
 
 
-def test_what_was_decided_ahead_is_forgotten_once_the_cursor_has_passed_it_and_not_before() -> None:
+def test_what_was_decided_ahead_is_forgotten_once_the_copied_cursor_has_passed_it_and_not_before() -> None:
     shard = shard_at(100)
     shard.decide_ahead("t:a", Decided(150, paused=False))
     shard.decide_ahead("t:b", Decided(120, paused=False))
     shard.decide_ahead("t:b", Decided(300, paused=False))
     shard.decide_ahead("t:p", Decided(110, paused=True))
     shard.cursor = Position(200)
+    assert shard.passed_ahead() == []
+    shard.copied = shard.progress
     assert shard.passed_ahead() == ["t:a"]
     shard.cursor = Position(301)
+    assert shard.passed_ahead() == []
+    shard.copied = shard.progress
     assert shard.passed_ahead() == ["t:b"]
     assert set(shard.decided) == {"t:p"}
 

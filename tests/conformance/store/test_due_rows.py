@@ -178,7 +178,7 @@ def test_a_bucket_is_not_disposed_of_before_an_hour_after_its_end(world: StoreWo
 
 
 def test_a_row_lives_three_days_beyond_its_time(world: StoreWorld) -> None:
-    gone, going, staying = (world.due_at_edge_of_life(left) for left in (-5, 2, 600))
+    gone, going, staying = (world.due_at_edge_of_life(left) for left in (-5, 10, 600))  # 10 s: servers may be busy
 
     world.write_due(gone, going, staying)
 
@@ -197,7 +197,7 @@ def test_a_replay_does_not_lengthen_a_rows_life(world: StoreWorld) -> None:
     world.write_due(row)
 
     world.pass_until(lambda: row not in world.bucket(row))
-    assert world.clock.now() < end + 2 * US_PER_S
+    assert world.clock.now() < end + 10 * US_PER_S  # servers may be busy; a life that was lengthened lasts days
 
 
 def test_a_row_with_an_entry_never_expires(world: StoreWorld) -> None:
