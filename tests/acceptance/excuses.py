@@ -42,6 +42,7 @@ class Excuses(NamedTuple):
     judges, beyond its own time; None: whoever judges was down, too, for as long as it takes. ``refuses``: somebody
     asks for what has to be refused. ``limit_of``: how many attempts a job's runs may have; None: as its spec says.
     ``rules``: how late a fire must be to be coalesced here, and how far ahead a dispatcher's clock may be.
+    ``herd_fires``: how many fires in one instant are a herd, which may stand in the log before.
     """
 
     late_ends: Sequence[LateEnd] = ()
@@ -50,6 +51,7 @@ class Excuses(NamedTuple):
     refuses: bool = False
     limit_of: Callable[[str], int] | None = None
     rules: Rules = Rules(skew=100 * STAMP_US)  # a fire may be decided a moment before its instant
+    herd_fires: int = 1_000
 
 
 NONE = Excuses()

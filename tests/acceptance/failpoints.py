@@ -27,7 +27,7 @@ from tests.acceptance.kills import BREATH_S
 from tests.acceptance.real_stack import free_port, wait_for
 from tests.acceptance.scene import Scene, scene
 from tests.failpoints.lane import Lane, Strike, Struck, Victims, keep_up
-from tests.failpoints.load import API_JOBS, ApiClient, Load, Wish, jobs
+from tests.failpoints.load import API_JOBS, HERD_FIRES, ApiClient, Load, Wish, jobs
 from tests.failpoints.points import POINTS, Point
 from tests.failpoints.progress import Progress
 from tests.oracle import losses
@@ -57,7 +57,7 @@ _FIRST, _LAST = "victim", "wounded"
 """One before and one behind the workers that are struck: members get their partitions in the order of their names, so
 each router judges what one of these two holds. Else the second router never hears of a death that it may call lost."""
 
-_SHORT_SAMPLE = {"dispatcher": 3, "workers": 3, "retry_router": 4, "recorder": 1, "intake": 1, "api": 1}
+_SHORT_SAMPLE = {"dispatcher": 4, "workers": 3, "retry_router": 4, "recorder": 1, "intake": 1, "api": 1}
 """How many points of each role the short form draws."""
 
 CAST = {
@@ -115,7 +115,7 @@ def play_and_judge(played: Scene, points: Sequence[Point], times: int, *, judge_
     struck = play.struck
     played.evidence.remark = lambda complaint: _around(struck, complaint)
     _judge_strikes(played, play, points, times, judge_figures=judge_figures)
-    excuses = Excuses(verdict_within_s=_LEASE_S + RECOVERY_S)
+    excuses = Excuses(verdict_within_s=_LEASE_S + RECOVERY_S, herd_fires=HERD_FIRES)
     found = judge_all(played, chronicle, time.time_ns() // 1_000, excuses)
     _judge_doors(played, chronicle, play.wishes)
     _judge_losses(played, found, play)
@@ -134,7 +134,8 @@ def _start(played: Scene, notes: Path, port: int) -> list[str]:
             if role == "workers":
                 played.add_worker(instance, module=_MODULE, args=[role], **env, **worker)
             else:
-                played.stack.role(role, instance, module=_MODULE, args=[role], **env)
+                herds = {"WATERCLOCK_DISPATCHER__HERD_FIRES": str(HERD_FIRES)}
+                played.stack.role(role, instance, module=_MODULE, args=[role], **env, **herds)
     victims = [_kept_at(0, _FIRST), _kept_at(_PARTITIONS - 1, _LAST)]
     for victim in victims:
         played.add_worker(victim, module=_MODULE, args=["workers"], **env, **worker)

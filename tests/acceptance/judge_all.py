@@ -7,7 +7,6 @@ excused, and what is excused is found in the evidence, bounded and counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 from tests import two_reducers
 from tests.acceptance import tables
@@ -33,7 +32,7 @@ from tests.oracle.owed import Rules
 from tests.oracle.records import decode
 from waterclock.model.ids import US_PER_S
 
-HERD_FIRES, HELD_US = 1_000, US_PER_S
+HELD_US = US_PER_S
 _GENERATION = 1
 """Of topics that nobody has made anew."""
 
@@ -60,7 +59,7 @@ def judge_taken(found: AtRest, until: int, excuses: Excuses = NONE) -> None:
     judge_books(found, until, excuses.rules)
     judge_orders(found)
     judge_runs(found, excuses.rules)
-    judge_never_early(found, excuses.early_us_at)
+    judge_never_early(found, excuses)
     judge_job_events(found)
     judge_rejects(found, excuses)
     judge_repairs_by(found, torn_runs, excuses)
@@ -111,11 +110,11 @@ def judge_runs(found: AtRest, rules: Rules) -> None:
     evidence.none_of(complaints, "stretches in which LOW starved")
 
 
-def judge_never_early(found: AtRest, early_us_at: Callable[[int], int]) -> None:
+def judge_never_early(found: AtRest, excuses: Excuses) -> None:
     """No run is made or claimed before it is due, none is tried again before that is.
 
-    ``early_us_at`` the instant at which a run was decided: how far ahead the clock of who decided it may have been. The
-    claims' and the verdicts' clocks are true: a retry has no such excuse. A herd stands in the log up to a second
+    Of a run's making alone the clock may have been ahead: the claims' and the verdicts' clocks are true, and a retry
+    has no such excuse. A herd stands in the log up to a second
     before its instant, and can be read only then: so nobody can have begun it before.
     """
     evidence, chronicle = found.evidence, found.chronicle
@@ -127,9 +126,9 @@ def judge_never_early(found: AtRest, early_us_at: Callable[[int], int]) -> None:
             continue
         looked_at += 1
         made_at = chronicle.pending[run_id]
-        held_us = HELD_US if together[due] >= HERD_FIRES else 0
+        held_us = HELD_US if together[due] >= excuses.herd_fires else 0
         early_us = max(due - made_at - held_us, -late_us.get(run_id, 0))
-        if early_us > early_us_at(made_at):
+        if early_us > excuses.early_us_at(made_at):
             wrong.append(f"{run_id}: made or begun {early_us} us before it was due")
         excused += early_us > STAMP_US
     evidence.figure("runs of the timeline, held against their due time", looked_at, early=excused)

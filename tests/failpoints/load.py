@@ -24,6 +24,11 @@ from waterclock.model.job import CommandKind, Every, JobSpec, Tier
 API_JOBS = "api-"
 EVENT_JOBS = "event-"
 _EVERY_S = 2
+HERD_FIRES = 4
+"""So many fires in one instant are a herd here: dispatchers are told so, and the judge."""
+_HERD = "herd"
+_HERD_JOBS = 20
+"""In one instant, of all dispatchers together."""
 _TRIGGER_PART = 0.3
 _EDIT_PART = 0.3
 _ORDERS_PER_S = 3.0
@@ -47,6 +52,7 @@ _KINDS: dict[str, tuple[str, FailurePolicy, int]] = {
     ),
     "slow": ('{"shortest_s": 1.5, "longest_s": 2.5, "emits": 1}', _MANY, 4),
     "heeding": ('{"longest_s": 1.0, "heeds": true, "calls": false}', _MANY, 4),
+    _HERD: ('{"longest_s": 0.1}', _MANY, _HERD_JOBS),
 }
 """By kind of job: its payload, its policy, how many of them. A crash costs an attempt, so most may have many."""
 
@@ -64,10 +70,11 @@ class Wish(NamedTuple):
 def jobs(dice: Random, lead_s: float, tenant: str = "acme") -> dict[str, JobSpec]:
     """The jobs that fire every two seconds."""
     begin = int(time.time() + lead_s) * US_PER_S
+    together = begin + dice.randrange(_EVERY_S * US_PER_S)
     return {
         f"{tenant}:{kind}-{number}": JobSpec(
             "calls.async",
-            Every(_EVERY_S * US_PER_S, begin + dice.randrange(_EVERY_S * US_PER_S)),
+            Every(_EVERY_S * US_PER_S, together if kind == _HERD else begin + dice.randrange(_EVERY_S * US_PER_S)),
             Tier(number % 3),
             payload=payload.encode(),
             policy=policy,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from tests.failpoints.visits import Only, any_call, filled, id_of, in_round, something, word
+from tests.failpoints.visits import Only, any_call, filled, holds_early, id_of, in_round, something, word
 
 ROLE_OF = {
     "dispatcher": "dispatcher",
@@ -121,6 +121,31 @@ POINTS: tuple[Point, ...] = (
     Point("dispatcher.before-offsets", _OFFSETS, _F, "runs and work lie uncommitted, the cursor does not", _MADE, 8),
     Point("dispatcher.before-commit", _COMMIT, _F, "all of the round lies uncommitted", _MADE, 8),
     Point("dispatcher.after-commit", _COMMIT, _A, "the round has landed, nobody here knows", _MADE, 8),
+    Point(
+        "dispatcher.herd-sent",
+        "waterclock.transact:Rounds.send_early",
+        _A,
+        "a herd lies uncommitted, its instant has not come",
+        id_of("dispatcher"),
+        4,
+    ),
+    Point("dispatcher.herd-due", _SEND, _B, "all of a herd is decided, no offset is sent", something(3), 4),
+    Point(
+        "dispatcher.herd-given-up",
+        "waterclock.transact:Rounds.give_up_early",
+        _B,
+        "a herd lies uncommitted, and will not be committed so",
+        holds_early,
+        2,
+    ),
+    Point(
+        "dispatcher.errand-answered",
+        f"{_DISPATCHER}.store_thread:_Given.make",
+        _A,
+        "the store has answered beside the rounds, nobody has taken the answer",
+        any_call,
+        3,
+    ),
     # Worker ----------------------------------------------------------------------------------------------------------
     Point("worker.after-init", _INIT, _A, "the older life is fenced, no HELLO says so", id_of("worker")),
     Point(

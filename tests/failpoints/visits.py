@@ -52,6 +52,11 @@ def id_of(role: str) -> Only:
     return lambda call: f".{role}." in _id_of(call.args[0])
 
 
+def holds_early(call: Call) -> bool:
+    """The Rounds have sent records that wait for their commit."""
+    return bool(call.args[0].is_early)
+
+
 def in_round(role: str, carrying: str = "") -> Only:
     """Inside ``Rounds._send`` of this role, in a round that carries such a record ("": any record)."""
 
