@@ -313,8 +313,10 @@ def _change(plan: Plan) -> JobChange:
 
 def _carry_out(shard: Shard, out: Emitter, decision: Decision, now: Instant) -> None:
     """Make memory and the round say what was decided, and what the store says already."""
+    shard.unproven |= isinstance(decision, Refusal)
     match decision:
         case Plan():
+            shard.unproven |= decision.applied.arrival is not None
             admission = _change_course(shard, out, decision, now)
             _keep_served(shard, out, decision.served)
             if decision.command.answer:

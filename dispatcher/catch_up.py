@@ -27,10 +27,10 @@ from .bucket_walk import BucketWalk
 from .emit import Emitter
 from .gap_owed import OwedInGap, first_fire
 from .gaps import Gap
-from .misfire import Fire, decide_together
+from .misfire import decide_together
 from .position import Position
 from .run_orders import deferred_of
-from .shard import Shard
+from .shard import Decided, Shard
 from .telling import tell
 from .timeline import Deferred
 from .trusted import trusted_rows, version_of
@@ -187,7 +187,8 @@ def _owed(shard: Shard, gap: Gap, job_id: str, version: JobVersion) -> OwedInGap
 def _decide(shard: Shard, out: Emitter, job_id: str, owed: OwedInGap, now: Instant, grace_us: int) -> int:
     """One decision, of all that the job owes in the gap; returns how many runs it made.
 
-    The record of the fire that is due first names the job's place: by it a lost position is built anew.
+    The record of the fire that is due first names the job's place: by it a lost position is built anew. Where that
+    place is behind its own tier no event can name it, and the job's record says that it is decided.
     """
     due_at = owed.place.due_at
     decision = decide_together(owed.owed, due_at, now, grace_us)
@@ -198,15 +199,14 @@ def _decide(shard: Shard, out: Emitter, job_id: str, owed: OwedInGap, now: Insta
         job_id,
         decision,
         now,
-        place_of_run=lambda fire: due_at if _is_same(fire.version, fire.fire_at, first) else None,
-        place_of_skip=lambda skipped: due_at if _is_same(skipped.version, skipped.from_at, first) else 0,
+        place_of_run=lambda fire: due_at if first.is_at(*fire) else None,
+        place_of_skip=lambda skipped: due_at if first.is_at(skipped.version, skipped.from_at) else 0,
         gap_to_at=owed.gap.to_at,
     )
+    if owed.is_behind_all_tiers:
+        kept = shard.decide_ahead(job_id, Decided(owed.gap.to_at - 1, paused=False))
+        out.job_decided(shard.partition, job_id, kept)
     return len(decision.runs)
-
-
-def _is_same(version: JobVersion, fire_at: Instant, first: Fire) -> bool:
-    return fire_at == first.fire_at and version.revision == first.version.revision
 
 
 def _move(shard: Shard, place: Position, rows: int) -> None:

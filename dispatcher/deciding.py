@@ -19,7 +19,7 @@ from .admitting import admit_fire
 from .blocked import skip_blocked
 from .catch_up import decide_apart
 from .emit import Emitter
-from .misfire import decide
+from .misfire import Fire, decide
 from .owed import stretches
 from .position import Position
 from .rows import advance_wts, rows_ahead
@@ -52,7 +52,7 @@ def decide_fires(
         if version.job_id in decided and decided[version.job_id].covers(due_at, fire_at):
             continue
         if due_at < late_before:
-            caught_up = _catch_up(shard, out, version, due_at, now, until_at, grace_us)
+            caught_up = _catch_up(shard, out, Fire(version, fire_at), due_at, now, until_at, grace_us)
             rows += caught_up.rows
             taken += max(0, caught_up.record_count - 1)
         elif version.spec.timing.calendars and is_blocked(version.spec, fire_at):
@@ -94,15 +94,16 @@ class _CaughtUp(NamedTuple):
 
 
 def _catch_up(
-    shard: Shard, out: Emitter, late: JobVersion, due_at: Instant, now: Instant, until_at: Instant, grace_us: int
+    shard: Shard, out: Emitter, late: Fire, due_at: Instant, now: Instant, until_at: Instant, grace_us: int
 ) -> _CaughtUp:
-    """Decide all that the job of the version ``late`` owes up to ``until_at``; its first misfire is due at ``due_at``.
+    """Decide all that the job of ``late``, its first misfire, due at ``due_at``, owes up to ``until_at``.
 
-    The first record that goes out carries that due position, and the skips do, for they are none of the timeline's own.
-    With it goes what the job still owes in gaps: what is decided ahead is decided in gaps too (``gap_owed.py``).
+    The record of that very fire alone names its due position, for there the cursor is: a record of another version may
+    name another tier with it, and a cursor that is built anew from that would pass fires that nobody has decided. With
+    it goes what the job still owes in gaps: what is decided ahead is decided in gaps too (``gap_owed.py``).
     """
-    job_id = late.job_id
-    versions = shard.lately.get(job_id) or [late]
+    job_id = late.version.job_id
+    versions = shard.lately.get(job_id) or [late.version]
     owed = [stretch for each in shard.owed_in_gaps(job_id, versions) for stretch in each.owed]
     decided_to = shard.fires_decided_to(job_id)
     owed += stretches(versions, due_at - 1, until_at, fires_after=decided_to, edges=shard.edges_of(job_id))
@@ -113,9 +114,8 @@ def _catch_up(
         job_id,
         decision,
         now,
-        # Only the misfire that began it stands where the cursor is; naming later ones would move a rebuilt cursor.
-        place_of_run=lambda fire: due_at if due_of(*fire) == due_at else None,
-        place_of_skip=lambda _: due_at,
+        place_of_run=lambda fire: due_at if late.is_at(*fire) else None,
+        place_of_skip=lambda skipped: due_at if late.is_at(skipped.version, skipped.from_at) else 0,
     )
     kept = shard.decide_ahead(job_id, Decided(until_at, paused=False))
     out.job_decided(shard.partition, job_id, kept)

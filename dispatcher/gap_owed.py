@@ -38,6 +38,11 @@ class OwedInGap(NamedTuple):
     place: Position
     owed: tuple[Stretch, ...]
 
+    @property
+    def is_behind_all_tiers(self) -> bool:
+        """Whether its place is not that of its tier."""
+        return self.place.tier == _BEHIND_ALL_TIERS
+
 
 def owed_in(
     gap: Gap,

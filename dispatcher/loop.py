@@ -15,7 +15,6 @@ from waterclock.clock import Clock
 from waterclock.log.port import Committed, Log, Polled, TopicPartition
 from waterclock.model.errors import LostResource, RoundAborted, RoundInDoubt
 from waterclock.model.ids import US_PER_S, Instant
-from waterclock.model.role_state import ShardState
 from waterclock.round_pace import RoundPace
 from waterclock.store.shelves import JobIndex
 from waterclock.transact import Round, Rounds
@@ -25,6 +24,7 @@ from waterclock.wire.pools import Pools
 from . import applying, deciding, jump, releasing, run_delay, window
 from .backfill_lanes import BackfillLanes
 from .closing import ask_to_close
+from .cursor_copy import CursorCopies
 from .emit import Emitter, Templates
 from .errands import AtOnce, Beside, Errands
 from .event_tail import EventTail
@@ -93,6 +93,7 @@ class Dispatcher:
         self._lanes = GapLanes(clock, log, index, names, self._pace)
         self._backfills = BackfillLanes(clock, log, index, names, self._lanes.share)
         self._tail = EventTail(log, names.run_events, clock)
+        self._copies = CursorCopies(log, names, self._tail)
         self._rounds.open()
 
     def step(self) -> bool:
@@ -229,7 +230,7 @@ class Dispatcher:
                 has_more, closed = self._lanes.work_off(shard, out, now, used, on_time_waits=on_time_waits)
                 busy |= has_more
                 if closed:
-                    self._copy(shard, out, now)
+                    self._copies.write(shard, out, now)
             elif shard.backfills:
                 busy |= self._backfills.work_off(shard, out, now, used, on_time_waits=on_time_waits)
         for shard in shards:
@@ -244,7 +245,9 @@ class Dispatcher:
         if not shard.jump.is_ready:
             return False
         if self._lanes.jumped(shard):
-            self._copy(shard, out, now)  # from now on a position may be one of two kinds: a lost cursor needs to know
+            self._copies.write(
+                shard, out, now
+            )  # from now on a position may be one of two kinds: a lost cursor needs to know
         return True
 
     def _settle(self, shards: Sequence[Shard], out: Emitter, now: Instant) -> bool:
@@ -274,6 +277,8 @@ class Dispatcher:
         terms = applying.Terms(window_end, self._grace_us)
         with self._store_rest.noting(self._shards.values()):
             applying.apply_commands(ready, self._index, self._pools, out, now, terms)
+        for shard in ready:
+            self._copies.prove(shard, out, now)
 
     def _fire(self, shard: Shard, out: Emitter, now: Instant, limit: int) -> int:
         until_at = now
@@ -319,18 +324,8 @@ class Dispatcher:
         if quiet and behind > shard.cursor.due_at and (next_due is None or next_due > behind):
             shard.cursor = Position(behind)
         if shard.progress != shard.copied:
-            self._copy(shard, out, now)
+            self._copies.write(shard, out, now)
         releasing.keep_up(shard, out)
-
-    def _copy(self, shard: Shard, out: Emitter, now: Instant) -> None:
-        """Into the state topic, what rides in the offset metadata."""
-        events_end = self._log.high_watermark(TopicPartition(self._names.run_events, shard.partition))
-        state = ShardState(encode_progress(shard.progress), shard.next_offset, events_end, now)
-        out.cursor_copy(shard.partition, state)
-        shard.copied = shard.progress
-        if not (self._tail.follows(shard) or shard.flow.followed):
-            # Not where a run was opened just now, and nobody has looked yet what became of it.
-            shard.flow.position = max(shard.flow.position, events_end)
 
     def _note_landed(self, draft: Round) -> None:
         for partition, committed in draft.offsets.get(self._inputs, {}).items():

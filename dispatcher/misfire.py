@@ -53,6 +53,10 @@ class Fire(NamedTuple):
     version: JobVersion
     fire_at: Instant
 
+    def is_at(self, version: JobVersion, fire_at: Instant) -> bool:
+        """Whether this is the fire of that version at that time."""
+        return fire_at == self.fire_at and version.revision == self.version.revision
+
 
 class Decision(NamedTuple):
     """``runs``, in the order in which they are handed out, and what is skipped, with the reason.

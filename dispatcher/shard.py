@@ -131,6 +131,10 @@ class Shard:
         self.disposed_minute = minute_of(self.progress.undecided_from) - 60
         self.copied: Progress | None = None
         """What the state topic has."""
+        self.events_end = 0
+        """Where run-events ended when that was copied, or at take-over: of what follows the copy tells nothing."""
+        self.unproven = False
+        """Whether a command was applied of which nothing in the log tells that it was (``cursor_copy.py``)."""
         self.committed_offset = next_offset
         self.committed = self.progress
 

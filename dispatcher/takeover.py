@@ -20,7 +20,7 @@ import structlog
 from waterclock.log.port import Committed, Isolation, Log, Record, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.backfill import Backfilled
-from waterclock.model.errors import UndecodableRecord
+from waterclock.model.errors import RequestError, UndecodableRecord
 from waterclock.model.events import Answered, CommandVerdict, EventKind, Pending, Revised, RunEvent, Skipped
 from waterclock.model.ids import US_PER_S, Instant, offset_of, parse_run_id
 from waterclock.model.job_state import JobState
@@ -153,6 +153,7 @@ def _restore_flow(log: Log, shard: Shard, events: TopicPartition, kept: dict[str
     one stands below the end of the other. It is read later (``event_tail.py``): so a round of a dead worker that is
     still open holds up this shard alone."""
     end, low = log.high_watermark(events), log.low_watermark(events)
+    shard.events_end = end
     strange = shard.flow.restore(kept.items(), end, low)
     for key in strange:
         log_.error("a record of a waiting run cannot be read: upgrade the dispatcher", key=key)
@@ -181,7 +182,7 @@ def _rebuild(log: Log, names: Names, partition: int, kept: Kept, committed: Comm
     found = decode_progress(copy.cursor) if copy else Progress(Position(0))
     cursor, gaps = (found.cursor if copy else None), list(found.gaps)
     offset = copy.commands_offset if copy else log.low_watermark(commands)
-    for record in _whole(log, events, copy.events_offset if copy else log.low_watermark(events)):
+    for record in _whole(log, events, _events_from(log, events, copy)):
         event = _event(record)
         if event is None:
             continue
@@ -196,6 +197,17 @@ def _rebuild(log: Log, names: Names, partition: int, kept: Kept, committed: Comm
     if cursor is None:
         cursor = Position(_first_owed(log, commands, now))
     return Start(Progress(cursor, tuple(gaps)), max(offset, committed.offset) if committed else offset)
+
+
+def _events_from(log: Log, events: TopicPartition, copy: ShardState | None) -> int:
+    """Where what was decided after the copy begins, as far as it is still there."""
+    first = log.low_watermark(events)
+    if copy is not None and copy.events_offset < first:
+        log_.error(
+            "run events were deleted that tell what was decided last: fires may be decided again",
+            topic=events.topic, partition=events.partition, from_offset=copy.events_offset, to_offset=first,
+        )  # fmt: skip
+    return max(first, copy.events_offset if copy else first)
 
 
 def _passed(gap: Gap, position: Position) -> Gap:
@@ -238,7 +250,10 @@ def _command_offset(event: RunEvent) -> int:
     if isinstance(event.detail, Backfilled):
         return offset_of(event.detail.number)
     if event.kind in _MADE:
-        series = parse_run_id(event.run_id).series
+        try:
+            series = parse_run_id(event.run_id).series
+        except RequestError:
+            return -1  # none of ours wrote it; the retry router forwards it to rejects
         return offset_of(series) if series else -1
     return -1
 

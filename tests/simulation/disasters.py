@@ -14,7 +14,7 @@ from waterclock.model.events import EventKind
 from waterclock.model.ids import US_PER_S
 
 from .dice import dice
-from .outages import SLICE_TICKS, SLICES
+from .outages import BACK_US, SLICE_TICKS, SLICES
 from .plan import DISPATCHERS
 from .schedule import Schedule
 from .story import Story
@@ -102,7 +102,7 @@ class Disasters:
             life = self._world.newest[slot]
             if life.alive:
                 self._world.kill(life)
-                self._restart(life, SLICES * SLICE_TICKS + trouble.calls * 300_000)
+                self._restart(life, SLICES * SLICE_TICKS + trouble.calls * BACK_US)
         for number in range(SLICES):
             self._schedule.after(number * SLICE_TICKS, lambda: self._go_on(trouble.us // SLICES))
 

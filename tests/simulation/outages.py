@@ -20,7 +20,10 @@ SLICES = 3
 SLICE_TICKS = 700_000
 """Of the schedule; the clock goes on by a third of the outage in each."""
 
+BACK_US = 300_000
+"""Of the schedule, for each of an outage's ``calls``."""
 _SHARE = 0.35
+_LOST_SHARE = 0.3
 _MANY = 10
 _SECONDS = (75, 90, 150, 240, 420, 600)
 _KINDS = (
@@ -59,6 +62,18 @@ def outages(rng: random.Random, count: int, slot: str, horizon: int) -> list[Tro
         )
         for number in range(count)
     ]
+
+
+def losses_after(rng: random.Random, drawn: Sequence[Trouble], horizon: int) -> list[Trouble]:
+    """After some outages a tool erases the cursors while the dispatchers that are back make up for it: then the last
+    copies are old, and much was decided since that follows from them alone."""
+    found: list[Trouble] = []
+    for outage in drawn:
+        back_at = outage.at + SLICES * SLICE_TICKS + outage.calls * BACK_US
+        at = back_at + rng.randrange(3 * US_PER_S)
+        if rng.random() < _LOST_SHARE and at < horizon:
+            found.append(Trouble(at, "forget", outage.slot))
+    return found
 
 
 def orders_around(

@@ -23,7 +23,7 @@ from .counted_people import counted_orders
 from .dag_people import dag_orders
 from .delay_people import delay_orders
 from .dice import dice
-from .outages import horizon_for, how_many, orders_around, outages
+from .outages import horizon_for, how_many, losses_after, orders_around, outages
 from .people import (
     STEADY,
     Order,
@@ -160,6 +160,7 @@ def draw(seed: int) -> Plan:
     loses_rows = dice(seed, "rows lost").random() < _LOSES_SHARE
     orders += rare_orders(start_at) if loses_rows else []
     gone = outages(dice(seed, "outages"), away, DISPATCHERS[0], horizon)
+    lost = losses_after(dice(seed, "cursors lost"), gone, horizon)
     around = orders_around(dice(seed, "around outages"), gone, jobs, start_at, horizon)
     orders += with_timing(dice(seed, "outage timing"), around, start_at)
     orders += backfill_orders(dice(seed, "backfills"), jobs, start_at, horizon)
@@ -207,7 +208,9 @@ def draw(seed: int) -> Plan:
         small=draw_some(dice(seed, "small"), tuple(SMALL)),
         kept_behind=dice(seed, "kept").choice([3, 20, 100_000]),
         api_wait_s=rng.choice([0.3, 1.0, 3.0]),
-        troubles=tuple(sorted([*troubles(dice(seed, "troubles"), (*slots, *engines), horizon, races=races), *gone])),
+        troubles=tuple(
+            sorted([*troubles(dice(seed, "troubles"), (*slots, *engines), horizon, races=races), *gone, *lost])
+        ),
         heals_anew=dice(seed, "heal").random() < _ANEW_SHARE,
         rows_kept_us=_SHORT_LIFE_US if dice(seed, "rows kept").random() < _SHORT_LIFE_SHARE else DUE_KEPT_US,
         loses_rows=loses_rows,
