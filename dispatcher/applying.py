@@ -313,7 +313,7 @@ def _change(plan: Plan) -> JobChange:
 
 def _carry_out(shard: Shard, out: Emitter, decision: Decision, now: Instant) -> None:
     """Make memory and the round say what was decided, and what the store says already."""
-    shard.unproven |= isinstance(decision, Refusal)
+    shard.unproven |= isinstance(decision, (Refusal, Passed, Asked))
     match decision:
         case Plan():
             shard.unproven |= decision.applied.arrival is not None

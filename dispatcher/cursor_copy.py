@@ -1,9 +1,9 @@
 """The copy, in the state topic, of what rides in a shard's offset metadata: should that be lost (``takeover.py``).
 
-Most copies are made while little is to be done. What must hold: wherever an event does not tell what a round did, the
-copy does, in that very round. So it is where a gap is opened or closed, and where a command was applied that leaves no
-proof of it: one that was refused, or an end that is a part of a window. Who went on before such a one would apply it
-again, and what refused it may be gone by then.
+A copy is made every few seconds. What must hold: wherever no event tells what a round did, the copy does, in that very
+round. So it is where a gap is opened or closed, and where a command was applied that leaves no proof of it: one that
+was refused, is about a run or a backfill, or is an end that is a part of a window. A successor that begins before such
+a command applies it again: a cancel is passed on twice, and the reason to refuse it may be gone.
 """
 
 from __future__ import annotations

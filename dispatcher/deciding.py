@@ -165,6 +165,6 @@ def _rows_between(shard: Shard, version: JobVersion, after: Instant, ends_at: In
 
 
 def _forget_passed(shard: Shard, out: Emitter) -> None:
-    """What was decided ahead is no longer needed once the cursor has passed it; a pause is kept until it ends."""
+    """What was decided ahead is needed no more once the copied cursor has passed it; a pause is kept until it ends."""
     for job_id in shard.passed_ahead():
         out.job_decided(shard.partition, job_id, None)

@@ -6,7 +6,8 @@ is open: only a command stamped inside the gap could move it, and such a one dec
 (``applying.py``). What was decided ahead, by a pause, a delete or a catch-up in order, is decided in gaps too.
 
 One fire has its place behind its own tier: where a shard was taken over inside a due time, and a late command put an
-undecided fire of it before the cursor (``Edge.overtaken``), before the edge jumped from there. It comes last in it.
+undecided fire of it before the cursor (``Edge.overtaken``), before the edge jumped from there. It comes last in it, and
+its job's record says that it is decided.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Progress(NamedTuple):
 
     @property
     def begins_at(self) -> Instant:
-        """Of what was due before it nobody needs to know anything any more."""
+        """Of what was due before it nobody needs to know anything any more who knows this progress."""
         return min(self.cursor.due_at, self.gaps[0].start.due_at) if self.gaps else self.cursor.due_at
 
     def has_room(self, start: Position) -> bool:

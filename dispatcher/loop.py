@@ -168,7 +168,8 @@ class Dispatcher:
             self._take_over(partition, committed.get(partition))
         self._inputs.start({part: self._shards[part.partition].next_offset for part in waiting})
         self._told.started(waiting)
-        self._store_rest.end()
+        if len(self._shards) == len(waiting):  # else others have a window that fires meanwhile
+            self._store_rest.end()
         self._waiting.clear()
 
     def _take_over(self, partition: TopicPartition, committed: Committed | None) -> None:
@@ -245,9 +246,8 @@ class Dispatcher:
         if not shard.jump.is_ready:
             return False
         if self._lanes.jumped(shard):
-            self._copies.write(
-                shard, out, now
-            )  # from now on a position may be one of two kinds: a lost cursor needs to know
+            # From now on a position may be one of two kinds: whoever builds a lost cursor anew has to know.
+            self._copies.write(shard, out, now)
         return True
 
     def _settle(self, shards: Sequence[Shard], out: Emitter, now: Instant) -> bool:

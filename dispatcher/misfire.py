@@ -48,7 +48,7 @@ class SkipRange(NamedTuple):
 
 
 class Fire(NamedTuple):
-    """One fire that runs."""
+    """One fire of one version."""
 
     version: JobVersion
     fire_at: Instant

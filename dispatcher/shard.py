@@ -132,7 +132,7 @@ class Shard:
         self.copied: Progress | None = None
         """What the state topic has."""
         self.events_end = 0
-        """Where run-events ended when that was copied, or at take-over: of what follows the copy tells nothing."""
+        """From where run-events are to be read on, should the copy be needed."""
         self.unproven = False
         """Whether a command was applied of which nothing in the log tells that it was (``cursor_copy.py``)."""
         self.committed_offset = next_offset

@@ -13,6 +13,7 @@ from tests.acceptance.taken import Record, Taken
 from tests.oracle.owed import Rules
 from tests.oracle.records import decode
 from tests.oracle.runs import OUTCOMES, tell
+from waterclock.model.ids import US_PER_S
 
 Claims: TypeAlias = Mapping[tuple[str, int], set[int]]
 """{(run id, attempt): offsets of STARTED that nobody accepted}: a call of it must bear one of these as its token."""
@@ -42,7 +43,7 @@ class Excuses(NamedTuple):
     judges, beyond its own time; None: whoever judges was down, too, for as long as it takes. ``refuses``: somebody
     asks for what has to be refused. ``limit_of``: how many attempts a job's runs may have; None: as its spec says.
     ``rules``: how late a fire must be to be coalesced here, and how far ahead a dispatcher's clock may be.
-    ``herd_fires``: how many fires in one instant are a herd, which may stand in the log before.
+    ``herd_fires``: how many fires in one instant are a herd, which may stand in the log ``herd_lead_us`` before it.
     """
 
     late_ends: Sequence[LateEnd] = ()
@@ -52,6 +53,7 @@ class Excuses(NamedTuple):
     limit_of: Callable[[str], int] | None = None
     rules: Rules = Rules(skew=100 * STAMP_US)  # a fire may be decided a moment before its instant
     herd_fires: int = 1_000
+    herd_lead_us: int = US_PER_S
 
 
 NONE = Excuses()

@@ -27,7 +27,7 @@ from tests.acceptance.kills import BREATH_S
 from tests.acceptance.real_stack import free_port, wait_for
 from tests.acceptance.scene import Scene, scene
 from tests.failpoints.lane import Lane, Strike, Struck, Victims, keep_up
-from tests.failpoints.load import API_JOBS, HERD_FIRES, ApiClient, Load, Wish, jobs
+from tests.failpoints.load import API_JOBS, HERD_FIRES, HERD_LEAD_US, ApiClient, Load, Wish, jobs
 from tests.failpoints.points import POINTS, Point
 from tests.failpoints.progress import Progress
 from tests.oracle import losses
@@ -115,7 +115,7 @@ def play_and_judge(played: Scene, points: Sequence[Point], times: int, *, judge_
     struck = play.struck
     played.evidence.remark = lambda complaint: _around(struck, complaint)
     _judge_strikes(played, play, points, times, judge_figures=judge_figures)
-    excuses = Excuses(verdict_within_s=_LEASE_S + RECOVERY_S, herd_fires=HERD_FIRES)
+    excuses = Excuses(verdict_within_s=_LEASE_S + RECOVERY_S, herd_fires=HERD_FIRES, herd_lead_us=HERD_LEAD_US)
     found = judge_all(played, chronicle, time.time_ns() // 1_000, excuses)
     _judge_doors(played, chronicle, play.wishes)
     _judge_losses(played, found, play)
@@ -134,7 +134,7 @@ def _start(played: Scene, notes: Path, port: int) -> list[str]:
             if role == "workers":
                 played.add_worker(instance, module=_MODULE, args=[role], **env, **worker)
             else:
-                herds = {"WATERCLOCK_DISPATCHER__HERD_FIRES": str(HERD_FIRES)}
+                herds = {"WATERCLOCK_DISPATCHER__HERD_FIRES": str(HERD_FIRES)} if role == "dispatcher" else {}
                 played.stack.role(role, instance, module=_MODULE, args=[role], **env, **herds)
     victims = [_kept_at(0, _FIRST), _kept_at(_PARTITIONS - 1, _LAST)]
     for victim in victims:

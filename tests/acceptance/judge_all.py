@@ -32,7 +32,6 @@ from tests.oracle.owed import Rules
 from tests.oracle.records import decode
 from waterclock.model.ids import US_PER_S
 
-HELD_US = US_PER_S
 _GENERATION = 1
 """Of topics that nobody has made anew."""
 
@@ -126,7 +125,7 @@ def judge_never_early(found: AtRest, excuses: Excuses) -> None:
             continue
         looked_at += 1
         made_at = chronicle.pending[run_id]
-        held_us = HELD_US if together[due] >= excuses.herd_fires else 0
+        held_us = excuses.herd_lead_us if together[due] >= excuses.herd_fires else 0
         early_us = max(due - made_at - held_us, -late_us.get(run_id, 0))
         if early_us > excuses.early_us_at(made_at):
             wrong.append(f"{run_id}: made or begun {early_us} us before it was due")

@@ -26,6 +26,8 @@ EVENT_JOBS = "event-"
 _EVERY_S = 2
 HERD_FIRES = 4
 """So many fires in one instant are a herd here: dispatchers are told so, and the judge."""
+HERD_LEAD_US = 60_000
+"""So small a herd is sent 50 ms before its instant; the judge allows for a clock's tick and a turn."""
 _HERD = "herd"
 _HERD_JOBS = 20
 """In one instant, of all dispatchers together."""

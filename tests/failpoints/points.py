@@ -1,8 +1,8 @@
 """The table of crash points: for each its core, its place, when it strikes there, and what is half done then.
 
 A place is ``module:function`` or ``module:Class.function`` of the product (one of the handlers that the checks run).
-BEFORE and AFTER its call; FLUSHED: before it, with every record of the open transaction acknowledged by the broker, so
-that the successor meets them. ``most``: a strike draws its visit from 1 to this.
+BEFORE and AFTER its call; FLUSHED and SENT: before and after it, with every record of the open transaction acknowledged
+by the broker, so that the successor meets them. ``most``: a strike draws its visit from 1 to this.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class When(Enum):
     BEFORE = "before"
     AFTER = "after"
     FLUSHED = "before, with what was produced on the broker"
+    SENT = "after, with what was produced on the broker"
 
 
 class Provoke(Enum):
@@ -124,7 +125,7 @@ POINTS: tuple[Point, ...] = (
     Point(
         "dispatcher.herd-sent",
         "waterclock.transact:Rounds.send_early",
-        _A,
+        When.SENT,
         "a herd lies uncommitted, its instant has not come",
         id_of("dispatcher"),
         4,

@@ -22,6 +22,7 @@ from typing import Any
 
 from tests.failpoints.points import BY_NAME, Point, When
 from tests.failpoints.visits import Call, note_rounds
+from waterclock.transact import Rounds
 
 _FLUSH_S = 5.0
 
@@ -38,14 +39,19 @@ def arm(point: Point, visit: int, die: Callable[[], None]) -> None:
         nonlocal is_armed
         if not is_armed or not point.only(call) or next(visits) < visit:
             return
-        if point.when is When.FLUSHED:
+        if point.when in {When.FLUSHED, When.SENT}:
             # It raises where something is not acknowledged: then the role goes on from there as it must, and dies at
             # a later visit, because nothing of this one need lie where the point says.
-            call.args[0].flush(_FLUSH_S)
+            _producer_of(call.args[0]).flush(_FLUSH_S)
         is_armed = False
         die()
 
-    setattr(owner, name, _wrapped(right, visited, after=point.when is When.AFTER))
+    setattr(owner, name, _wrapped(right, visited, after=point.when in {When.AFTER, When.SENT}))
+
+
+def _producer_of(owner: Any) -> Any:
+    """The producer, or that of the Rounds, whose function the point stands at."""
+    return owner._producer if isinstance(owner, Rounds) else owner
 
 
 def _wrapped(right: Callable[..., Any], visited: Callable[[Call], None], *, after: bool) -> Callable[..., Any]:

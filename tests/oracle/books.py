@@ -66,7 +66,7 @@ def _revisions(job, rules):
     said = {offset: facts[0].event["revised"]["stamp_at"] for offset, facts in job.revised.items()}
     if wanted != said:
         yield f"REVISED says {said}, the commands say {wanted}"
-    edge_before, ahead = 0, _ahead(job)
+    edge_before, before_at, ahead = 0, 0, _ahead(job)
     for fact in sorted((fact for facts in job.revised.values() for fact in facts), key=lambda fact: fact.offset):
         revised = fact.event["revised"]
         revision, edge_at = revised["revision"] & MASK, revised["edge_at"]
@@ -76,12 +76,14 @@ def _revisions(job, rules):
             yield f"the edge of {revision} lies {edge_at - fact.stamp} us ahead of its record"
         if edge_at < fact.behind - 1:  # inside a due time a job may stand behind those that are decided
             yield f"the edge of {revision} lies {fact.behind - edge_at} us behind what was decided before it"
-        if edge_at < edge_before and not rules.cursor_lost and fact is job.revised[revision][0]:
+        is_lower = edge_at < edge_before and not any(before_at <= at <= fact.stamp for at in rules.cursors_lost)
+        if is_lower and fact is job.revised[revision][0]:
             yield f"the edge of {revision} lies {edge_before - edge_at} us behind an older one"
         for gap in revised["gaps"]:  # what lies beyond the edge is no gap
             if not gap["from_at"] < gap["to_at"] <= edge_at + 1:
                 yield f"the gap of {revision} from {gap['from_at']} to {gap['to_at']} does not end before its edge"
-        edge_before = max(edge_before, edge_at)
+        if edge_at >= edge_before:
+            edge_before, before_at = edge_at, fact.stamp
 
 
 def _ahead(job):

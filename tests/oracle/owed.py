@@ -127,15 +127,15 @@ class Rules(typing.NamedTuple):
     """What the books are judged by: how long a repeat is one, and the pools that exist.
 
     ``grace``: how late a fire must be to be coalesced; ``skew``: how far ahead the clock of a dispatcher may be. Both
-    in microseconds; whoever knows how true the clocks are gives less than the default. ``cursor_lost``: somebody has
-    erased a cursor; the one made anew from the log knows nothing of a time in which nothing was due.
+    in microseconds; whoever knows how true the clocks are gives less than the default. ``cursors_lost``: when
+    somebody erased cursors; one made anew from the log knows nothing of a time in which nothing was due.
     """
 
     repeat_within: int = DAY_US
     pools: tuple = ("default",)
     grace: int = MINUTE_US
     skew: int = 30_000_000
-    cursor_lost: bool = False
+    cursors_lost: tuple = ()
 
 
 class Verdict(typing.NamedTuple):

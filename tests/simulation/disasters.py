@@ -159,6 +159,7 @@ class Disasters:
             position = group.committed(place)
             if position is not None and not group.is_pending(place):
                 self._struck("forget", "a tool", f"erases the cursor of {partition}")
+                self._world.cursors_lost.append(self._world.clock.now())
                 group.commit({place: Committed(position.offset, "")})
 
     def _lose(self, trouble: Trouble) -> None:
@@ -177,6 +178,8 @@ class Disasters:
             self._world.cluster.expire_group(name)
         if lost:
             self._world.lost_roles.add(role)
+            if role == "dispatcher":
+                self._world.cursors_lost.append(self._world.clock.now())
             self._struck(f"lose {role}", "brokers", f"forget the positions of {', '.join(lost)}")
 
     def _storm(self, trouble: Trouble) -> None:

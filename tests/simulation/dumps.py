@@ -222,8 +222,8 @@ def _rules(world: World) -> Rules:
     """What people promised one another: how long a repeat is one, which pools there are, how late is too late."""
     ahead = [skew_us for slot, _, skew_us in world.skews if slot.startswith("dispatcher")]
     grace_us = round(world.plan.pace.grace_s * US_PER_S)
-    has_lost = any(each.kind == "forget" for each in world.plan.troubles)
-    return Rules(world.plan.repeat_within_us, POOLS, grace=grace_us, skew=max(0, *ahead), cursor_lost=has_lost)
+    lost = tuple(world.cursors_lost)
+    return Rules(world.plan.repeat_within_us, POOLS, grace=grace_us, skew=max(0, *ahead), cursors_lost=lost)
 
 
 def _bounds(plan: Plan, commands: Sequence[RawRecord]) -> Bounds:

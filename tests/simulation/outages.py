@@ -65,14 +65,14 @@ def outages(rng: random.Random, count: int, slot: str, horizon: int) -> list[Tro
 
 
 def losses_after(rng: random.Random, drawn: Sequence[Trouble], horizon: int) -> list[Trouble]:
-    """After some outages a tool erases the cursors while the dispatchers that are back make up for it: then the last
-    copies are old, and much was decided since that follows from them alone."""
+    """After some outages the cursors are lost while the dispatchers that are back make up for it, half of the time with
+    the positions in ``commands``: then the last copies are old, and much was decided since that follows from them."""
     found: list[Trouble] = []
     for outage in drawn:
         back_at = outage.at + SLICES * SLICE_TICKS + outage.calls * BACK_US
         at = back_at + rng.randrange(3 * US_PER_S)
         if rng.random() < _LOST_SHARE and at < horizon:
-            found.append(Trouble(at, "forget", outage.slot))
+            found.append(Trouble(at, rng.choice(["forget", "lose"]), outage.slot))
     return found
 
 

@@ -181,7 +181,9 @@ class _Play:
             if not turns_left or (is_at_rest and not before):
                 return
             is_at_rest = self._let_go() if is_at_rest and self._onlooker.held() else self._sleep()
-            turns_left -= len(self._onlooker.look().open) >= before
+            is_shorter = len(self._onlooker.look().open) < before
+            turns_left -= not is_shorter
+            self._story.counts["turns in which less was open"] += is_shorter
 
     def _lets_catch_up(self) -> bool:
         """In half of the seeds with outages nobody pauses anything before all is caught up.

@@ -117,6 +117,8 @@ class World:
         self.is_closing = False
         """Nothing new is asked for any more: user code ends soon, and well."""
         self.healed_at: Instant = 0
+        self.cursors_lost: list[Instant] = []
+        """When a tool erased those of the dispatchers."""
         self.lost_roles: set[str] = set()
         """Roles whose groups have lost their positions."""
         self.swallowed: list[tuple[str, int, int, int]] = []

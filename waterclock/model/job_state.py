@@ -24,8 +24,8 @@ class JobState(NamedTuple):
     """A record of ``state.dispatcher`` under a job id: its fires due at or before ``decided_at`` are decided.
 
     So are those with a fire time at or before ``fires_to_at``, whenever due; 0: nothing is said of that. Kept until the
-    cursor has passed it. While ``paused`` it stays until that ends, by a command or by itself at ``resume_at`` (0: it
-    does not) of ``revision``: the fires of the pause begin after ``decided_at``, whatever the cursor has passed.
+    copied cursor has passed it. While ``paused`` it stays until that ends, by a command or by itself at ``resume_at``
+    (0: it does not) of ``revision``: the fires of the pause begin after ``decided_at``, whatever the cursor has passed.
     ``edges``: of versions that were applied so late that fires lie between stamp and edge, oldest first.
     """
 
