@@ -118,6 +118,21 @@ def test_a_command_that_was_refused_stays_refused_though_its_reason_is_gone() ->
     assert len(world.records(NAMES.rejects)) == 1
 
 
+def test_a_cancel_is_passed_on_once() -> None:
+    world = World(partitions=1)
+    world.run(1)
+    world.command(CommandKind.CREATE, "t:a", every(3))
+    world.run(8)
+    world.command(CommandKind.CANCEL, "t:a", run_id=world.runs()[-1])
+    world.run(0.3)
+    assert len(world.events(EventKind.CANCEL_REQUESTED)) == 1
+
+    lose_metadata(world, offsets=True)
+    world.run(12)
+
+    assert len(world.events(EventKind.CANCEL_REQUESTED)) == 1
+
+
 def test_a_shard_is_taken_over_though_events_since_its_copy_were_deleted() -> None:
     world = World(partitions=1)
     world.run(1)
