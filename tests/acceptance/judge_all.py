@@ -113,8 +113,8 @@ def judge_never_early(found: AtRest, excuses: Excuses) -> None:
     """No run is made or claimed before it is due, none is tried again before that is.
 
     Of a run's making alone the clock may have been ahead: the claims' and the verdicts' clocks are true, and a retry
-    has no such excuse. A herd stands in the log up to a second
-    before its instant, and can be read only then: so nobody can have begun it before.
+    has no such excuse. A herd stands in the log before its instant (``Excuses.herd_lead_us``), and can be read only
+    then: so nobody can have begun it before.
     """
     evidence, chronicle = found.evidence, found.chronicle
     excused, wrong, looked_at = 0, [], 0

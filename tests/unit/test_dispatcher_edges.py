@@ -126,13 +126,8 @@ def start_ahead(world: World, number: int) -> None:
     world.dispatcher = Dispatcher(clock, log, store, NAMES, instance="d1", pace=ONE_BY_ONE)
 
 
-@pytest.mark.parametrize("away_s", [0, 240])
-@pytest.mark.parametrize("crashes_after", [0, 10, MADE])
-@pytest.mark.parametrize("then", [None, CommandKind.PAUSE, CommandKind.DELETE, CommandKind.UPDATE])
-def test_a_fire_that_a_new_tier_puts_before_the_cursor_is_neither_lost_nor_made_twice(
-    then: CommandKind | None, crashes_after: int, away_s: int
-) -> None:
-    """The owner dies among fires of one instant; one of those that are left gets a tier that comes earlier in it."""
+def overtaken_inside_a_due_time() -> World:
+    """Two of four fires of one instant are decided; then one of the others gets a tier that comes earlier in it."""
     world = World(partitions=1, pace=ONE_BY_ONE)
     world.run(1)
     for job, tier in (("t:m", Tier.MEDIUM), ("t:n", Tier.MEDIUM), ("t:a", Tier.LOW), ("t:z", Tier.LOW)):
@@ -146,6 +141,17 @@ def test_a_fire_that_a_new_tier_puts_before_the_cursor_is_neither_lost_nor_made_
     while len(world.runs()) < before + 2:
         world.steps(1)
     world.command(CommandKind.UPDATE, "t:a", every(10, start_at=FIRST, tier=Tier.MEDIUM))
+    return world
+
+
+@pytest.mark.parametrize("away_s", [0, 240])
+@pytest.mark.parametrize("crashes_after", [0, 10, MADE])
+@pytest.mark.parametrize("then", [None, CommandKind.PAUSE, CommandKind.DELETE, CommandKind.UPDATE])
+def test_a_fire_that_a_new_tier_puts_before_the_cursor_is_neither_lost_nor_made_twice(
+    then: CommandKind | None, crashes_after: int, away_s: int
+) -> None:
+    """The owner dies among fires of one instant; one of those that are left gets a tier that comes earlier in it."""
+    world = overtaken_inside_a_due_time()
     if then is not None:
         world.clock.advance(1_000_000)
         world.command(then, "t:a", every(5, start_at=FIRST) if then is CommandKind.UPDATE else None)

@@ -6,7 +6,7 @@ import pytest
 from waterclock.dispatcher.pace import Pace
 
 from tests.unit.dispatcher_world import NAMES, START, World, every
-from tests.unit.test_dispatcher_edges import FIRST, ONE_BY_ONE, balance, start_ahead
+from tests.unit.test_dispatcher_edges import balance, overtaken_inside_a_due_time, start_ahead
 from tests.unit.test_dispatcher_trouble import GROUP, lose_metadata
 from tests.unit.test_triggers_windows import ALL, ITEMS, LOAD, Windows
 from waterclock.log.port import TopicPartition
@@ -14,6 +14,15 @@ from waterclock.model.events import EventKind, RunEvent, Skipped
 from waterclock.model.ids import US_PER_S, make_run_id, ordinal
 from waterclock.model.job import CommandKind, Tier
 from waterclock.wire.messages import event_message
+
+
+def _beating(seconds: float) -> World:
+    """A job that fires every three seconds, for so long."""
+    world = World(partitions=1)
+    world.run(1)
+    world.command(CommandKind.CREATE, "t:a", every(3))
+    world.run(seconds)
+    return world
 
 
 def test_fires_of_a_due_time_within_which_a_catch_up_ended_are_not_passed_over() -> None:
@@ -44,19 +53,7 @@ def test_fires_of_a_due_time_within_which_a_catch_up_ended_are_not_passed_over()
 
 def test_a_fire_that_comes_behind_all_tiers_in_a_gap_is_decided_once() -> None:
     """A new tier had put it before the cursor, then the edge jumped; no due position tells that it is decided."""
-    world = World(partitions=1, pace=ONE_BY_ONE)
-    world.run(1)
-    for job_id, tier in (("t:m", Tier.MEDIUM), ("t:n", Tier.MEDIUM), ("t:a", Tier.LOW), ("t:z", Tier.LOW)):
-        world.command(CommandKind.CREATE, job_id, every(10, start_at=FIRST, tier=tier))
-    world.run(12)
-    world.cluster.kill("d1-1")
-    start_ahead(world, 1)
-    world.run(FIRST / US_PER_S + 8.8 - world.clock.now() / US_PER_S)
-    before = len(world.runs())
-    world.clock.advance(300_000)
-    while len(world.runs()) < before + 2:
-        world.steps(1)
-    world.command(CommandKind.UPDATE, "t:a", every(10, start_at=FIRST, tier=Tier.MEDIUM))
+    world = overtaken_inside_a_due_time()
     world.cluster.kill("d1-ahead1")
     world.clock.advance(240 * US_PER_S)
     start_ahead(world, 2)
@@ -101,10 +98,7 @@ def test_an_end_that_was_a_part_of_a_window_is_no_part_of_the_next_one() -> None
 
 
 def test_a_command_that_was_refused_stays_refused_though_its_reason_is_gone() -> None:
-    world = World(partitions=1)
-    world.run(1)
-    world.command(CommandKind.CREATE, "t:a", every(3))
-    world.run(8)
+    world = _beating(8)
     world.command(CommandKind.UPDATE, "t:a", every(3, pool="gpu"))
     world.run(0.3)
     assert len(world.records(NAMES.rejects)) == 1
@@ -119,10 +113,7 @@ def test_a_command_that_was_refused_stays_refused_though_its_reason_is_gone() ->
 
 
 def test_a_cancel_is_passed_on_once() -> None:
-    world = World(partitions=1)
-    world.run(1)
-    world.command(CommandKind.CREATE, "t:a", every(3))
-    world.run(8)
+    world = _beating(8)
     world.command(CommandKind.CANCEL, "t:a", run_id=world.runs()[-1])
     world.run(0.3)
     assert len(world.events(EventKind.CANCEL_REQUESTED)) == 1
@@ -134,10 +125,7 @@ def test_a_cancel_is_passed_on_once() -> None:
 
 
 def test_a_shard_is_taken_over_though_events_since_its_copy_were_deleted() -> None:
-    world = World(partitions=1)
-    world.run(1)
-    world.command(CommandKind.CREATE, "t:a", every(3))
-    world.run(12)
+    world = _beating(12)
     world.cluster.kill(f"d1-{world.lives}")
     world.clock.advance(10 * US_PER_S)
     world.cluster.expire_group(GROUP)
@@ -150,10 +138,7 @@ def test_a_shard_is_taken_over_though_events_since_its_copy_were_deleted() -> No
 
 
 def test_an_event_that_names_no_run_does_not_keep_a_shard_from_being_taken_over() -> None:
-    world = World(partitions=1)
-    world.run(1)
-    world.command(CommandKind.CREATE, "t:a", every(3))
-    world.run(8)
+    world = _beating(8)
     strange = Skipped(ordinal(1, 0), START, START, 1, Tier.LOW, 0)
     event = RunEvent(EventKind.SKIPPED, "t:a", "no run", world.clock.now(), reason="strange", detail=strange)
     appender = world.outside.appender()
