@@ -37,7 +37,7 @@ class StoreWorld:
         self.now = self.clock.now()
         self.minute = self.now // US_PER_MINUTE + next(_minutes)
 
-    def pass_until(self, condition: Callable[[], bool], within_s: float = 25.0) -> None:
+    def pass_until(self, condition: Callable[[], bool], within_s: float = 15.0) -> None:
         """Let time go by until ``condition``; fails when it does not come true."""
         until = time.monotonic() + within_s
         for _ in range(200):
