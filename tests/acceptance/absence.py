@@ -10,6 +10,7 @@ second late meanwhile, but for the seconds of a take-over itself.
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -31,7 +32,7 @@ from tests.oracle import books, jobs, makings, misfires, owed
 from tests.oracle.records import decode
 from waterclock.log.kafka_groups import committed_of
 from waterclock.model.cursor_text import Told, read_cursor
-from waterclock.model.ids import US_PER_S
+from waterclock.model.ids import US_PER_S, partition_of
 from waterclock.model.job import CommandKind, Every, JobSpec, Tier
 from waterclock.model.time_text import format_rfc3339
 from waterclock.model.timing import CatchUpOrder, Misfire, Timing
@@ -70,7 +71,7 @@ class Size(NamedTuple):
 
 
 WHOLE = Size(jobs=700, every_s=120, beats=20, away_s=240.0, per_s=(20.0, 150.0))
-SHORT = Size(jobs=60, every_s=240, beats=4, away_s=80.0, per_s=(0.4, 15.0))
+SHORT = Size(jobs=60, every_s=240, beats=4, away_s=80.0, per_s=(0.3, 15.0))
 
 
 class Absence(NamedTuple):
@@ -96,8 +97,9 @@ def main(short: bool = False, seed: int | None = None) -> None:
     with on_stage("absence") as (stack, evidence):
         evidence.figure("seed", seed)
         start(stack, size.per_s[0])
+        all_ready(stack)
         orders = Orders(stack)
-        names = define(orders, size, Random(seed))
+        names = define(orders, size, Random(seed), stack.partitions)
         wait_for(lambda: all_applied(stack), "the jobs were made", 120.0, every_s=0.5)
         applied_at = time.time_ns() // 1_000
         # So that an absence begins behind fires that were on time, and not behind the making of the jobs.
@@ -137,14 +139,17 @@ def start(stack: RealStack, per_s: float, env: dict[str, str] | None = None) -> 
     """Both dispatchers, whose catch-up is slow enough to be hit."""
     for instance in INSTANCES:
         stack.role("dispatcher", instance, WATERCLOCK_DISPATCHER__CATCH_UP_PER_S=str(per_s), **(env or {}))
+
+
+def all_ready(stack: RealStack) -> None:
     for instance in INSTANCES:
         stack.roles[instance].wait_ready(120.0)
 
 
-def define(orders: Orders, size: Size, dice: Random) -> list[str]:
+def define(orders: Orders, size: Size, dice: Random, partitions: int) -> list[str]:
     """What will be missed, under every policy, and the beats; returns the names of the former."""
     begin = time.time_ns() // 1_000 // (60 * US_PER_S) * 60 * US_PER_S
-    names = []
+    names = spread("acme:missed", size.jobs, partitions)
     for number in range(size.jobs):
         timing = Timing(
             misfire=list(Misfire)[number % 3],
@@ -153,15 +158,20 @@ def define(orders: Orders, size: Size, dice: Random) -> list[str]:
             catch_up_order=dice.choice(list(CatchUpOrder)),
         )
         schedule = Every(size.every_s * US_PER_S, begin + dice.randrange(size.every_s) * US_PER_S)
-        names.append(f"acme:missed-{number}")
-        orders.send(
-            CommandKind.CREATE, names[-1], JobSpec("demo.ping", schedule, dice.choice(list(Tier)), timing=timing)
-        )
-    for number in range(size.beats):
+        spec = JobSpec("demo.ping", schedule, dice.choice(list(Tier)), timing=timing)
+        orders.send(CommandKind.CREATE, names[number], spec)
+    for name in spread("acme:beat", size.beats, partitions):
         spec = JobSpec("demo.ping", Every(US_PER_S, begin), Tier.HIGH, timing=Timing(misfire=Misfire.LATEST))
-        orders.send(CommandKind.CREATE, f"acme:beat-{number}", spec)
+        orders.send(CommandKind.CREATE, name, spec)
     orders.flush()
     return names
+
+
+def spread(word: str, count: int, partitions: int) -> list[str]:
+    """So many names, in turn one for each shard: a shard on which nothing was due would have no gap to open."""
+    numbers = itertools.count()
+    wanted = [number % partitions for number in range(count)]
+    return [next(name for n in numbers if partition_of(name := f"{word}-{n}", partitions) == each) for each in wanted]
 
 
 class Meanwhile:
@@ -207,11 +217,15 @@ def be_absent(
         time.sleep(_ASKS_EVERY_S)
     start(stack, size.per_s[1 if env else 0], env)
     back_at = time.time_ns() // 1_000 + offset_us
-    seen = wait_for(lambda: all_open(stack), "gaps opened on all shards", 120.0, every_s=0.1)
+    gaps = Opened(stack)
+    wait_for(gaps.on_all_shards, "a gap opened on every shard", 120.0, every_s=0.1)
     opened = time.time_ns() // 1_000 + offset_us
+    all_ready(stack)
     kills = []
     for instance in INSTANCES:
         rows = open_rows(stack)
+        if not rows:
+            break
         wait_for(lambda before=rows: open_rows(stack) < before, "the catch-up began", 60.0, every_s=0.1)
         if not open_rows(stack):
             break
@@ -221,24 +235,37 @@ def be_absent(
         wait_for(lambda one=instance: stack.roles[one].is_ready, f"{instance} came back", 60.0)
     wait_for(lambda: is_caught_up(stack, back_at), "all is caught up", 900.0, every_s=0.5)
     done = time.time_ns() // 1_000 + offset_us
-    return Absence(since, back_at, opened, done, offset_us, tuple(kills), sum(len(told.gaps) for told in seen))
+    return Absence(since, back_at, opened, done, offset_us, tuple(kills), gaps.count)
 
 
-def all_told(stack: RealStack) -> list[Told]:
+def all_told(stack: RealStack) -> dict[int, Told]:
     """Cursor and gaps of every shard, as they stand in the group's offset metadata."""
     positions = committed_of(AdminClient(dumps.client(stack.bootstrap)), stack.names.group("dispatcher"), stable=False)
-    return [told for at in positions.values() if (told := read_cursor(at.metadata)) is not None]
+    told = {place.partition: read_cursor(at.metadata) for place, at in positions.items()}
+    return {shard: each for shard, each in told.items() if each is not None}
 
 
-def all_open(stack: RealStack) -> list[Told]:
-    """Those with a gap, once every shard has one; else none: a take-over before is none of the catch-up."""
-    told = [each for each in all_told(stack) if each.gaps]
-    return told if len(told) == stack.partitions else []
+class Opened:
+    """The gaps that shards were seen with, each shard for itself: a small one may be caught up before another opens."""
+
+    def __init__(self, stack: RealStack) -> None:
+        self._stack = stack
+        self._of: dict[int, int] = {}
+
+    def on_all_shards(self) -> bool:
+        """Look; whether every shard was seen with one. A take-over before that is none of the catch-up."""
+        for shard, told in all_told(self._stack).items():
+            self._of[shard] = max(self._of.get(shard, 0), len(told.gaps))
+        return sum(count > 0 for count in self._of.values()) == self._stack.partitions
+
+    @property
+    def count(self) -> int:
+        return sum(self._of.values())
 
 
 def open_rows(stack: RealStack) -> int:
     """How many rows are still to come."""
-    return sum(told.row_count for told in all_told(stack))
+    return sum(told.row_count for told in all_told(stack).values())
 
 
 def is_caught_up(stack: RealStack, back_at: int) -> bool:
@@ -249,7 +276,7 @@ def is_caught_up(stack: RealStack, back_at: int) -> bool:
 def have_passed(stack: RealStack, at: int) -> bool:
     """Whether all that was due by then is decided, on every shard."""
     told = all_told(stack)
-    return len(told) == stack.partitions and all(each.undecided_from > at for each in told)
+    return len(told) == stack.partitions and all(each.undecided_from > at for each in told.values())
 
 
 def all_applied(stack: RealStack) -> bool:

@@ -48,7 +48,8 @@ _FAR_US = 86_400 * 365 * US_PER_S
 class Size(NamedTuple):
     """How much of it. ``rest_s``: at most this long between a restart and the next kill; ``items``: of the wide Dag.
 
-    ``trapped_part`` of the kills wait for its release to begin.
+    ``trapped_part`` of the kills wait for its release to begin. ``more``: at most so many follow while none of them
+    fell inside an open transaction: of a few, by chance, none may.
     """
 
     dag_runs: int
@@ -57,10 +58,11 @@ class Size(NamedTuple):
     rest_s: float
     items: int
     trapped_part: float
+    more: int
 
 
-WHOLE = Size(1_000, 50, 3, 1.5, 300, 0.6)
-SHORT = Size(20, 4, 1, 1.0, 200, 0.9)
+WHOLE = Size(1_000, 50, 3, 1.5, 300, 0.6, more=0)
+SHORT = Size(20, 4, 1, 1.0, 200, 0.9, more=16)
 
 
 def main(short: bool = False, seed: int | None = None) -> None:
@@ -140,7 +142,9 @@ def _kill(played: Scene, size: Size, instances: Sequence[str], load: _Load) -> l
     trap = Trap(stack.bootstrap, stack.names.run_events, owners.of_release)
     killer = Killer(stack, instances, trap, played.dice)
     try:
-        for _ in range(size.kills):
+        for number in range(size.kills + size.more):
+            if number >= size.kills and _inside(played, killer.kills):
+                break
             killer.rest(size.rest_s, load.go_on)
             owners.look()
             load.go_on()
@@ -149,6 +153,17 @@ def _kill(played: Scene, size: Size, instances: Sequence[str], load: _Load) -> l
     finally:
         trap.close()
     return killer.kills
+
+
+def _inside(played: Scene, kills: list[Kill]) -> int:
+    """How many of the kills so far left records uncommitted."""
+    played.following.read_on()
+    gone = dumps.aborted(played.stack.bootstrap, played.stack.names.run_events, played.following.events)
+    return _hits(kills, gone)
+
+
+def _hits(kills: list[Kill], gone: list[tuple[int, int, int]]) -> int:
+    return sum(count > 0 for count in split_by_kill(kills, [stamp for _, _, stamp in gone]))
 
 
 class _Engines:
@@ -177,7 +192,7 @@ def _judge(played: Scene, size: Size, chronicle: Chronicle, kills: list[Kill], *
     events, commands = played.following.events, dumps.dump(bootstrap, names.commands)
     work, _ = take_work(bootstrap, names)
     gone = dumps.aborted(bootstrap, names.run_events, events)
-    inside = sum(1 for count in split_by_kill(kills, [stamp for _, _, stamp in gone]) if count)
+    inside = _hits(kills, gone)
     hit = Counter(kill.instance.rpartition("-")[0] for kill in kills)
     evidence.figure("kills", len(kills), trapped=sum(kill.trapped for kill in kills), **hit)
     evidence.figure("kills inside an open transaction", inside, records_aborted=len(gone))
@@ -196,7 +211,7 @@ def _judge(played: Scene, size: Size, chronicle: Chronicle, kills: list[Kill], *
     evidence.figure("rows of nodes", len(rows))
     evidence.none_of(tables.nodes_differ(chronicle, rows), "rows of nodes that are not what the log says")
     ended = sum(counts[f"DagRuns {status}"] for status in FINAL)
-    wanted = size.dag_runs + size.kills
+    wanted = size.dag_runs + len(kills)
     evidence.demand(ended == wanted, f"{ended} DagRuns ended, {wanted} were asked for")
     outcomes = chronicle.outcomes()
     evidence.figure("attempts", sum(outcomes.values()), **outcomes)
