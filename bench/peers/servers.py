@@ -36,7 +36,7 @@ def _redis(folder: Path, env: Mapping[str, str], _target: Path) -> str:
     program = _program("redis-server", "apt install redis-server")
     durable = ["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]
     argv = [program, "--bind", LOOPBACK, "--port", str(port), "--dir", str(folder), *durable]
-    _started(argv, port, folder, env)
+    _started(argv, port, folder, env, lambda: _answers(port, b"PING\r\n", b"+PONG"))
     return f"redis://{LOOPBACK}:{port}/0"
 
 
@@ -59,7 +59,8 @@ def _rabbitmq(folder: Path, env: Mapping[str, str], _target: Path) -> str:
         "ERL_EPMD_PORT": str(mapper),
         "ERL_EPMD_ADDRESS": LOOPBACK,
     }
-    _started([found], port, folder, {**env, **mine})
+    greets = b"\x01"  # a frame of a method, Connection.Start: AMQP 0-9-1, 2.2.4
+    _started([found], port, folder, {**env, **mine}, lambda: _answers(port, b"AMQP\x00\x00\x09\x01", greets))
     return f"amqp://guest:guest@{LOOPBACK}:{port}/"
 
 
@@ -84,7 +85,8 @@ def _postgres(folder: Path, env: Mapping[str, str], _target: Path, scheme: str =
         "max_wal_size": "4GB",
     }
     argv = [program, "-D", str(data), "-p", str(port), *(f"--{name}={value}" for name, value in settings.items())]
-    _started(argv, port, folder, env, user=user)
+    asks = [str(Path(program).with_name("pg_isready")), "-q", "-h", LOOPBACK, "-p", str(port)]
+    _started(argv, port, folder, env, lambda: _succeeds(asks, env), user=user)
     login = "?user=peer" if scheme.startswith("jdbc:") else ""
     return f"{scheme}{'' if login else 'peer@'}{LOOPBACK}:{port}/postgres{login}"
 
@@ -101,7 +103,8 @@ def _temporal(folder: Path, env: Mapping[str, str], target: Path) -> str:
     # Its limits of requests a second are meant for servers that several share.
     for limit in ("frontend.rps", "frontend.namespaceRPS", "frontend.namespaceRPS.visibility", "history.rps"):
         argv += ["--dynamic-config-value", f"{limit}=100000"]
-    _started(argv, port, folder, env)
+    asks = [str(program), "operator", "cluster", "health", "--address", f"{LOOPBACK}:{port}"]
+    _started(argv, port, folder, env, lambda: _succeeds(asks, env))
     return f"{LOOPBACK}:{port}"
 
 
@@ -127,17 +130,40 @@ def _program(name: str, remedy: str) -> str:
     return found
 
 
-def _started(argv: list[str], port: int, folder: Path, env: Mapping[str, str], user: str | None = None) -> None:
+def _started(
+    argv: list[str],
+    port: int,
+    folder: Path,
+    env: Mapping[str, str],
+    serves: Callable[[], bool],
+    user: str | None = None,
+) -> None:
+    """Start it, and wait until it says itself that it serves: some listen for a while before they do."""
     process = processes.start(argv, env=env, log=folder / "server.log", user=user)
     until = time.monotonic() + STARTS_WITHIN_S
     while time.monotonic() < until and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex((LOOPBACK, port)) == 0:
-                time.sleep(1.0)  # PostgreSQL, RabbitMQ and Temporal listen a little before they serve
-                return
-        time.sleep(0.05)  # between two looks at the port
+        if serves():
+            return
+        time.sleep(0.05)  # between two questions
     last = (folder / "server.log").read_text(errors="replace")[-2000:]
-    raise TimeoutError(f"{Path(argv[0]).name} does not answer at port {port}; its log ends with: {last}")
+    raise TimeoutError(f"{Path(argv[0]).name} does not serve at port {port}; its log ends with: {last}")
+
+
+def _answers(port: int, question: bytes, answer: bytes) -> bool:
+    """Whether what listens there answers these bytes with something that begins with those."""
+    try:
+        with socket.create_connection((LOOPBACK, port), timeout=1.0) as asked:
+            asked.sendall(question)
+            return asked.recv(64).startswith(answer)
+    except OSError:
+        return False
+
+
+def _succeeds(argv: list[str], env: Mapping[str, str]) -> bool:
+    try:
+        return subprocess.run(argv, env=dict(env), capture_output=True, timeout=10.0, check=False).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def _free_port() -> int:
