@@ -178,7 +178,7 @@ class RetryRouter:
         kept.restore(self._log, fold)
         _log.info("partition taken over", partition=place.partition, kept_runs=len(fold.open), **start._asdict())
         shard = Shard(place, start, fold, OpenAttempts(self._deaths), kept)
-        shard.expires_from = self._log.high_watermark(place)
+        shard.predecessor_to = self._log.high_watermark(place)
         shard.repairs = 0 if committed is None else parse_repairs(committed.metadata)
         return shard
 
@@ -255,7 +255,7 @@ class RetryRouter:
         for shard in shards:
             draft.extend(self._lost(shard, is_behind=is_behind))
         if not is_behind:  # else what looks like waiting may have ended long ago, further on in the log
-            for shard in (each for each in shards if each.next_offset >= each.expires_from):
+            for shard in (each for each in shards if each.next_offset >= each.predecessor_to):
                 expire(draft, self._names, shard, self._clock.now(), self._round_records)
             self._reconciler.look(draft, shards)
         draft.extend(self._decided(shards))
@@ -299,6 +299,7 @@ class RetryRouter:
     def _lost(self, shard: Shard, *, is_behind: bool) -> Iterator[Outgoing]:
         """ATTEMPT_LOST for the open attempts of the dead, once the partition was read far enough."""
         runs, by_worker = shard.fold.open, Counter[str]()
+        is_behind = is_behind or shard.next_offset < shard.predecessor_to
         for run_id in shard.attempts.lost(
             shard.next_offset,
             lambda: self._log.high_watermark(shard.partition),

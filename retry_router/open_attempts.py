@@ -3,12 +3,14 @@
 Lost by level, not by edge (design §8): an open attempt of a dead incarnation becomes a suspect whenever anything could
 have made it one: the take-over, a death that was read, a STARTED of somebody who is dead already. What must hold: a
 suspect is called lost after the partition was read to a high watermark that was taken after its worker's death was
-read, so that nobody is called lost who has ended; and once for each attempt, as long as this process remembers.
+read, so that nobody is called lost who has ended; and once for each attempt: by this process, which remembers, and by
+its predecessors, whose words are read first.
 
 How it fails: somebody's open transaction hides the end of the partition, a dead worker's until its lease is over. That
 is waited for ``HELD_UP_S`` at most, else the deaths of many would wait for each other. An outcome that stood hidden
 then counts all the same: it stands before the LOST, which everybody ignores, because the dead was fenced before its
-death was told, and nothing of it comes after.
+death was told, and nothing of it comes after. What a predecessor has said is waited for without that bound (the
+caller says ``is_behind``): the transaction that hides it ends by itself.
 """
 
 from __future__ import annotations
@@ -92,7 +94,8 @@ class OpenAttempts:
     ) -> list[str]:
         """The runs, at most ``limit``, whose open attempt must be called lost now.
 
-        ``position``: read up to there; ``is_behind``: there is more to be read. Raises what ``high_watermark`` does.
+        ``position``: read up to there; ``is_behind``: there is more to be read, also hidden words of a predecessor.
+        Raises what ``high_watermark`` does.
         """
         if self._fresh and len(self._batches) < _BATCHES_MAX:
             self._batches.append(_Batch(high_watermark(), now_s + HELD_UP_S, self._fresh))

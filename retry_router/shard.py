@@ -88,9 +88,9 @@ class Shard(Followed[Note]):
         "_undecided",
         "attempts",
         "deadlines",
-        "expires_from",
         "inspected",
         "kept",
+        "predecessor_to",
         "repairs",
     )
 
@@ -109,8 +109,9 @@ class Shard(Followed[Note]):
         self.inspected = Inspected()
         self.repairs = 0
         """How many the reconciler has made in this partition, ever: it rides with the position."""
-        self.expires_from = start.act_from
-        """Nothing is expired before the log was read to here: a predecessor may have done so, further on."""
+        self.predecessor_to = start.act_from
+        """Before the log was read to here nothing is expired, and nobody is called lost whose end may stand hidden: a
+        predecessor may have said so, further on."""
         self._settles_backlog = start.is_first
         # By run: whether its verdict has been asked for before.
         self._undecided: dict[str, bool] = {}

@@ -129,9 +129,10 @@ def _due(duty, fire):
 
 
 def _last_due(job):
-    """Until when a run that was made may be due: one that was made too early, too."""
+    """Until when a run that was made, or held and dropped, may be due: one that was made too early, too."""
     slack = max((policies.timing(version.spec)["jitter_us"] for version in job.judged.made), default=0)
-    return max((facts[0].event["at"] for facts in job.made.values()), default=0) + slack
+    said_at = [facts[0].event["at"] for facts in (*job.made.values(), *([held] for held in job.held.values()))]
+    return max(said_at, default=0) + slack
 
 
 def check(commands, events, work, rules=owed.Rules()):  # noqa: B008  # a value

@@ -112,6 +112,28 @@ def test_an_outcome_behind_somebodys_open_transaction_is_waited_for_and_counts_i
     assert not world.events(EventKind.RETRYING, EventKind.RUN_FAILED), "the attempt has succeeded"
 
 
+def test_what_a_predecessor_has_said_behind_somebodys_open_transaction_is_not_said_again() -> None:
+    """Its LOST is committed, and hidden from whoever takes over until that transaction ends."""
+    world = World()
+    run_id, _ = world.claimed(incarnation=world.hello())
+    world.turn(router := world.router())
+    other = world.log.producer("somebody")
+    other.init(1.0)
+    other.begin()
+    other.append(Outgoing(NAMES.run_events, JOB.encode(), b"not yet"))
+    world.hello()
+    world.turn(router, steps=10)
+    place = world.cluster.place_of(Outgoing(NAMES.run_events, JOB.encode(), b""))
+    said_to = world.cluster.partition(place).high
+    world.cluster.kill("retry-router-1")
+    world.turn(heir := world.router(), steps=20)
+    assert world.cluster.partition(place).high == said_to, "it does not know yet what was said"
+    other.abort(1.0)
+    world.turn(heir, steps=10)
+    assert lost(world) == {run_id: 1}
+    assert world.verdicts() == {run_id: 1}
+
+
 def test_lost_is_appended_by_level_also_after_a_takeover() -> None:
     """The death was read by a router that died before it could say so."""
     world = World()
