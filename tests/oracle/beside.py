@@ -19,7 +19,10 @@ IN_VAIN = 60_000_000
 
 
 class _Job:
-    """One job on its way through the log. ``open`` and ``held``: run id -> its group, in order."""
+    """One job on its way through the log. ``open`` and ``held``: run id -> its group, in order.
+
+    ``alive``: all that are open, also those whose revision limits nothing: they take room from an older one's fires.
+    """
 
     def __init__(self, job, healed_at):
         self.versions = {version.offset: version for version in job.judged.made}
@@ -27,6 +30,7 @@ class _Job:
         self.works = {command["offset"]: command["record"]["work"] for command in job.commands}
         self.newest = None
         self.open = {}
+        self.alive = set()
         self.running = set()
         self.held = {}
         self.order = {}
@@ -124,6 +128,7 @@ def _close(job, run_id, stamp):
     if "/" in run_id:
         return
     job.open.pop(run_id, None)
+    job.alive.discard(run_id)
     job.held.pop(run_id, None)
     job.running.discard(run_id)
     job.quiet_from = max(stamp, job.healed_at)
@@ -153,6 +158,7 @@ def _waits(job, event, stamp):
 
 def _goes(job, event, *, was_held):
     run_id = event["run_id"]
+    job.alive.add(run_id)
     spec = _spec_of(job, event, was_held=was_held)
     group = job.held.pop(run_id) if was_held else (job.group(event, spec) if spec is not None else None)
     if reducer.is_of_backfill(event):
@@ -208,7 +214,7 @@ def _stops(spec):
 
 def _in_vain(job, stamp):
     """Whether it finds no room although nothing has been open, and nobody has waited, for long."""
-    if not job.open and not job.held and job.quiet_from < stamp - IN_VAIN:
+    if not job.alive and not job.held and job.quiet_from < stamp - IN_VAIN:
         yield f"it found no room, and nothing has been open for {(stamp - job.quiet_from) / 1_000_000:.0f} s"
 
 

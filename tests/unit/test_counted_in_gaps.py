@@ -178,3 +178,24 @@ def test_a_pause_after_failures_ends_what_is_owed_in_a_gap() -> None:
     until_closed(world)
     world.run(10)
     balanced(world)
+
+
+def test_runs_that_nothing_limits_any_more_take_room_from_fires_that_are_limited_still() -> None:
+    """An edit ends the limit: what is on time goes on, and what is owed of the version before finds it open."""
+    world = World(partitions=1, pace=STILL)
+    spec = every(10, timing=Timing(misfire=Misfire.ALL, pause_after_failures=9), start_at=START)
+    world.command(CommandKind.CREATE, JOB, replace(spec, concurrency=Concurrency(Overlap.BUFFER_ALL)))
+    world.run(11)
+    end(world, world.runs(JOB)[0])
+    away(world, 195)
+    world.command(CommandKind.UPDATE, JOB, replace(spec, payload=b"newer"))
+    world.run(20)
+    for run_id in world.runs(JOB)[1:]:
+        end(world, run_id)
+    world.run(75)
+    assert made(world, JOB)[-1].gap_to_at == 0, "nothing was on time before the catch-up"
+    world.pace = SLOW
+    world.crash()
+    world.run(5)
+    assert made(world, JOB, EventKind.HELD), "nothing was owed of the version before"
+    balanced(world)
