@@ -255,7 +255,7 @@ class RetryRouter:
         for shard in shards:
             draft.extend(self._lost(shard, is_behind=is_behind))
         if not is_behind:  # else what looks like waiting may have ended long ago, further on in the log
-            for shard in (each for each in shards if each.next_offset >= each.predecessor_to):
+            for shard in (each for each in shards if each.has_read_predecessor):
                 expire(draft, self._names, shard, self._clock.now(), self._round_records)
             self._reconciler.look(draft, shards)
         draft.extend(self._decided(shards))
@@ -299,7 +299,7 @@ class RetryRouter:
     def _lost(self, shard: Shard, *, is_behind: bool) -> Iterator[Outgoing]:
         """ATTEMPT_LOST for the open attempts of the dead, once the partition was read far enough."""
         runs, by_worker = shard.fold.open, Counter[str]()
-        is_behind = is_behind or shard.next_offset < shard.predecessor_to
+        is_behind = is_behind or not shard.has_read_predecessor
         for run_id in shard.attempts.lost(
             shard.next_offset,
             lambda: self._log.high_watermark(shard.partition),

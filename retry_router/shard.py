@@ -156,6 +156,11 @@ class Shard(Followed[Note]):
             place = self.partition, self.fold.position - 1
             wanted.ends.append(RunEnd(run_id, job_of_run(run_id), run.state.status, at, hops, *place))
 
+    @property
+    def has_read_predecessor(self) -> bool:
+        """Whether the log was read to where it ended when this process took it over."""
+        return self.next_offset >= self.predecessor_to
+
     def go_live(self) -> None:
         """The fold has reached the offset from which we act. Say what the backlog of a first start wants."""
         self.live = True

@@ -10,7 +10,6 @@ second late meanwhile, but for the seconds of a take-over itself.
 
 from __future__ import annotations
 
-import itertools
 import os
 import subprocess
 import sys
@@ -26,13 +25,14 @@ from tests.acceptance import dumps
 from tests.acceptance.dispatcher_kill import judge_work
 from tests.acceptance.evidence import Evidence, on_stage
 from tests.acceptance.orders import Orders
+from tests.acceptance.placing import spread
 from tests.acceptance.real_stack import RealStack, wait_for
 from tests.chaos.rights import ahead, faked
 from tests.oracle import books, jobs, makings, misfires, owed
 from tests.oracle.records import decode
 from waterclock.log.kafka_groups import committed_of
 from waterclock.model.cursor_text import Told, read_cursor
-from waterclock.model.ids import US_PER_S, partition_of
+from waterclock.model.ids import US_PER_S
 from waterclock.model.job import CommandKind, Every, JobSpec, Tier
 from waterclock.model.time_text import format_rfc3339
 from waterclock.model.timing import CatchUpOrder, Misfire, Timing
@@ -97,7 +97,7 @@ def main(short: bool = False, seed: int | None = None) -> None:
     with on_stage("absence") as (stack, evidence):
         evidence.figure("seed", seed)
         start(stack, size.per_s[0])
-        all_ready(stack)
+        wait_ready(stack)
         orders = Orders(stack)
         names = define(orders, size, Random(seed), stack.partitions)
         wait_for(lambda: all_applied(stack), "the jobs were made", 120.0, every_s=0.5)
@@ -141,13 +141,16 @@ def start(stack: RealStack, per_s: float, env: dict[str, str] | None = None) -> 
         stack.role("dispatcher", instance, WATERCLOCK_DISPATCHER__CATCH_UP_PER_S=str(per_s), **(env or {}))
 
 
-def all_ready(stack: RealStack) -> None:
+def wait_ready(stack: RealStack) -> None:
     for instance in INSTANCES:
         stack.roles[instance].wait_ready(120.0)
 
 
 def define(orders: Orders, size: Size, dice: Random, partitions: int) -> list[str]:
-    """What will be missed, under every policy, and the beats; returns the names of the former."""
+    """What will be missed, under every policy, and the beats; returns the names of the former.
+
+    On every shard some of both: one on which nothing was due would have no gap to open.
+    """
     begin = time.time_ns() // 1_000 // (60 * US_PER_S) * 60 * US_PER_S
     names = spread("acme:missed", size.jobs, partitions)
     for number in range(size.jobs):
@@ -165,13 +168,6 @@ def define(orders: Orders, size: Size, dice: Random, partitions: int) -> list[st
         orders.send(CommandKind.CREATE, name, spec)
     orders.flush()
     return names
-
-
-def spread(word: str, count: int, partitions: int) -> list[str]:
-    """So many names, in turn one for each shard: a shard on which nothing was due would have no gap to open."""
-    numbers = itertools.count()
-    wanted = [number % partitions for number in range(count)]
-    return [next(name for n in numbers if partition_of(name := f"{word}-{n}", partitions) == each) for each in wanted]
 
 
 class Meanwhile:
@@ -220,12 +216,10 @@ def be_absent(
     gaps = Opened(stack)
     wait_for(gaps.on_all_shards, "a gap opened on every shard", 120.0, every_s=0.1)
     opened = time.time_ns() // 1_000 + offset_us
-    all_ready(stack)
+    wait_ready(stack)
     kills = []
     for instance in INSTANCES:
-        rows = open_rows(stack)
-        if not rows:
-            break
+        rows = max(1, open_rows(stack))  # where none is left it is over
         wait_for(lambda before=rows: open_rows(stack) < before, "the catch-up began", 60.0, every_s=0.1)
         if not open_rows(stack):
             break

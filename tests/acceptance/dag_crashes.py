@@ -20,7 +20,7 @@ from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
 from tests.acceptance import dumps, tables
-from tests.acceptance.kills import Kill, Killer, Trap, split_by_kill
+from tests.acceptance.kills import Kill, Killer, Trap, count_inside
 from tests.acceptance.scene import Scene, scene
 from tests.acceptance.taken import take_rows, take_work
 from tests.oracle import dag_runs, makings
@@ -159,11 +159,7 @@ def _inside(played: Scene, kills: list[Kill]) -> int:
     """How many of the kills so far left records uncommitted."""
     played.following.read_on()
     gone = dumps.aborted(played.stack.bootstrap, played.stack.names.run_events, played.following.events)
-    return _hits(kills, gone)
-
-
-def _hits(kills: list[Kill], gone: list[tuple[int, int, int]]) -> int:
-    return sum(count > 0 for count in split_by_kill(kills, [stamp for _, _, stamp in gone]))
+    return count_inside(kills, gone)
 
 
 class _Engines:
@@ -192,7 +188,7 @@ def _judge(played: Scene, size: Size, chronicle: Chronicle, kills: list[Kill], *
     events, commands = played.following.events, dumps.dump(bootstrap, names.commands)
     work, _ = take_work(bootstrap, names)
     gone = dumps.aborted(bootstrap, names.run_events, events)
-    inside = _hits(kills, gone)
+    inside = count_inside(kills, gone)
     hit = Counter(kill.instance.rpartition("-")[0] for kill in kills)
     evidence.figure("kills", len(kills), trapped=sum(kill.trapped for kill in kills), **hit)
     evidence.figure("kills inside an open transaction", inside, records_aborted=len(gone))

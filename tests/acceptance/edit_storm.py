@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from tests.acceptance import dumps
 from tests.acceptance.dispatcher_kill import come_to_rest, judge_work
 from tests.acceptance.evidence import Evidence, on_stage
-from tests.acceptance.kills import BREATH_S, Killer, Trap, split_by_kill
+from tests.acceptance.kills import BREATH_S, Killer, Trap, count_inside
 from tests.acceptance.orders import Orders
 from tests.acceptance.real_stack import RealStack, wait_for
 from tests.oracle import books, jobs, makings, misfires, owed
@@ -201,7 +201,7 @@ def _judge(stack: RealStack, evidence: Evidence, killer: Killer, sleeps: list[Sl
     commands, events = dumps.dump(stack.bootstrap, names.commands), dumps.dump(stack.bootstrap, names.run_events)
     work = [record for tier in Tier for record in dumps.dump(stack.bootstrap, names.runs(tier))]
     gone = dumps.aborted(stack.bootstrap, names.run_events, events)
-    inside = sum(1 for count in split_by_kill(killer.kills, [stamp for _, _, stamp in gone]) if count)
+    inside = count_inside(killer.kills, gone)
     evidence.figure("kills", len(killer.kills), inside_a_transaction=inside)
     evidence.demand(inside > 0, "no kill fell inside an open transaction")
     taken_from = sum(_was_taken_from(sleep, events, stack.partitions) for sleep in sleeps)

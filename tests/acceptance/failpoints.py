@@ -24,6 +24,7 @@ from tests.acceptance.at_rest import AtRest, quantiles_s
 from tests.acceptance.excuses import Excuses
 from tests.acceptance.judge_all import judge_all
 from tests.acceptance.kills import BREATH_S
+from tests.acceptance.placing import names_at
 from tests.acceptance.real_stack import free_port, wait_for
 from tests.acceptance.scene import Scene, scene
 from tests.failpoints.lane import Lane, Strike, Struck, Victims, keep_up
@@ -33,7 +34,7 @@ from tests.failpoints.progress import Progress
 from tests.oracle import losses
 from tests.oracle import owed as judge
 from tests.oracle.chronicle import Chronicle
-from waterclock.model.ids import US_PER_S, partition_of
+from waterclock.model.ids import US_PER_S
 
 RECOVERY_S = 10.0
 POINTS_MIN = 30
@@ -147,7 +148,7 @@ def _start(played: Scene, notes: Path, port: int) -> list[str]:
 
 def _kept_at(partition: int, word: str) -> str:
     """A worker's name whose beats lie in this partition: each router keeps the lease of one of them."""
-    return next(name for n in range(1_000) if partition_of(name := f"{word}-{n}", _PARTITIONS) == partition)
+    return next(names_at(partition, word, _PARTITIONS))
 
 
 def _strike_all(

@@ -129,6 +129,11 @@ class Life:
         return Kill(self.role.instance, killed_at, False)
 
 
+def count_inside(kills: Sequence[Kill], gone: Sequence[tuple[int, int, int]]) -> int:
+    """How many of the kills fell inside an open transaction, by the records that were aborted (``dumps.aborted``)."""
+    return sum(count > 0 for count in split_by_kill(kills, [stamp for _, _, stamp in gone]))
+
+
 def split_by_kill(kills: Sequence[Kill], stamps: Sequence[int], window_s: float = 2.0) -> list[int]:
     """How many of the records with these timestamps each kill left uncommitted: those shortly before it.
 

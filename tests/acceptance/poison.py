@@ -8,7 +8,6 @@ stated before, during and after, and almost all of them SUCCEEDED.
 
 from __future__ import annotations
 
-import itertools
 import signal
 import time
 from collections import Counter
@@ -18,10 +17,11 @@ from typing import NamedTuple
 import psutil
 
 from tests.acceptance.at_rest import judge_rest, quantiles_s
+from tests.acceptance.placing import names_at
 from tests.acceptance.scene import Scene, scene
 from tests.oracle import waits
 from tests.oracle.chronicle import Chronicle
-from waterclock.model.ids import US_PER_S, partition_of
+from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Every, JobSpec, Once, Tier
 
 SHORT_FORM = False
@@ -71,8 +71,7 @@ def main(short: bool = False, seed: int | None = None) -> None:
 
 def job_id(poison: str) -> str:
     """A name that falls into a partition of the poison's own: so each is some other worker's, and kills by itself."""
-    names = (f"acme:poison-{poison}-{number}" for number in itertools.count())
-    return next(name for name in names if partition_of(name, _PARTITIONS) == POISONS.index(poison))
+    return next(names_at(POISONS.index(poison), f"acme:poison-{poison}", _PARTITIONS))
 
 
 def _others(size: Size, dice: Random) -> dict[str, JobSpec]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tests.acceptance import dumps
 from tests.acceptance.at_rest import judge_rest, quantiles_s
-from tests.acceptance.kills import Kill, Life, split_by_kill
+from tests.acceptance.kills import Kill, Life, count_inside
 from tests.acceptance.scene import Scene, scene
 from tests.oracle import deaths, losses, waits
 from tests.oracle.chronicle import Chronicle
@@ -127,7 +127,7 @@ def _judge_losses(
 ) -> None:
     evidence, names, bootstrap = played.evidence, played.stack.names, played.stack.bootstrap
     gone = dumps.aborted(bootstrap, names.run_events, played.following.events)
-    inside = sum(1 for count in split_by_kill(kills, [stamp for _, _, stamp in gone]) if count)
+    inside = count_inside(kills, gone)
     evidence.figure("kills", len(kills), **Counter(kill.instance for kill in kills))
     evidence.figure("kills inside an open transaction", inside, records_aborted=len(gone))
     said = dumps.dump(bootstrap, names.leases)

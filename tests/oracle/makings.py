@@ -131,7 +131,7 @@ def _due(duty, fire):
 def _last_due(job):
     """Until when a run that was made, or held and dropped, may be due: one that was made too early, too."""
     slack = max((policies.timing(version.spec)["jitter_us"] for version in job.judged.made), default=0)
-    said_at = [facts[0].event["at"] for facts in (*job.made.values(), *([held] for held in job.held.values()))]
+    said_at = [held.event["at"] for held in job.held.values()] + [facts[0].event["at"] for facts in job.made.values()]
     return max(said_at, default=0) + slack
 
 
