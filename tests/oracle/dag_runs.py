@@ -7,6 +7,7 @@ or over its time only what did begin is judged, by what stood before it in the l
 
 import base64
 import collections
+import functools
 import json
 import typing
 
@@ -248,17 +249,31 @@ def _early(dag, nodes):
 def _while_paused(dag, nodes, turns):
     """Nodes that began while their DagRun was paused, by an end that stands behind the pause. ``turns``: offsets."""
     ends = _ends(dag, nodes)
+    told_at = _told_by(dag, nodes, ends)
     spans = [(turns[at], turns[at + 1] if at + 1 < len(turns) else 1 << 62) for at in range(0, len(turns), 2)]
     for node in dag["nodes"]:
         waits_for_all = node.get("trigger_rule", "all_success") not in (*ANY, "always")
-        parents = [ends[name] for name in node.get("after", [])]
-        if not (waits_for_all and parents and all(parents)):
+        parents = node.get("after", [])
+        if not (waits_for_all and parents and all(ends[name] for name in parents)):
             continue
-        last = max(end[1] for end in parents)
+        last = max(map(told_at, parents))
         for key, seen in nodes.items():
             is_its = key.partition(".")[0] == node["name"] and not seen.skipped
             if is_its and any(begin < last and begin < seen.offset < end for begin, end in spans):
                 yield f"{key} began while its DagRun was paused"
+
+
+def _told_by(dag, nodes, ends):
+    """Asks by name for the first offset that may have told how a node ended: who skips it has read no further yet."""
+    by_name = {node["name"]: node for node in dag["nodes"]}
+
+    @functools.cache
+    def told_at(name):
+        parents = [parent for parent in by_name[name].get("after", []) if ends[parent]]
+        is_skipped = name in nodes and nodes[name].skipped
+        return min(map(told_at, parents)) if is_skipped and parents else ends[name][1]
+
+    return told_at
 
 
 def _too_many(dag, nodes):

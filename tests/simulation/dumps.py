@@ -47,6 +47,8 @@ _WITHOUT_REFERENCES = 2
 """The version of marshal's format that writes equal values as equal bytes, whoever else holds them."""
 _FULL_ROUNDS = 1_000
 _SMALL_ROUNDS = {"commands applied at a time", "commands polled at a time"}
+_SMALL_READING = "events of open runs at a time"
+"""A take-over reads a thousand of them in a hundred turns, and decides nothing before."""
 _DAY_US = 86_400 * US_PER_S
 _LONG_GONE_US = 3_600 * US_PER_S
 _BACKLOG_US, _SETTLED_US, _LATE_US = 120 * US_PER_S, 25 * US_PER_S, 3 * US_PER_S
@@ -231,7 +233,7 @@ def _bounds(plan: Plan, commands: Sequence[RawRecord]) -> Bounds:
     the commands that ends of runs send."""
     gone_us = max((each.us for each in plan.troubles if each.kind in ("absence", "sleep", "jump", "outage")), default=0)
     is_full = plan.pace.round_records >= _FULL_ROUNDS and not _SMALL_ROUNDS & set(plan.small)
-    is_quick = is_full and gone_us < _LONG_GONE_US
+    is_quick = is_full and gone_us < _LONG_GONE_US and _SMALL_READING not in plan.small
     outage_us = sum(each.us for each in plan.troubles if each.kind == "outage")
     within_us = _BACKLOG_US + outage_us // _OUTAGE_SHARE
     if _SMALL_ROUNDS & set(plan.small):

@@ -224,3 +224,23 @@ def test_a_node_that_begins_while_its_dag_run_is_paused_is_told() -> None:
     made = SimpleNamespace(dag=dag_to_json(world.store.kept["acme:nightly", 7].spec.dag), payload=b'"job"')
     complaints, _ = dag_runs.check([_raw(each) for each in world.records(NAMES.run_events)], [], {run_id: made})
     assert f"{run_id}: b began while its DagRun was paused" in complaints
+
+
+def test_a_node_behind_a_skip_may_begin_by_what_was_read_before_the_pause() -> None:
+    world = World(
+        Node("a", "h"), Node("b", "h", after=("a",)), Node("c", "h", after=("b",), trigger_rule=TriggerRule.ALL_DONE)
+    )
+    world.turn(engine := world.engine())
+    run_id = world.fire()
+    world.turn(engine)
+    world.end(f"{run_id}/a", FAILED)
+    world.event(EventKind.RUN_FAILED, f"{run_id}/a", 1)
+    world.event(EventKind.DAG_PAUSED, run_id)
+    world.event(EventKind.NODE_SKIPPED, f"{run_id}/b", reason="upstream-failed", detail=NodeSkipped(NodeEnd.FAILED))
+    pending = decode_event(_raw(world.records(NAMES.run_events)[1])["value"])
+    world.event(EventKind.PENDING, f"{run_id}/c", detail=pending.detail)
+    world.end(f"{run_id}/c")
+    world.event(EventKind.DAG_SUCCEEDED, run_id)
+    made = SimpleNamespace(dag=dag_to_json(world.store.kept["acme:nightly", 7].spec.dag), payload=b'"job"')
+    complaints, _ = dag_runs.check([_raw(each) for each in world.records(NAMES.run_events)], [], {run_id: made})
+    assert not [each for each in complaints if "paused" in each]
