@@ -12,12 +12,14 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from waterclock.model.errors import BackendDown, RequestError
 
-from .kafka_errors import BACKEND, error_of
+from .kafka_errors import BACKEND, NOT_ALLOWED, error_of, query_error
 from .kafka_metadata import cluster_metadata
 from .kafka_properties import Properties
 from .kafka_watch import Watch
@@ -35,7 +37,7 @@ def ensure_topics(
     replication_factor: int = 1,
     extra: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
-    """Make what is missing, check the rest, wait until every topic has leaders. Returns the names of those made.
+    """Make what is missing, check the rest, wait until every partition is served. Returns the names of those made.
 
     Raises RequestError (another number of partitions, a refused configuration) and BackendDown.
     """
@@ -48,6 +50,7 @@ def ensure_topics(
         missing = [spec for spec in specs if spec.name not in there]
         made = _create(admin, missing, replication_factor) if missing else []
         _await_topics(admin, watch, specs)
+        await_served(admin, [Place(spec.name, at) for spec in specs for at in range(spec.partitions)])
     return made
 
 
@@ -76,7 +79,7 @@ def _creation_error(error: KafkaError, name: str) -> RequestError | BackendDown:
 
 
 def _await_topics(admin: AdminClient, watch: Watch, specs: Sequence[TopicSpec]) -> None:
-    """A topic is usable a moment after it was made, when the broker's metadata names a leader of each partition."""
+    """A topic is known a moment after it was made, when the broker's metadata names a leader of each partition."""
     deadline = time.monotonic() + _VISIBLE_WAIT_S
     while True:
         there = _partitions_by_topic(admin, watch)
@@ -93,6 +96,39 @@ def _await_topics(admin: AdminClient, watch: Watch, specs: Sequence[TopicSpec]) 
                 hint="The number of partitions is part of the data's format: use the number it was made with, "
                 "or another prefix",
             )
+
+
+def await_served(admin: AdminClient, places: Sequence[Place]) -> None:
+    """Wait until each partition's leader answers for it. Raises AccessRefused, and BackendDown after 15 s.
+
+    Why not content with metadata: a KRaft broker publishes who leads a new partition before its own replica is
+    there, and refuses who asks in between (NOT_LEADER_OR_FOLLOWER, error 6 of the protocol).
+    """
+    deadline = time.monotonic() + _VISIBLE_WAIT_S
+    unserved = list(places)
+    while unserved:
+        refusals = _refusals(admin, unserved)
+        for place, error in refusals.items():
+            doing = f"topic {place.topic}, partition {place.partition}: not served yet"
+            if error.code() in NOT_ALLOWED:
+                raise query_error(error, doing)
+            if time.monotonic() > deadline:
+                raise BackendDown(BACKEND, f"{doing} after {_VISIBLE_WAIT_S:.0f} s: {error.name()}, {error.str()}")
+        unserved = list(refusals)
+        if unserved:
+            admin.poll(_LOOK_AGAIN_S)
+
+
+def _refusals(admin: AdminClient, places: Sequence[Place]) -> dict[Place, KafkaError]:
+    """Why a partition's end cannot be told now, for those whose cannot."""
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent-kafka types this one not at all
+    refusals = {}
+    for place, answer in admin.list_offsets(dict.fromkeys(places, latest), request_timeout=_ANSWER_TIMEOUT_S).items():
+        try:
+            answer.result(_ANSWER_TIMEOUT_S + 1)
+        except KafkaException as raised:
+            refusals[place] = error_of(raised)
+    return refusals
 
 
 def _partitions_by_topic(admin: AdminClient, watch: Watch) -> dict[str, int]:
