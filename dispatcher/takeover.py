@@ -27,6 +27,7 @@ from waterclock.model.job_state import JobState
 from waterclock.model.role_state import ShardState
 from waterclock.store.port import TimeIndex
 from waterclock.wire import codec
+from waterclock.wire.command_glance import new_job_at_a_glance
 from waterclock.wire.messages import BACKFILL_PREFIX, CURSOR_KEY, FLOW_PREFIX, GATHER_PREFIX
 from waterclock.wire.names import Names
 
@@ -267,15 +268,25 @@ def _first_owed(log: Log, commands: TopicPartition, now: Instant) -> Instant:
 
 
 def _learn_versions(log: Log, index: TimeIndex, shard: Shard, commands: TopicPartition, since: Instant) -> None:
-    """The versions of jobs revised lately: what ghosts are told by."""
+    """The versions of jobs revised lately: what ghosts are told by.
+
+    Not those that were only made since then, on the condition that no such job stood: nothing older of them is about.
+    After a bulk load they are nearly all there is, and reading them took most of a take-over.
+    """
     start = max(log.offset_at(commands, since), log.low_watermark(commands))
-    jobs: dict[str, None] = {}
+    made: set[str] = set()
+    revised: dict[str, None] = {}
     for record in read_range(log, Isolation.COMMITTED, commands, start, shard.next_offset):
+        value = record.value or b""
+        new_job = new_job_at_a_glance(value)
+        if new_job is not None and new_job not in made:
+            made.add(new_job)
+            continue
         try:
-            jobs[codec.decode_command(record.value or b"").job_id] = None
+            revised[codec.decode_command(value).job_id] = None
         except UndecodableRecord:
             continue  # it went to rejects when it was applied
-    for job_id, versions in index.versions(list(jobs)).items():
+    for job_id, versions in index.versions(list(revised)).items():
         known = [version for version in versions if version.revision < shard.revision_limit]
         if known:
             shard.lately[job_id] = known

@@ -31,7 +31,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.acceptance.real_stack import RealStack, RoleProcess, kit, wait_for
 from tests.bench.figures import Figures, quantiles
 from tests.oracle.records import decode
-from waterclock.model.job import Command, CommandKind, Every, JobSpec
+from waterclock.model.job import MUST_BE_NEW, Command, CommandKind, Every, JobSpec
 from waterclock.stack.servers import Server, launch_cassandra
 from waterclock.store.drawers import drawer_of
 from waterclock.wire import messages
@@ -145,7 +145,9 @@ class Pipeline:
         )
         now = time.time_ns() // 1_000
         for job_id, spec in specs.items():
-            command = Command(CommandKind.CREATE, job_id, job_id, "bench", now, spec=spec)
+            command = Command(
+                CommandKind.CREATE, job_id, job_id, "bench", now, expected_revision=MUST_BE_NEW, spec=spec
+            )
             message = messages.command_message(self.stack.names, command)
             producer.produce(message.topic, message.value, message.key, headers=list(message.headers))
             producer.poll(0)
