@@ -31,6 +31,9 @@ SLICE_ROWS = 100
 """What one slice should carry at most: its rows and the next ones cost about 25 ms; read at once, fires wait for it."""
 SLOTS_PER_SLICE = 8
 """At most; fewer where slots are full."""
+URGENT_TIMES = 8
+"""So many slices at once where the shard's fires wait for them anyway. A shard that was just taken over has two minutes
+to load; by the slice that took 32 rounds and more, each with its commit."""
 _HOUR_US = 3_600 * US_PER_S
 _DISPOSE_MARGIN_MINUTES = 61
 
@@ -53,18 +56,17 @@ def go_on(shard: Shard, errands: Errands, index: TimeIndex, names: Names, now: I
         errands.begin(shard, dispose_slice(shard, index, now))
         errands.go_on(shard)
         return False
-    errand = load_slice(shard, index, names)
     if is_urgent(shard, now, look_ahead_us):
-        do_at_once(errand)
+        do_at_once(load_slice(shard, index, names, URGENT_TIMES * shard.slice_slots))
     else:
-        errands.begin(shard, errand)
+        errands.begin(shard, load_slice(shard, index, names, shard.slice_slots))
     return not errands.go_on(shard) and wants_more(shard, now, look_ahead_us)
 
 
-def load_slice(shard: Shard, index: TimeIndex, names: Names) -> Errand[None]:
+def load_slice(shard: Shard, index: TimeIndex, names: Names, slot_count: int) -> Errand[None]:
     """Load the next few slots of the next minute. Where a call of the store fails nothing has changed."""
     minute = shard.loaded_minute
-    slots = shard.slots[shard.loaded_slots : shard.loaded_slots + shard.slice_slots]
+    slots = shard.slots[shard.loaded_slots : shard.loaded_slots + slot_count]
     found: list[DueRow] = yield lambda: index.load_due(slots, minute)
     deferred = [row for row in found if row.entry]
     ahead: list[DueRow] = []
