@@ -21,6 +21,7 @@ from typing import Any
 
 import structlog
 
+from waterclock.abandoned import Abandoned
 from waterclock.clock import Clock
 from waterclock.log.following import Beginning, beginning
 from waterclock.log.port import Committed, Log, Polled, Record, TopicPartition
@@ -81,7 +82,8 @@ class DagEngine:
         self._kept_behind = kept_behind
         self._window = window
         self._consumer = log.consumer(names.group(ROLE), [names.run_events], instance=instance)
-        self._rounds = Rounds(log, names.transactional_id(ROLE, instance))
+        abandoned = Abandoned(log, names, ROLE, instance)
+        self._rounds = Rounds(log, names.transactional_id(ROLE, instance), abandoned=abandoned)
         self._specs = Specs(store)
         self._pools = Pools(log, names, clock)
         self._shards: dict[int, Shard] = {}

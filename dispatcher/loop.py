@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import structlog
 
+from waterclock.abandoned import Abandoned
 from waterclock.clock import Clock
 from waterclock.log.port import Committed, Log, Polled, TopicPartition
 from waterclock.model.errors import LostResource, RoundAborted, RoundInDoubt
@@ -42,6 +43,8 @@ from .sweep import Sweep
 from .takeover import take_over
 from .told import ToldPositions
 from .tzdata import ZoneData
+
+ROLE = "dispatcher"
 
 _POLL_MAX = 500
 _INBOX_MAX = 2_000
@@ -77,8 +80,9 @@ class Dispatcher:
         self._grace_us = round(self._pace.grace_s * US_PER_S)
         self._zone_data = ZoneData(index, clock)  # before it joins: one that is too old must own nothing
         self._partitions = log.partitions(names.commands)
-        self._rounds = Rounds(log, names.transactional_id("dispatcher", instance))
-        self._inputs = log.consumer(names.group("dispatcher"), [names.commands], instance=instance)
+        abandoned = Abandoned(log, names, ROLE, instance)
+        self._rounds = Rounds(log, names.transactional_id(ROLE, instance), abandoned=abandoned)
+        self._inputs = log.consumer(names.group(ROLE), [names.commands], instance=instance)
         self._rebuilds = Rebuilds(index)
         self._errands = Errands(beside or AtOnce())
         self._sweep = Sweep(index, clock, self._zone_data, self._pace, self._errands)

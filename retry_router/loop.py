@@ -20,6 +20,7 @@ from itertools import islice
 
 import structlog
 
+from waterclock.abandoned import Abandoned
 from waterclock.clock import Clock
 from waterclock.listeners import Listeners
 from waterclock.log.following import beginning
@@ -83,7 +84,8 @@ class RetryRouter:
         self._offsets_every_s = offsets_every_s
         self._kept_behind = kept_behind
         self._consumer = log.consumer(names.group(ROLE), [names.run_events], instance=instance)
-        self._rounds = Rounds(log, names.transactional_id(ROLE, instance))
+        abandoned = Abandoned(log, names, ROLE, instance)
+        self._rounds = Rounds(log, names.transactional_id(ROLE, instance), abandoned=abandoned)
         self._deaths = Deaths(log, names.leases)
         self._work = WorkRecords(log)
         self._verdicts = Verdicts(log, names, self._work)

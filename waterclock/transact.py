@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from waterclock.log.port import (
     Committed,
@@ -40,9 +41,14 @@ from waterclock.log.port import (
 from waterclock.log.reading import read_range
 from waterclock.model.errors import BackendDown, Fenced, RequestError, RoundAborted, RoundInDoubt
 
+if TYPE_CHECKING:
+    from waterclock.abandoned import Abandoned
+
 _INIT_TIMEOUT_S = 30.0
 _COMMIT_TIMEOUT_S = 10.0
 _COMMITTED_TIMEOUT_S = 10.0
+_ABANDONED_AFTER_S = 1.0
+"""Longer than a round takes that is just being committed."""
 
 
 class Round:
@@ -89,8 +95,17 @@ class Round:
 class Rounds:
     """Owns the producer of one transactional id, and the memberships of the consumers polled through it."""
 
-    def __init__(self, log: Log, transactional_id: str, *, commit_timeout_s: float = _COMMIT_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        log: Log,
+        transactional_id: str,
+        *,
+        commit_timeout_s: float = _COMMIT_TIMEOUT_S,
+        abandoned: Abandoned | None = None,
+    ) -> None:
+        """``abandoned``: rounds of the group whose positions are taken over; without it they are waited for."""
         self._log = log
+        self._abandoned = abandoned
         self.transactional_id = transactional_id
         self._commit_timeout_s = commit_timeout_s
         self._producer: Producer | None = None
@@ -140,7 +155,16 @@ class Rounds:
         """
         self.give_up_early()
         self.open()
-        return consumer.committed(list(partitions), _COMMITTED_TIMEOUT_S)
+        places = list(partitions)
+        if self._abandoned is None:
+            return consumer.committed(places, _COMMITTED_TIMEOUT_S)
+        try:
+            found = consumer.committed(places, _ABANDONED_AFTER_S)
+        except BackendDown:
+            self._abandoned.end()
+            found = consumer.committed(places, _COMMITTED_TIMEOUT_S)
+        self._abandoned.look()
+        return found
 
     def commit(self, draft: Round) -> None:
         """Send the round. Returns when it has landed. Raises RoundAborted, RoundInDoubt, Fenced, BackendDown.

@@ -34,6 +34,7 @@ _MAY_GET_NO_ANSWER = frozenset(
         "offset_at",
         "read",
         "group_positions",
+        "members",
     }
 )
 """Calls whose port says BackendDown."""

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import structlog
 
+from waterclock.abandoned import Abandoned
 from waterclock.clock import Clock
 from waterclock.log.following import Position
 from waterclock.log.port import Committed, Log, Outgoing, Polled, Record, TopicPartition
@@ -58,7 +59,8 @@ class Intake:
         self._round_records = round_records
         self._offsets_every_s = offsets_every_s
         self._consumer = log.consumer(names.group(ROLE), sorted(tenants), instance=instance, headers=True)
-        self._rounds = Rounds(log, names.transactional_id(ROLE, instance))
+        abandoned = Abandoned(log, names, ROLE, instance)
+        self._rounds = Rounds(log, names.transactional_id(ROLE, instance), abandoned=abandoned)
         self._places: dict[TopicPartition, Position] = {}
         self._to_take: set[TopicPartition] = set()
         self._is_troubled = False

@@ -22,7 +22,7 @@ from .kafka_appender import KafkaAppender
 from .kafka_closing import close_in_background
 from .kafka_consumer import KafkaConsumer
 from .kafka_errors import BACKEND, LeaderMoved, error_of, query_error
-from .kafka_groups import committed_of
+from .kafka_groups import committed_of, instances_of
 from .kafka_metadata import cluster_metadata
 from .kafka_producer import KafkaProducer
 from .kafka_properties import Properties
@@ -101,6 +101,11 @@ class KafkaLog:
         # Kafka's record times are milliseconds: "at or after" rounds up.
         found = self._offset(partition, max(0, -(-at // _US_PER_MS)))
         return found if found >= 0 else self.high_watermark(partition)
+
+    def members(self, group: str) -> frozenset[str]:
+        watch = Watch(f"{self._client_id} groups")
+        with AdminClient(self._properties.admin(), logger=watch, error_cb=watch.on_error) as admin:
+            return instances_of(admin, group)
 
     def group_positions(self, group: str) -> dict[TopicPartition, Committed]:
         watch = Watch(f"{self._client_id} groups")

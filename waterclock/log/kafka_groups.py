@@ -50,20 +50,30 @@ def committed_of(admin: AdminClient, group: str, *, stable: bool = True) -> dict
     }
 
 
+def instances_of(admin: AdminClient, group: str) -> frozenset[str]:
+    """The static names of the group's members. Raises BackendDown."""
+    described = _described(admin, group)
+    members = described.members if described is not None else ()
+    return frozenset(member.group_instance_id for member in members if member.group_instance_id)
+
+
 def _is_coordinated(admin: AdminClient, group: str) -> bool:
     """Wait until the group's coordinator answers for it; False: there is no such group. Raises BackendDown."""
+    return _described(admin, group) is not None
+
+
+def _described(admin: AdminClient, group: str) -> Any | None:
+    """The group, once its coordinator answers for it; None: there is no such group. Raises BackendDown."""
     until_s = time.monotonic() + TIMEOUT_S
     while True:
         try:
-            admin.describe_consumer_groups([group], request_timeout=TIMEOUT_S)[group].result(TIMEOUT_S + 1)
+            return admin.describe_consumer_groups([group], request_timeout=TIMEOUT_S)[group].result(TIMEOUT_S + 1)
         except (KafkaException, TimeoutError) as error:
             code = error.args[0].code() if isinstance(error, KafkaException) else None
             if code == KafkaError.GROUP_ID_NOT_FOUND:
-                return False
+                return None
             if code not in _NOT_YET or time.monotonic() >= until_s:
                 raise BackendDown(BACKEND, f"the coordinator of {group} does not answer: {error}") from error
-        else:
-            return True
         Event().wait(_ASK_AGAIN_S)  # time.sleep fails (EINVAL) where a wall clock is faked under the process
 
 

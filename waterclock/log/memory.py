@@ -90,6 +90,10 @@ class MemoryLog:
         self.cluster.enter(self._client, "high_watermark")
         return self.cluster.partition(partition).high
 
+    def members(self, group: str) -> frozenset[str]:
+        self.cluster.enter(self._client, "members")
+        return self.cluster.group(group).instances()
+
     def group_positions(self, group: str) -> dict[TopicPartition, Committed]:
         self.cluster.enter(self._client, "group_positions")
         return self.cluster.group(group).positions()

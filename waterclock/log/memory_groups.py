@@ -102,6 +102,10 @@ class Group:
         """What its members read."""
         return tuple(sorted({topic for member in self._members.values() for topic in member.topics}))
 
+    def instances(self) -> frozenset[str]:
+        """The static names of its members."""
+        return frozenset(member.instance for member in self._members.values() if member.instance is not None)
+
     @property
     def holds_pending(self) -> bool:
         """Whether an open transaction holds a position of it."""

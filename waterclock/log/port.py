@@ -293,6 +293,11 @@ class Log(Protocol):
         """The end, open transactions included (``list_offsets`` READ_UNCOMMITTED, never the LSO)."""
         ...
 
+    def members(self, group: str) -> frozenset[str]:
+        """The static names of a group's members, asked from outside; none of a group that never was. Slow: a question
+        of its own. Raises BackendDown."""
+        ...
+
     def group_positions(self, group: str) -> dict[TopicPartition, Committed]:
         """What a group has committed, asked from outside; {} for one that never did. Slow: a question of its own.
 

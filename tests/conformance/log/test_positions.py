@@ -104,6 +104,17 @@ def test_committed_waits_for_an_open_round(world: LogWorld) -> None:
     assert consumer.committed([place], WAIT_S) == {place: Committed(1)}
 
 
+def test_somebody_outside_is_told_who_is_in_a_group_and_who_is_not_any_more(world: LogWorld) -> None:
+    topic, group = world.new_topic(), world.new_name("group")
+    outsider = world.new_log("outsider")
+    assert outsider.members(group) == frozenset()
+    here = world.keep(world.new_log().consumer(group, [topic], instance="here"))
+    joined(world, here, count=1)
+    assert outsider.members(group) == {"here"}
+    here.close(leave=True)
+    world.advance_or_wait(lambda: outsider.members(group) == frozenset(), "who has left is not named")
+
+
 def test_a_plain_commit_keeps_its_text_until_one_without_erases_it(world: LogWorld) -> None:
     topic, log = world.new_topic(), world.new_log()
     place = TopicPartition(topic, 0)
