@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 _INIT_TIMEOUT_S = 30.0
 _COMMIT_TIMEOUT_S = 10.0
 _COMMITTED_TIMEOUT_S = 10.0
-_ABANDONED_AFTER_S = 1.0
-"""Longer than a round takes that is just being committed."""
+_ABANDONED_AFTER_S = 0.3
+"""So long a round takes that is just being committed, mostly; too short costs one question about the group."""
 
 
 class Round:
