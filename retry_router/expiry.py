@@ -8,7 +8,7 @@ fails: a clock that is off by seconds expires by as much too early or too late; 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from waterclock.model.events import RunStatus
@@ -19,6 +19,10 @@ from waterclock.model.reduce import RunState
 from .trail import Note, Trail
 
 _NEVER = 2**63 - 1
+_SPARE = 1_000
+"""So many entries of ended runs are no reason to sweep."""
+_LOOKED_AT_MAX = 10_000
+"""Entries that one call takes, about 20 ms; the rest comes with the next."""
 
 
 class Over(NamedTuple):
@@ -29,40 +33,63 @@ class Over(NamedTuple):
 
 
 class Deadlines:
-    """The deadlines of one shard's open runs, soonest first. One that is out of date is looked up as it comes."""
+    """The deadlines of one shard's open runs, soonest first. One that is out of date is looked up as it comes.
 
-    __slots__ = ("_heap", "_told")
+    Each run has one entry at most, and what ended runs leave behind is swept out before it is more than the rest.
+    """
+
+    __slots__ = ("_heap", "_queued", "_told")
 
     def __init__(self) -> None:
         self._heap: list[tuple[Instant, str]] = []
+        self._queued: dict[str, Instant] = {}
+        # By run its entry in the heap; what else lies there is of runs that have ended.
         self._told: dict[str, RunState] = {}
 
     def note(self, run_id: str, run: OpenRun[Note]) -> None:
         """Something happened to a run that may have limits: it was made, restored, or waits again."""
         over_at = over_at_of(run.state, run.note)
-        if over_at < _NEVER:
-            heappush(self._heap, (over_at, run_id))
+        if over_at < self._queued.get(run_id, _NEVER):  # an earlier entry brings a later deadline as well
+            self._queue(over_at, run_id)
 
     def forget(self, run_id: str) -> None:
         """The run is final."""
         self._told.pop(run_id, None)
+        if self._queued.pop(run_id, None) is not None:
+            self._sweep()
 
     def over(self, now: Instant, runs: Mapping[str, OpenRun[Note]], limit: int) -> Iterator[Over]:
         """The runs, at most ``limit``, whose time is over now; each once for each state that it is found in."""
         heap = self._heap
-        while limit > 0 and heap and heap[0][0] <= now:
-            _, run_id = heappop(heap)
+        for _ in range(_LOOKED_AT_MAX):
+            if limit <= 0 or not heap or heap[0][0] > now:
+                return
+            queued_at, run_id = heappop(heap)
+            if self._queued.get(run_id) != queued_at:
+                continue
+            del self._queued[run_id]
             run = runs.get(run_id)
             if run is None:
                 continue
             over_at = over_at_of(run.state, run.note)
             if over_at > now:
                 if over_at < _NEVER:
-                    heappush(heap, (over_at, run_id))
+                    self._queue(over_at, run_id)
             elif self._told.get(run_id) != run.state:
                 self._told[run_id] = run.state
                 limit -= 1
                 yield Over(run_id, run.state)
+
+    def _queue(self, over_at: Instant, run_id: str) -> None:
+        self._queued[run_id] = over_at
+        heappush(self._heap, (over_at, run_id))
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """A limit may be a year away: entries of ended runs do not wait for it. Paid by the runs that ended."""
+        if len(self._heap) > 2 * len(self._queued) + _SPARE:
+            self._heap[:] = [(over_at, run_id) for run_id, over_at in self._queued.items()]
+            heapify(self._heap)
 
 
 def over_at_of(state: RunState, note: Note | None) -> Instant:

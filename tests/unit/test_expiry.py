@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import pytest
+from waterclock.retry_router import expiry
+from waterclock.retry_router.expiry import Deadlines
+from waterclock.retry_router.trail import Note, Trail
+
 from waterclock.log.port import TopicPartition
-from waterclock.model.events import Control, ControlKind, Ended, EventKind, Retrying, WorkRecord
+from waterclock.model.events import Control, ControlKind, Ended, EventKind, Retrying, RunStatus, WorkRecord
 from waterclock.model.failure_policy import FailurePolicy, policy_to_json
+from waterclock.model.fold import OpenRun
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Command, CommandKind
+from waterclock.model.reduce import RunState
 from waterclock.wire.codec import decode_any
 
 from .router_world import JOB, NAMES, OTHER, World
 
 EXPIRED = EventKind.RUN_EXPIRED
 MINUTE = 60 * US_PER_S
+DAY = 24 * 60 * MINUTE
 
 
 def expired(world: World) -> list[str]:
     return [event.run_id for event in world.events(EXPIRED)]
+
+
+def limited(due_at: int = 0, limit_us: int = 365 * DAY) -> OpenRun[Note]:
+    """A run that waits, and is over so long after it was due."""
+    run: OpenRun[Note] = OpenRun(RunState(RunStatus.PENDING), 0)
+    run.note = Trail(due_at=due_at, claimable_at=due_at, run_timeout_us=limit_us)
+    return run
 
 
 def test_a_run_that_nobody_claims_expires_after_its_queue_timeout() -> None:
@@ -172,3 +187,46 @@ def test_jobs_without_limits_leave_no_note() -> None:
     world.turn(router := world.router())
     shard = router._shards[0]
     assert [run.note for run in shard.fold.open.values()] == [None]
+
+
+def test_deadlines_of_runs_that_have_ended_take_no_room() -> None:
+    """Given limits of a year, and runs that end at once."""
+    deadlines = Deadlines()
+    living = {f"living-{number}": limited(number) for number in range(100)}
+    for run_id, run in living.items():
+        deadlines.note(run_id, run)
+    for number in range(20_000):
+        run = limited(number)
+        deadlines.note(f"run-{number}", run)
+        deadlines.note(f"run-{number}", run)  # it was claimed
+        deadlines.forget(f"run-{number}")
+    assert len(deadlines._heap) < 2 * len(living) + 2_000
+    assert [each.run_id for each in deadlines.over(366 * DAY, living, 1_000)] == list(living)
+
+
+def test_a_run_that_is_noted_again_and_again_has_one_deadline() -> None:
+    deadlines, run = Deadlines(), limited()
+    for _ in range(3_000):
+        deadlines.note("run", run)
+    assert len(deadlines._heap) == 1
+
+
+def test_deadlines_of_runs_that_have_ended_hold_no_round_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given more of them before the first that is over than are looked at in one round."""
+    monkeypatch.setattr(expiry, "_LOOKED_AT_MAX", 100)
+    deadlines, runs = Deadlines(), {"over": limited(500, MINUTE)}
+    deadlines.note("over", runs["over"])
+    for number in range(250):
+        deadlines.note(f"run-{number}", limited(number, MINUTE))
+        deadlines.forget(f"run-{number}")
+    found = [[each.run_id for each in deadlines.over(2 * MINUTE, runs, 10)] for _ in range(4)]
+    assert found == [[], [], ["over"], []]
+
+
+def test_a_deadline_that_came_nearer_is_kept() -> None:
+    deadlines, run = Deadlines(), limited(0, 60 * MINUTE)
+    deadlines.note("run", run)
+    run.note = limited(0, MINUTE).note
+    deadlines.note("run", run)
+    assert [each.run_id for each in deadlines.over(2 * MINUTE, {"run": run}, 10)] == ["run"]
+    assert not list(deadlines.over(61 * MINUTE, {"run": run}, 10)), "its state has not changed"
