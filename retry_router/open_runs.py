@@ -11,7 +11,7 @@ that release takes over again; the log line says so.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 
 import structlog
 
@@ -72,11 +72,6 @@ class KeptRuns:
         if run_id in self._kept:
             self._kept.discard(run_id)
             self._ended.append(run_id)
-
-    def all_ended_but(self, runs: Container[str]) -> None:
-        """Of the kept runs only these are open."""
-        for run_id in sorted(run_id for run_id in self._kept if run_id not in runs):
-            self.ended(run_id)
 
     def messages(self, fold: Fold[Note]) -> Iterator[Outgoing]:
         """What this round must tell the topic; the fold knows then that a successor need not re-read it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from waterclock.log.memory import CommitFate
@@ -168,3 +170,41 @@ def test_a_skip_over_kept_runs_that_were_held_leaves_their_tombstones() -> None:
     world.event(EventKind.SKIPPED, make_run_id(JOB, start), reason="misfire", detail=skipped)
     world.turn(router)
     assert not kept(world)
+
+
+class Unscanned(set[str]):
+    """What nobody may go through: it may hold hundreds of thousands."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("all kept runs were looked at")
+
+
+def test_skips_look_at_no_kept_run_but_those_that_they_end() -> None:
+    """Given kept runs, held ones of the same job beside the range, and skips of one fire and of several."""
+    world = World()
+    start = world.clock.now()
+    held = [make_run_id(JOB, start + number * US_PER_S) for number in range(1, 6)]
+    for run_id in held:
+        world.event(EventKind.HELD, run_id, reason="overlap")
+    running, _ = world.claimed()
+    pass_by(world, 20)
+    world.turn(router := world.router(kept_behind=BEHIND))
+    assert set(kept(world)) == {*held, running}
+    known = router._shards[0].kept
+    known._kept = Unscanned(known._kept)
+
+    def skip(first: int, last: int) -> None:
+        first_at, last_at = start + first * US_PER_S, start + last * US_PER_S
+        detail = Skipped(1, first_at, last_at, last - first + 1, Tier.HIGH, last_at)
+        world.event(EventKind.SKIPPED, make_run_id(JOB, first_at), reason="misfire", detail=detail)
+
+    skip(2, 2)
+    skip(9, 9)
+    world.turn(router)
+    assert set(kept(world)) == {*held, running} - {held[1]}
+    skip(3, 4)  # of which the first one is held and known
+    world.turn(router)
+    assert set(kept(world)) == {held[0], held[4], running}
+    skip(0, 1)
+    world.turn(router)
+    assert set(kept(world)) == {held[4], running}

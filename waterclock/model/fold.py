@@ -8,7 +8,7 @@ holds that offset back (it is *pinned*) unless the role has kept the run's state
 only what happens to it afterwards does.
 
 One event may change more runs than its own: those of a DagRun and its nodes (``dag_nodes.py``); :attr:`Fold.touched`
-names them.
+names them. So may a SKIPPED of several fires (:attr:`Fold.skipped`).
 
 Limits. A duplicate that comes more than ``window`` offsets after its run's end is taken for a new run; of a node only
 where its DagRun has been kept elsewhere meanwhile, for an open DagRun remembers its nodes. Who begins from a kept
@@ -91,6 +91,8 @@ class Fold(Generic[Note]):
         """One past the last offset applied."""
         self.touched: list[tuple[str, OpenRun[Note]]] = []
         """The runs that the last event changed beside its own: its DagRun, or the nodes of that, with their ids."""
+        self.skipped: list[str] = []
+        """The HELD runs that the last SKIPPED ended beside its own."""
         self._pins: dict[str, int] = {}
         # By open run the first offset that its successor must re-read; in the order of the offsets.
         self._high_bits = ordinal(generation, 0)
@@ -359,6 +361,7 @@ class Fold(Generic[Note]):
         return self._recent.skips(run, revision) or self._older.skips(run, revision)
 
     def _skip_range(self, event: RunEvent, offset: int) -> None:
+        self.skipped = []
         skipped = event.detail
         if not isinstance(skipped, Skipped) or skipped.from_at == skipped.to_at:
             return
@@ -367,6 +370,7 @@ class Fold(Generic[Note]):
             if covers(event.job_id, skipped, parts) and not self._is_folded(run_id, offset):
                 run = self.open[run_id]
                 self._move(run_id, run, reduce(run.state, event, self._high_bits | offset).state, offset)
+                self.skipped.append(run_id)
 
 
 def fold_from_text(offset: int, repairs: int = 0) -> str:
