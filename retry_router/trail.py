@@ -91,12 +91,23 @@ def _made(pending: Pending, event: RunEvent, *, was_held: bool) -> Trail | None:
     """A run that was made: only its limits, and whether another's end started it, are worth a note."""
     if not (pending.queue_timeout_us or pending.run_timeout_us):
         return Trail(hops=pending.hops) if pending.hops else None
-    # What was asked for, a run that waited for others and a Dag's node keep their fire time, and are not old by it.
-    due_at = event.at if was_held or pending.origin in _MADE_LATER else pending.fire_at
     return Trail(
-        due_at=due_at,
+        due_at=event.at if was_held else _due_at(pending, event),
         claimable_at=event.at,
         queue_timeout_us=pending.queue_timeout_us,
         run_timeout_us=pending.run_timeout_us,
         hops=pending.hops,
     )
+
+
+def _due_at(pending: Pending, event: RunEvent) -> Instant:
+    """From when on a run's age counts: by its fire time alone one with jitter would be old before it may begin.
+
+    What was asked for, and a Dag's node, keep their fire time, and are not old by it. Nor is what a schedule makes out
+    of turn: its PENDING names no due time, and comes when that is over.
+    """
+    if pending.origin in _MADE_LATER:
+        return event.at
+    if pending.due_at is not None:
+        return pending.due_at
+    return event.at if pending.origin is Origin.SCHEDULE else pending.fire_at

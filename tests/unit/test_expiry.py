@@ -5,14 +5,25 @@ from __future__ import annotations
 import pytest
 from waterclock.retry_router import expiry
 from waterclock.retry_router.expiry import Deadlines
-from waterclock.retry_router.trail import Note, Trail
+from waterclock.retry_router.trail import Note, Trail, follow
 
 from waterclock.log.port import TopicPartition
-from waterclock.model.events import Control, ControlKind, Ended, EventKind, Retrying, RunStatus, WorkRecord
+from waterclock.model.events import (
+    Control,
+    ControlKind,
+    Ended,
+    EventKind,
+    Origin,
+    Pending,
+    Retrying,
+    RunEvent,
+    RunStatus,
+    WorkRecord,
+)
 from waterclock.model.failure_policy import FailurePolicy, policy_to_json
 from waterclock.model.fold import OpenRun
-from waterclock.model.ids import US_PER_S
-from waterclock.model.job import Command, CommandKind
+from waterclock.model.ids import US_PER_S, make_run_id
+from waterclock.model.job import Command, CommandKind, Tier
 from waterclock.model.reduce import RunState
 from waterclock.wire.codec import decode_any
 
@@ -122,6 +133,41 @@ def test_a_running_run_over_its_whole_time_is_asked_to_stop_once() -> None:
     [command] = world.dump(NAMES.commands)
     assert isinstance(command, Command)
     assert (command.kind, command.run_id, command.note) == (CommandKind.CANCEL, run_id, "expired")
+
+
+def test_a_run_with_jitter_is_as_old_as_its_due_time_says() -> None:
+    """Given a jitter that is longer than the limit."""
+    world = World()
+    now = world.clock.now()
+    run_id, _ = world.pending(fire_at=now - 30 * MINUTE, due_at=now, run_timeout_us=10 * MINUTE)
+    world.turn(router := world.router())
+    world.clock.advance(9 * MINUTE)
+    world.turn(router)
+    assert not expired(world)
+    world.clock.advance(MINUTE)
+    world.turn(router)
+    assert expired(world) == [run_id]
+
+
+@pytest.mark.parametrize(
+    ("origin", "due_at", "counts_from"),
+    [
+        (Origin.SCHEDULE, 5 * MINUTE, 5 * MINUTE),
+        (Origin.SCHEDULE, None, 9 * MINUTE),  # out of turn: its due time was over
+        (Origin.TRIGGER, None, MINUTE),
+        (Origin.REDRIVE, None, 9 * MINUTE),
+        (Origin.RELEASE, None, 9 * MINUTE),
+        (Origin.BACKFILL, None, 9 * MINUTE),
+    ],
+    ids=str,
+)
+def test_the_age_of_a_run_counts_from_when_it_was_due_or_asked_for(
+    origin: Origin, due_at: int | None, counts_from: int
+) -> None:
+    detail = Pending(1, MINUTE, due_at, Tier.HIGH, origin, run_timeout_us=DAY)
+    note = follow(None, RunEvent(EventKind.PENDING, JOB, make_run_id(JOB, MINUTE), 9 * MINUTE, detail=detail))
+    assert isinstance(note, Trail)
+    assert note.due_at == counts_from
 
 
 def test_a_retry_waits_from_its_own_due_time() -> None:
