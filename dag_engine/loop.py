@@ -176,6 +176,7 @@ class DagEngine:
         """Every trouble leads back to the committed positions (design §5.5)."""
         _log.warning("begins again from the committed positions", trouble=str(trouble))
         self._drop_all()
+        self._pools.forget()
         self._to_take = set(self._consumer.owned())
         self._is_troubled = True
 

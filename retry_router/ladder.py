@@ -17,7 +17,7 @@ import structlog
 
 from waterclock.clock import Clock
 from waterclock.log.port import Log, Outgoing, Record
-from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError
+from waterclock.model.errors import BackendDown, Fenced, LostResource, NotFound, RequestError, RoundAborted
 from waterclock.model.events import Reject, SourceRecord
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.transact import Round, Rounds
@@ -28,6 +28,7 @@ from waterclock.wire.names import RUNGS, Names
 from .hops import DUE, HOP, onward
 from .rung import Rung
 from .standing import Stand, Standing
+from .tier_topics import TierTopics
 
 ROLE = "retry-ladder"
 
@@ -59,6 +60,7 @@ class Ladder:
         self._names = names
         self._round_records = round_records
         self._offsets_every_s = offsets_every_s
+        self._tier_topics = TierTopics(log)
         self._rungs = [Rung(log, names, word, instance) for word in RUNGS]
         self._rounds = Rounds(log, names.transactional_id(ROLE, instance))
         self._round_due_s = 0.0
@@ -105,6 +107,7 @@ class Ladder:
     def _start_over(self, trouble: Exception) -> None:
         """Every trouble leads back to the committed positions (design §5.5)."""
         _log.warning("begins again from the committed positions", trouble=str(trouble))
+        self._tier_topics.forget()
         for rung in self._rungs:
             rung.start_over()
         self._is_troubled = True
@@ -141,6 +144,7 @@ class Ladder:
         now_s, now = self._clock.monotonic_s(), self._clock.now()
         ended = list(self._ended(now)) if now_s >= self._round_due_s else []
         draft = self._rounds.draft()
+        self._tier_topics.begin_round()
         draft.extend(self._next(standing, now) for _, standing in ended)
         moved = {rung.word for rung, _ in ended}
         self._commit(draft, [rung for rung in self._rungs if rung.word in moved or now_s >= rung.commit_due_s])
@@ -180,7 +184,7 @@ class Ladder:
                 raise RequestError(f"a waiting record without its headers {DUE} and {HOP}", pointer="/headers")
             work = decode_work(record.value or b"")
             tier_topic = self._names.runs(work.tier, work.pool)
-            self._log.partitions(tier_topic)  # NotFound: a topic that is gone would hold the whole round up
+            self._tier_topics.check(tier_topic)  # NotFound: a topic that is gone would hold the whole round up
         except RequestError as error:
             return self._reject(record, error, now)
         outgoing = Outgoing(record.topic, record.key or b"", record.value, record.headers)
@@ -192,8 +196,11 @@ class Ladder:
         for rung, due in positions:
             for place, position in due.items():
                 draft.advance(rung.consumer, place, position.offset, position.metadata)
-        if not draft.empty:
-            self._rounds.commit(draft)
+        try:
+            if not draft.empty:
+                self._rounds.commit(draft)
+        except NotFound as gone:  # a topic that went since it was asked for, and the client has heard of it
+            raise RoundAborted(str(gone)) from gone
         now_s = self._clock.monotonic_s()
         for rung, due in positions:
             rung.committed(due)

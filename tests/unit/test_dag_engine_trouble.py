@@ -19,7 +19,7 @@ from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import JobVersion, Tier
 from waterclock.model.stored_spec import spec_from_json, spec_to_json
 from waterclock.transact import Round, Rounds
-from waterclock.wire.codec import decode_control
+from waterclock.wire.codec import decode_control, decode_work
 from waterclock.wire.messages import event_message
 from waterclock.wire.names import topic_specs
 
@@ -155,6 +155,23 @@ def test_a_dag_run_that_waits_for_a_pool_keeps_its_time_out() -> None:
     run_id = world.fire()
     world.turn(world.engine(), 100)
     assert [each.run_id for each in world.events(EventKind.RUN_EXPIRED)] == [run_id]
+
+
+def test_a_pool_that_is_taken_away_holds_up_no_round() -> None:
+    """Given a pool that the engine has released nodes to: what begins afterwards waits until it is there again."""
+    world = World(Node("a", "h", pool="side"))
+    topic = NAMES.runs(Tier.MEDIUM, "side")
+    world.cluster.create_topic(topic, 1)
+    world.fire()
+    world.turn(engine := world.engine())
+    assert len(world.records(topic)) == 1
+    world.cluster.delete_topic(topic)
+    waiting = world.fire()
+    world.turn(engine, 60)
+    assert world.lag() == 0
+    world.cluster.create_topic(topic, 1)
+    world.turn(engine, 100)
+    assert [decode_work(record.value or b"").run_id for record in world.records(topic)] == [f"{waiting}/a"]
 
 
 def test_a_wide_dag_run_of_one_partition_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

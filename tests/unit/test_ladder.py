@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -17,9 +18,11 @@ from waterclock.log.memory import CommitFate, Killed, MemoryCluster, MemoryLog
 from waterclock.log.memory_consumer import MemoryReader
 from waterclock.log.port import Isolation, Outgoing, Record, TopicPartition
 from waterclock.log.reading import read_range
+from waterclock.model.errors import NotFound
 from waterclock.model.events import Reject, WorkRecord
 from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import Tier
+from waterclock.transact import Round
 from waterclock.wire.codec import decode_any, decode_work
 from waterclock.wire.messages import work_message
 from waterclock.wire.names import RUNGS, Names, topic_specs
@@ -243,6 +246,93 @@ def test_key_value_and_headers_stay_as_they_are_and_headers_never_grow() -> None
     assert (arrived.key, arrived.value, arrived.headers) == (message.key, message.value, message.headers)
 
 
+class Remembering(MemoryLog):
+    """As a real client: how many partitions a topic has is asked once."""
+
+    def __init__(self, cluster: MemoryCluster, client_id: str) -> None:
+        super().__init__(cluster, client_id)
+        self._known: dict[str, int] = {}
+
+    def partitions(self, topic: str) -> int:
+        if topic not in self._known:
+            self._known[topic] = super().partitions(topic)
+        return self._known[topic]
+
+
+SIDE = NAMES.runs(Tier.HIGH, "side")
+
+
+def world_with_a_pool_that_goes() -> tuple[World, Ladder]:
+    """A ladder that has handed work on to a pool; now the pool's topic is gone, and more work waits for it."""
+    world = World()
+    world.cluster.create_topic(SIDE, 1)
+    ladder = Ladder(Remembering(world.cluster, "retry-router-1"), world.clock, NAMES, "retry-router-1")
+    world.turn(ladder, for_us=200_000)
+    for_side(world)
+    world.turn(ladder, for_us=US_PER_S)
+    assert len(world.new(SIDE)) == 1
+    world.cluster.delete_topic(SIDE)
+    for_side(world)
+    return world, ladder
+
+
+def for_side(world: World, count: int = 1) -> None:
+    for _ in range(count):
+        message = _message(world, pool="side")
+        world.append(onward(NAMES, TIER, message, world.clock.now() + 500 * MS, world.clock.now()))
+
+
+def test_a_tier_topic_that_is_taken_away_holds_no_retry_up() -> None:
+    world, ladder = world_with_a_pool_that_goes()
+    world.place(700 * MS)
+    world.turn(ladder, for_us=5 * US_PER_S)
+    assert len(world.new(NAMES.rejects)) == 1
+    assert max(world.lateness_us()) <= US_PER_S
+    assert world.lag() == 0
+
+
+def test_a_round_that_the_client_refuses_for_a_topic_that_is_gone_is_made_again() -> None:
+    """Given a client that has heard of its end: it takes no record for it, in place of waiting for an answer."""
+    world, ladder = world_with_a_pool_that_goes()
+    commit = ladder._rounds.commit
+
+    def refuse(draft: Round) -> None:
+        if any(message.topic == SIDE for message in draft.messages):
+            raise NotFound("UNKNOWN_TOPIC")
+        commit(draft)
+
+    ladder._rounds.commit = refuse  # type: ignore[method-assign]
+    world.place(700 * MS)
+    world.turn(ladder, for_us=5 * US_PER_S)
+    assert len(world.new(NAMES.rejects)) == 1
+    assert world.lateness_us()
+    assert world.lag() == 0
+
+
+def test_a_tier_topic_that_was_made_again_is_found_in_the_next_round() -> None:
+    world, ladder = world_with_a_pool_that_goes()
+    world.turn(ladder, for_us=2 * US_PER_S)
+    world.cluster.create_topic(SIDE, 1)
+    for_side(world)
+    world.turn(ladder, for_us=2 * US_PER_S)
+    assert world.log.high_watermark(TopicPartition(SIDE, 0)) > 0
+    assert len(world.new(NAMES.rejects)) == 1
+
+
+def test_no_broker_is_asked_for_each_record() -> None:
+    world, ladder = world_with_a_pool_that_goes()
+    world.turn(ladder, for_us=2 * US_PER_S)
+    asked: Counter[str] = Counter()
+    world.cluster.faults.on_call = lambda _client, operation: asked.update([operation])
+    for_side(world, 300)
+    for _ in range(300):
+        world.place(500 * MS)
+    world.turn(ladder, for_us=2 * US_PER_S)
+    assert asked["low_watermark"] + asked["partitions"] <= 2 * asked["commit"], "each of two topics once a round"
+    assert asked["commit"] < 30
+    assert world.lag() == 0
+
+
 @pytest.mark.parametrize("fault", ["headers", "due", "value", "topic"])
 def test_what_is_no_waiting_work_goes_to_rejects_byte_for_byte_and_blocks_nobody(fault: str) -> None:
     world = World()
@@ -323,7 +413,7 @@ def crash_at(call: int) -> Callable[[str, str], None]:
     return on_call
 
 
-@pytest.mark.parametrize("call", [*range(1, 60), *range(60, 290, 7)])
+@pytest.mark.parametrize("call", [*range(1, 60), *range(60, 266, 7)])
 def test_a_crash_at_any_call_neither_loses_nor_doubles_a_record(call: int) -> None:
     world = World()
     for number in range(12):

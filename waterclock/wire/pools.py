@@ -1,14 +1,15 @@
 """Which pools there are: those whose work topics exist. Asked at the door, so that no job waits where nobody serves.
 
 What must hold: a record that names a pool which does not exist costs no question to the broker each time, and a pool
-that was made a moment ago is found soon. So both answers are kept: yes for good, no for some seconds, in bounded number
-(at the bound the oldest is asked again). How it fails: NotFound for a pool without topics; BackendDown.
+that was made a moment ago is found soon. So both answers are kept: no for some seconds, in bounded number (at the bound
+the oldest is asked again); yes until ``forget``, which whoever writes to these topics calls after trouble, for a topic
+that is gone blocks every round. How it fails: NotFound for a pool without topics; BackendDown.
 """
 
 from __future__ import annotations
 
 from waterclock.clock import Clock
-from waterclock.log.port import Log
+from waterclock.log.port import Log, TopicPartition
 from waterclock.model.errors import NotFound
 from waterclock.model.job import Tier
 
@@ -37,13 +38,17 @@ class Pools:
         if self._missing.get(topic, 0.0) > now_s:
             _refuse(pool)
         try:
-            self._log.partitions(topic)
+            self._log.low_watermark(TopicPartition(topic, 0))  # the number of partitions is remembered by the client
         except NotFound:
             self._forget_some()
             self._missing[topic] = now_s + ASK_AGAIN_S
             _refuse(pool)
         self._missing.pop(topic, None)
         self._there.add(topic)
+
+    def forget(self) -> None:
+        """There was trouble: a pool that was there may have been taken away."""
+        self._there.clear()
 
     def _forget_some(self) -> None:
         while len(self._missing) >= _MISSING_MAX:
