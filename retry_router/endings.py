@@ -7,6 +7,8 @@ that the reducer accepts it for that attempt alone.
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 import structlog
 
 from waterclock.model.events import Control, ControlKind, Ended, EventKind, RunEvent
@@ -43,9 +45,7 @@ def expire(draft: Round, names: Names, shard: Shard, now: Instant, limit: int) -
         job_id = job_of_run(run_id)
         if state.attempt_open:
             _log.info("run is over its time", run_id=run_id, attempt=state.attempt)
-            command = Command(
-                CommandKind.CANCEL, job_id, f"{run_id}/{EXPIRED}", _ACTOR, now, note=EXPIRED, run_id=run_id
-            )
+            command = Command(CommandKind.CANCEL, job_id, _command_id(run_id), _ACTOR, now, note=EXPIRED, run_id=run_id)
             draft.append(command_message(names, command))
         elif not state.undecided:  # else its verdict is on its way, and minds the time too
             _log.info("run expired", run_id=run_id, attempt=state.attempt)
@@ -58,3 +58,8 @@ def end_waiting(draft: Round, names: Names, run_id: str, state: RunState, reason
     draft.go_ahead([control_message(names, Control(ControlKind.RUN_EXPIRED, job_id, run_id, now))])
     event = RunEvent(EventKind.RUN_EXPIRED, job_id, run_id, now, state.attempt, reason=reason)
     draft.append(event_message(names, event))
+
+
+def _command_id(run_id: str) -> str:
+    """The same for the same run, and as short as command ids must be, however long the run id."""
+    return f"{EXPIRED}-{blake2b(run_id.encode(), digest_size=16).hexdigest()}"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from waterclock.dispatcher.keys import intention_of
 from waterclock.retry_router.made_work import MadeWork
 from waterclock.retry_router.work_records import WorkRecords
 
 from tests.unit.router_world import JOB, NAMES, World
 from waterclock.log.port import Committed, TopicPartition
 from waterclock.model.dag_events import DagStart
+from waterclock.model.document import KEY_MAX
 from waterclock.model.events import EventKind, Origin, Pending, Started, WorkRecord
 from waterclock.model.ids import US_PER_S, make_run_id
-from waterclock.model.job import Tier
+from waterclock.model.job import Command, Tier
 from waterclock.wire.messages import work_message
 
 
@@ -69,6 +71,26 @@ def test_the_times_of_a_node_count_from_its_release() -> None:
     world.clock.advance(60 * US_PER_S)
     world.turn(router)
     assert len(world.events(EventKind.RUN_EXPIRED)) == 1
+
+
+def test_the_cancel_of_a_run_over_its_time_is_taken_however_long_its_id_is() -> None:
+    """Given the longest names; two routers say the same of the same run."""
+    world = World()
+    dag_run_id = make_run_id(f"{'t' * 63}:{'j' * 128}", world.clock.now() + 1, series=10**18)
+    detail = Pending(1, world.clock.now(), None, Tier.HIGH, Origin.REDRIVE, dag=DagStart())
+    begins = world.event(EventKind.PENDING, dag_run_id, detail=detail)
+    run_id, claim = node(world, (dag_run_id, begins), "n" * 63, run_timeout_us=60 * US_PER_S)
+    assert len(run_id) == KEY_MAX
+    world.started(run_id, claim)
+    world.turn(world.router())
+    world.cluster.kill("retry-router-1")
+    world.clock.advance(60 * US_PER_S)
+    world.turn(world.router())
+    world.cluster.kill("retry-router-1")
+    world.turn(world.router())
+    commands = [each for each in world.dump(NAMES.commands) if isinstance(each, Command)]
+    assert [each.run_id for each in commands] == [run_id] * 2
+    assert {intention_of(each) for each in commands} == {intention_of(commands[0])}
 
 
 def test_a_nodes_work_is_looked_for_where_its_own_key_leads() -> None:
