@@ -13,8 +13,9 @@ from waterclock.model.document import spec_from_document, spec_to_document
 from waterclock.model.errors import RequestError
 from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy
 from waterclock.model.ids import US_PER_S
-from waterclock.model.policy_document import check_policy, policy_from_document, policy_to_document
+from waterclock.model.policy_document import DELAY_US_MAX, check_policy, policy_from_document, policy_to_document
 from waterclock.model.stored_spec import spec_from_json, spec_to_json
+from waterclock.wire.names import Names, topic_specs
 
 S, MINUTE, HOUR, DAY = US_PER_S, 60 * US_PER_S, 3_600 * US_PER_S, 86_400 * US_PER_S
 JOB = {"handler": "h", "every": "5s"}
@@ -32,8 +33,8 @@ def test_a_job_without_a_word_on_it_has_the_first_attempt_and_three_retries() ->
         ({"retry": {}}, DEFAULT),
         ({"retry": False}, FailurePolicy(max_attempts=1)),
         ({"retry": {"max_attempts": 1}}, FailurePolicy(max_attempts=1)),
-        ({"retry": {"max_attempts": 100, "delay": "10s", "max_delay": "30d", "jitter": False}},
-         FailurePolicy(max_attempts=100, delays_us=(10 * S,), max_delay_us=30 * DAY, jitter=False)),
+        ({"retry": {"max_attempts": 100, "delay": "10s", "max_delay": "28d", "jitter": False}},
+         FailurePolicy(max_attempts=100, delays_us=(10 * S,), max_delay_us=28 * DAY, jitter=False)),
         ({"retry": {"backoff": "fixed", "delay": "2h"}}, FailurePolicy(backoff=Backoff.FIXED, delays_us=(2 * HOUR,))),
         ({"retry": {"delays": ["0s", "5s", "1d"]}}, FailurePolicy(backoff=Backoff.LIST, delays_us=(0, 5 * S, DAY))),
         ({"retry": {"backoff": "list", "delays": ["1m"], "max_delay": "2h"}},
@@ -77,9 +78,9 @@ def test_what_is_said_is_what_is_meant_and_comes_back(document: dict[str, Any], 
         ({"retry": {"jitter": "yes"}}, "/retry/jitter", "true or false"),
         ({"retry": {"delay": 5}}, "/retry/delay", "5s"),
         ({"retry": {"delay": "500ms"}}, "/retry/delay", "5s"),
-        ({"retry": {"backoff": "fixed", "delay": "31d"}}, "/retry/delay", "At most 30d"),
+        ({"retry": {"backoff": "fixed", "delay": "29d"}}, "/retry/delay", "At most 28d"),
         ({"retry": {"delay": "2h"}}, "/retry/delay", "Raise max_delay"),
-        ({"retry": {"max_delay": "721h"}}, "/retry/max_delay", "At most 30d"),
+        ({"retry": {"max_delay": "673h"}}, "/retry/max_delay", "At most 28d"),
         ({"retry": {"delays": []}}, "/retry/delays", "1 to 20"),
         ({"retry": {"delays": "5s"}}, "/retry/delays", "1 to 20"),
         ({"retry": {"delays": ["5s"] * 21}}, "/retry/delays", "1 to 20"),
@@ -97,7 +98,7 @@ def test_what_is_said_is_what_is_meant_and_comes_back(document: dict[str, Any], 
         ({"retry": {"by_class": {"A": False}}}, "/retry/by_class/A", "object"),
         ({"retry": {"by_class": {"a/b": {"delay": "5s"}}}}, "/retry/by_class/a~1b/delay", "delays"),
         ({"retry": {"by_class": {"A": {"max_attempts": 0}}}}, "/retry/by_class/A/max_attempts", "100"),
-        ({"retry": {"by_class": {"A": {"delays": ["31d"]}}}}, "/retry/by_class/A/delays/0", "30d"),
+        ({"retry": {"by_class": {"A": {"delays": ["29d"]}}}}, "/retry/by_class/A/delays/0", "28d"),
         ({"retry": {"never": ["A"], "by_class": {"A": {"max_attempts": 2}}}}, "/retry/by_class/A", "one of both"),
         ({"timeouts": "5m"}, "/timeouts", "object"),
         ({"timeouts": {"atempt": "5m"}}, "/timeouts/atempt", "Did you mean attempt?"),
@@ -149,7 +150,12 @@ def test_a_policy_of_a_command_that_is_out_of_bounds_is_refused(policy: FailureP
         check_policy(policy)
 
 
-_SECONDS = st.integers(0, 30 * 86_400).map(lambda seconds: seconds * S)
+def test_after_the_longest_wait_a_retry_has_days_to_be_claimed_before_what_it_follows_is_gone() -> None:
+    [run_events] = [spec for spec in topic_specs(Names(), 4) if spec.name == Names().run_events]
+    assert int(run_events.config["retention.ms"]) * 1_000 >= DELAY_US_MAX + 2 * DAY
+
+
+_SECONDS = st.integers(0, 28 * 86_400).map(lambda seconds: seconds * S)
 _RETRY_KEYS = ["max_attempts", "backoff", "delay", "delays", "max_delay", "jitter", "never", "by_class", "x"]
 _LIMIT = st.sampled_from([0, S, MINUTE, HOUR])
 _DELAYS = st.lists(_SECONDS, min_size=1, max_size=20).map(tuple)

@@ -21,7 +21,9 @@ from .time_text import format_duration, parse_duration
 _DAY_US = 86_400 * US_PER_S
 
 ATTEMPTS_MAX = 100
-DELAY_US_MAX = 30 * _DAY_US
+DELAY_US_MAX = 28 * _DAY_US
+"""Whoever claims a retry that waited reads its run back from where the wait began, and ``run-events`` is kept for 30
+days: two of them are left for a claim that comes late. Behind that the retry would never begin."""
 LIST_MAX = 20
 """Entries of ``delays``, ``never`` and ``by_class``."""
 
