@@ -189,6 +189,7 @@ class Dispatcher:
 
     def _drop_all(self) -> None:
         self._herds.drop()
+        self._pools.forget()
         for shard in self._shards.values():
             self._backfills.let_go(shard)
         self._shards.clear()
