@@ -1,7 +1,7 @@
 """How people write time: durations such as ``5m``, and instants as RFC 3339.
 
 What must hold: reading what was written gives the same microseconds. How it fails: RequestError with the pointer that
-the caller names.
+the caller names. Writing never fails: what no calendar names is told as a number.
 """
 
 from __future__ import annotations
@@ -49,15 +49,22 @@ def parse_rfc3339(text: object, pointer: str = "") -> Instant:
     try:
         offset = match["offset"].upper().replace("Z", "+00:00")
         at = datetime.fromisoformat(match["local"].upper().replace(" ", "T") + offset)
-        return (at - _EPOCH) // timedelta(microseconds=1) + int((match["part"] or "").ljust(6, "0"))
+        # An offset may carry it out of the years that have a text in UTC: astimezone() raises OverflowError then.
+        return (at.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1) + int((match["part"] or "").ljust(6, "0"))
     except (ValueError, OverflowError):
-        # The 30th of February, hour 24, second 60 (clocks that hide leap seconds have none), year 0.
+        # The 30th of February, hour 24, second 60 (clocks that hide leap seconds have none), year 0 or 10000.
         _refuse(pointer, f"{_shown(text)} does not exist", hint)
 
 
 def format_rfc3339(at: Instant) -> str:
-    """RFC 3339 in UTC, with six digits of a second where there is a fraction."""
-    return (_EPOCH + timedelta(microseconds=at)).isoformat().replace("+00:00", "Z")
+    """RFC 3339 in UTC, with six digits of a second where there is a fraction.
+
+    Outside the years 1 to 9999 the plain number: records of others hold any, and whoever shows one must not stop at it.
+    """
+    try:
+        return (_EPOCH + timedelta(microseconds=at)).isoformat().replace("+00:00", "Z")
+    except OverflowError:
+        return str(at)
 
 
 def _refuse(pointer: str, message: str, hint: str) -> NoReturn:

@@ -31,8 +31,8 @@ from waterclock.model.events import (
     Skipped,
 )
 from waterclock.model.fingerprint import fingerprint
-from waterclock.model.ids import US_PER_S, Instant, parse_run_id
-from waterclock.model.job import Command, CommandKind
+from waterclock.model.ids import NAME_MAX, TENANT_MAX, US_PER_S, Instant, RunId, parse_run_id
+from waterclock.model.job import Command, CommandKind, JobSpec
 from waterclock.model.reduce import RunState
 from waterclock.model.time_text import format_rfc3339
 from waterclock.store.port import AttemptRow, AuditRow, FailureRow, LetterAction, LetterRow, RunRow
@@ -56,6 +56,9 @@ _GAVE_WAY_US = 1_800 * US_PER_S
 """Runs of backfills are stamped so much later: a row SKIPPED that gave way must not win because of somebody's clock."""
 _ERROR_MAX = 300
 """Characters of an error in the list of failures."""
+_SERIES_END = 2**63
+_JOB_ID_MAX = TENANT_MAX + 1 + NAME_MAX
+"""No job id is longer; Cassandra refuses a key of 64 KiB, and would the whole batch with it."""
 
 
 class Known:
@@ -251,36 +254,40 @@ def failure_row(known: Known, event: RunEvent, attempts: int, recorded_at: Insta
     )
 
 
-def redriven_row(event: RunEvent, pending: Pending, recorded_at: Instant) -> LetterRow | None:
-    """What a redrive's PENDING says of the letter of the run that was given up; None where it names none."""
+def _letter_place(run_id: str) -> RunId | None:
+    """The run whose letter is meant; None where the text names none, or one that no table could hold."""
     try:
-        given_up = parse_run_id(pending.linked_run)
+        run = parse_run_id(run_id)
     except RequestError:
         return None
-    place = (given_up.job_id, given_up.fire_at, given_up.series, given_up.node)
-    return LetterRow(*place, LetterAction.REDRIVEN, event.run_id, "", recorded_at)
+    return run if run.series < _SERIES_END else None
+
+
+def redriven_row(event: RunEvent, pending: Pending, recorded_at: Instant) -> LetterRow | None:
+    """What a redrive's PENDING says of the letter of the run that was given up; None where it names none."""
+    place = _letter_place(pending.linked_run)
+    return None if place is None else LetterRow(*place, LetterAction.REDRIVEN, event.run_id, "", recorded_at)
 
 
 def discarded_row(command: Command, recorded_at: Instant) -> LetterRow | None:
     """What a DISCARD says of a letter; None for any other command, and for one that the dispatcher refuses."""
     if command.kind is not CommandKind.DISCARD:
         return None
-    try:
-        run = parse_run_id(command.run_id)
-    except RequestError:
+    place = _letter_place(command.run_id)
+    if place is None or place.job_id != command.job_id:
         return None
-    if run.job_id != command.job_id:
-        return None
-    place = (run.job_id, run.fire_at, run.series, run.node)
     return LetterRow(*place, LetterAction.DISCARDED, "", command.actor, recorded_at)
 
 
 def audit_row(command: Command, recorded_at: Instant, partition: int, offset: int) -> AuditRow:
-    """A command as received. The specs themselves stay in ``job_versions``."""
+    """A command as received, before anybody has judged it. The specs themselves stay in ``job_versions``.
+
+    Anybody may produce commands: what cannot be told of one is left out or cut, and never stops who writes.
+    """
     told = {
         "command_id": command.command_id,
         "expected_revision": command.expected_revision,
-        "handler": command.spec.label if command.spec is not None else "",
+        "handler": _label(command.spec) if command.spec is not None else "",
         "idempotency_key": command.idempotency_key,
         "note": command.note,
         "run_id": command.run_id,
@@ -290,4 +297,13 @@ def audit_row(command: Command, recorded_at: Instant, partition: int, offset: in
         "to": format_rfc3339(command.to_at) if command.to_at else "",
     }
     detail = orjson.dumps({name: value for name, value in told.items() if value}).decode()
-    return AuditRow(command.job_id, recorded_at, partition, offset, command.actor, command.kind.value.lower(), detail)
+    job_id = command.job_id[:_JOB_ID_MAX]
+    return AuditRow(job_id, recorded_at, partition, offset, command.actor, command.kind.value.lower(), detail)
+
+
+def _label(spec: JobSpec) -> str:
+    """What a spec runs; of one that nobody has checked it may not be known."""
+    try:
+        return spec.label
+    except (ValueError, LookupError, TypeError, AttributeError):  # a URL that is none, a program without a name
+        return ""
