@@ -479,8 +479,7 @@ def test_what_is_done_about_a_dead_letter_is_told_whatever_is_replayed() -> None
     for instance in ("recorder-1", "recorder-2"):
         world.turn(world.recorder(instance), steps=120)
 
-    places = [(run.job_id, run.fire_at, run.series) for run in map(parse_run_id, (first, second, untouched))]
-    redriven, discarded, nothing = world.store.letter_rows(places)
+    redriven, discarded, nothing = world.store.letter_rows([parse_run_id(run) for run in (first, second, untouched)])
     assert redriven is not None
     assert discarded is not None
     assert (redriven.action, redriven.linked_run) == (LetterAction.REDRIVEN, again)

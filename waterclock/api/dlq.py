@@ -17,11 +17,12 @@ from waterclock.dead_letters.acting import Asked, discard_of, redrive_of, work_o
 from waterclock.dead_letters.choosing import Choice, Letter, LetterState, groups_of, state_of
 from waterclock.dead_letters.finding import Found, Mark, find, mark_of, read_letters
 from waterclock.model.errors import RequestError
-from waterclock.model.events import Answered, DeadLetter
-from waterclock.model.ids import Instant
+from waterclock.model.events import Answered, DeadLetter, RunStatus
+from waterclock.model.ids import Instant, RunId
 from waterclock.model.job import Command
 from waterclock.model.time_text import parse_duration, parse_rfc3339
-from waterclock.store.port import FailureRow, LetterRow
+from waterclock.store.dag_port import NodeRow
+from waterclock.store.port import FailureRow, LetterRow, RunRow
 
 from . import letter_views, shapes, views, wanting
 from .access import Held, Reader, Writer, own_job_id
@@ -134,16 +135,14 @@ async def discard(request: Request, services: Held, caller: Writer) -> Response:
     responses=shapes.answers(Answers.READ_ONE, {200: letter_views.LetterInFull}),
 )
 async def show_letter(run_id: str, services: Held, caller: Reader) -> Response:
-    """With what the run was to do, as it was; null where the topic no longer has it."""
-    place = own_run(run_id, caller.tenant)
+    """With what the run was to do, as it was; null where the topic no longer has it. Also of a node of a DagRun."""
+    place = own_run(run_id, caller.tenant, nodes=True)
     row = await run_row(services, place)
-    if row is None or row.status.name != "FAILED":
+    if row is None or not await _has_letter(services, place, row):
         raise Problem("not-found", f"There is no dead letter of {run_id[:300]!r}", hint="GET /api/v1/dlq lists them")
-    done: list[LetterRow | None] = await services.call(
-        services.store.letter_rows, [(place.job_id, place.fire_at, place.series)]
-    )
+    done: list[LetterRow | None] = await services.call(services.store.letter_rows, [place])
     # Of the row of a run alone: whoever asks for one letter need not read the lists.
-    failure = FailureRow(place.job_id, place.fire_at, place.series, "", row.ended_at, row.reason, "", row.wts)
+    failure = FailureRow(*place, row.ended_at, row.reason, "", row.wts)
     kept = await services.ask(read_letters, services.log, services.names, [Letter(failure, done[0])])
     whole = kept.get(str(place))
     if whole is not None:
@@ -156,6 +155,16 @@ async def show_letter(run_id: str, services: Held, caller: Reader) -> Response:
     else:
         failure = failure._replace(error=row.error, attempts=row.attempt)
     return views.reply(200, letter_views.full_view(Letter(failure, done[0]), whole, _redrives(whole)))
+
+
+async def _has_letter(services: Services, place: RunId, row: RunRow | NodeRow) -> bool:
+    """Whether it was given up. A DagRun is not, nor is a node that only ended with its time: no list has them."""
+    if row.status is not RunStatus.FAILED:
+        return False
+    if isinstance(row, RunRow):
+        return not row.is_dag
+    found: list[FailureRow | None] = await services.call(services.store.failure_rows, [(row.ended_at, place)])
+    return found[0] is not None
 
 
 async def _carry_out(
@@ -230,7 +239,7 @@ def _cursor(mark: Mark | None) -> str | None:
 
 def _choice(services: Services, caller: Caller, document: Mapping[str, Any]) -> Choice:
     job = wanting.text(document, "job")
-    run_ids = frozenset(str(own_run(each, caller.tenant)) for each in wanting.texts(document, "run_ids"))
+    run_ids = frozenset(str(own_run(each, caller.tenant, nodes=True)) for each in wanting.texts(document, "run_ids"))
     now = services.clock.now()
     return Choice(
         job_id=own_job_id(caller, job) if job else "",

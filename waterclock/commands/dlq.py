@@ -81,7 +81,8 @@ def show(run: Annotated[str, typer.Argument(metavar="RUN", help="A run id")], ou
         whole = read_letters(log, names_of(settings), [letter]).get(letter.run_id)
     show_one(_line(letter) | _work_lines(whole), output)
     if letter.state is LetterState.OPEN:
-        say(f"again: waterclock dlq redrive '{run}'   away: waterclock dlq discard '{run}'")
+        again = f"dag rerun '{run.partition('/')[0]}' --failed" if letter.failure.node else f"dlq redrive '{run}'"
+        say(f"again: waterclock {again}   away: waterclock dlq discard '{run}'")
 
 
 @app.command()

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from waterclock.model.errors import RequestError
-from waterclock.model.ids import Instant, make_run_id
+from waterclock.model.ids import Instant, RunId, make_run_id
 from waterclock.store.port import FailureRow, LetterRow
 
 
@@ -33,8 +33,13 @@ class Letter(NamedTuple):
     @property
     def run_id(self) -> str:
         """The run that was given up."""
+        return str(self.run)
+
+    @property
+    def run(self) -> RunId:
+        """The same in parts."""
         failure = self.failure
-        return make_run_id(failure.job_id, failure.fire_at, failure.series, failure.node)
+        return RunId(failure.job_id, failure.fire_at, failure.series, failure.node)
 
     @property
     def state(self) -> LetterState:

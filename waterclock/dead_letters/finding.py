@@ -16,6 +16,7 @@ from waterclock.model.errors import NotFound, UndecodableRecord
 from waterclock.model.events import DeadLetter, RunStatus
 from waterclock.model.ids import US_PER_S, Instant, RunId, parse_run_id, partition_of
 from waterclock.store.port import FailureRow, Reading
+from waterclock.store.run_rows import run_or_node
 from waterclock.wire.codec import decode_dead_letter
 from waterclock.wire.names import Names
 
@@ -68,7 +69,7 @@ def find(
     for page in _named(store, choice, after) if choice.run_ids else _pages(store, tenant, choice.since, after):
         looked_through += len(page)
         wanted = [row for row in page if choice.wants_failure(row)]
-        done = store.letter_rows([(row.job_id, row.fire_at, row.series) for row in wanted]) if wanted else []
+        done = store.letter_rows([Letter(row, None).run for row in wanted]) if wanted else []
         letters = [Letter(row, each) for row, each in zip(wanted, done, strict=True)]
         found += [letter for letter in letters if choice.wants(letter)]
         if len(found) > limit:
@@ -84,10 +85,10 @@ def mark_of(letter: Letter) -> Mark:
 
 
 def mark_of_run(store: Reading, run_id: str) -> Mark:
-    """Behind the letter of this run. Raises NotFound, RequestError, BackendDown."""
+    """Behind the letter of this run, or node of a DagRun. Raises NotFound, RequestError, BackendDown."""
     run = parse_run_id(run_id)
-    row = store.run(run.job_id, run.fire_at, run.series)
-    if row is None or row.status is not RunStatus.FAILED:
+    row = run_or_node(store, run)
+    if row is None or row.status is not RunStatus.FAILED or row.is_dag:
         raise NotFound(f"There is no dead letter of {run_id}", hint="Give the run that the command before named")
     return Mark(row.ended_at, str(run))
 
@@ -107,7 +108,7 @@ def _named(store: Reading, choice: Choice, after: Mark | None) -> Iterator[list[
     """The failures of the runs that ``choice`` names, by their keys: however many others there are."""
     places: list[tuple[Instant, RunId]] = []
     for run in map(parse_run_id, choice.run_ids):
-        row = store.run(run.job_id, run.fire_at, run.series)
+        row = run_or_node(store, run)
         if row is not None and row.status is RunStatus.FAILED:
             places.append((row.ended_at, run))
     places.sort(key=_order)

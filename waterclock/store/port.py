@@ -355,8 +355,8 @@ class Reading(Versions, DagReading, BackfillReading, Protocol):
         """The failures at these places, by when they ended and their runs; None: there is none. Many at once."""
         ...
 
-    def letter_rows(self, runs: Sequence[tuple[str, Instant, int]]) -> list[LetterRow | None]:
-        """For each (job id, fire time, series): what was done about its dead letter, None: nothing. Many at once."""
+    def letter_rows(self, runs: Sequence[RunId]) -> list[LetterRow | None]:
+        """For each run, or node of a DagRun: what was done about its dead letter, None: nothing. Many at once."""
         ...
 
 

@@ -225,8 +225,8 @@ class TabularStore(TabularCalendars, TabularDagNodes, TabularShelves, TabularUpk
         found = self._cells.select("failure_rows", _FAILURE, [rows.failure_key(*place) for place in places])
         return [rows.failure_row(part[0]) if part else None for part in found]
 
-    def letter_rows(self, runs: Sequence[tuple[str, Instant, int]]) -> list[LetterRow | None]:
-        keys = [(job_id, rows.day_of(fire_at), fire_at, series, "") for job_id, fire_at, series in runs]
+    def letter_rows(self, runs: Sequence[RunId]) -> list[LetterRow | None]:
+        keys = [(run.job_id, rows.day_of(run.fire_at), *run[1:]) for run in runs]
         found = self._cells.select("letter_rows", _LETTER, keys)
         return [rows.letter_row(key[0], part[0]) if part else None for key, part in zip(keys, found, strict=True)]
 

@@ -225,15 +225,18 @@ def test_what_was_done_last_about_a_letter_stands(world: StoreWorld) -> None:
     redriven = letter("one", LetterAction.REDRIVEN, world.now, linked_run="again")
     discarded = letter("one", LetterAction.DISCARDED, world.now + 5, actor="ann")
     other = letter("two", LetterAction.DISCARDED, world.now)
-    world.store.record(History(letters=[discarded, other])).wait(WAIT_S)
+    of_node = letter("two", LetterAction.DISCARDED, world.now, node="load.3")
+    world.store.record(History(letters=[discarded, other, of_node])).wait(WAIT_S)
     world.other.record(History(letters=[redriven])).wait(WAIT_S)
 
     asked = [
-        (world.job_id("one"), world.now, 7),
-        (world.job_id("two"), world.now, 8),
-        (world.job_id("two"), world.now, 7),
+        RunId(world.job_id("one"), world.now, 7),
+        RunId(world.job_id("two"), world.now, 8),
+        RunId(world.job_id("two"), world.now, 7),
+        RunId(world.job_id("two"), world.now, 7, "load.3"),
+        RunId(world.job_id("two"), world.now, 7, "load.4"),
     ]
-    assert world.store.letter_rows(asked) == [discarded, None, other]
+    assert world.store.letter_rows(asked) == [discarded, None, other, of_node, None]
     assert world.store.letter_rows([]) == []
 
 
