@@ -213,3 +213,30 @@ def test_what_is_stuck_is_found_among_open_dag_runs(world: DagApiWorld, monkeypa
         (run_id, "x", "no-worker", 0),
     ]
     assert found["looked_at"] == 1
+
+
+def test_a_rerun_that_is_dropped_at_once_is_found_where_its_answer_points(world: DagApiWorld) -> None:
+    document = {"name": "full", "at": "2099-01-01T00:00:00Z", "overlap": "skip", "dag": {"nodes": CHAIN[:1]}}
+    assert world.client.post(f"{API}/jobs", json=document).status_code == 201
+    ended = world.triggered("full")
+    world.end(ended, "a")
+    until(lambda: world.status_of(ended) == "SUCCEEDED")
+    world.triggered("full")
+    answer = post(world, ended, "rerun")
+    assert answer.json()["skipped"] == "overlap"
+    found = world.client.get(answer.headers["location"])
+    assert (found.status_code, found.json()["run_id"]) == (200, answer.json()["run_id"])
+
+
+def test_a_dag_run_that_waited_and_was_dropped_is_still_shown_as_one(world: DagApiWorld) -> None:
+    document = {"name": "dropped", "at": "2099-01-01T00:00:00Z", "overlap": "buffer_one", "dag": {"nodes": CHAIN[:1]}}
+    assert world.client.post(f"{API}/jobs", json=document).status_code == 201
+    world.triggered("dropped")
+    waits = world.triggered("dropped")
+    until(lambda: world.client.get(f"{API}/dag-runs/{waits}").status_code == 200)
+    assert world.client.delete(f"{API}/jobs/dropped").status_code == 200
+    until(lambda: world.status_of(waits) == "SKIPPED")
+    shown = world.show(waits)
+    assert (shown["status"], [node["status"] for node in shown["nodes"]]) == ("SKIPPED", [None])
+    run = world.client.get(f"{API}/runs/{waits}").json()
+    assert (run["is_dag"], run["made_by"], run["skipped_count"]) == (True, "trigger", 1)

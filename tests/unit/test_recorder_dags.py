@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from waterclock.log.port import Isolation
 from waterclock.log.reading import read_range
 from waterclock.model.dag_events import DagStart, NodeEnd, NodeSkipped
-from waterclock.model.events import EventKind, Origin, Outcome, Pending, RunStatus
+from waterclock.model.events import EventKind, Origin, Outcome, Pending, RunStatus, Skipped
 from waterclock.model.ids import make_run_id, parse_run_id
 from waterclock.model.job import Tier
 from waterclock.store.dag_port import NodeRow
@@ -70,6 +72,36 @@ def test_a_dag_run_and_each_of_its_nodes_has_a_row() -> None:
         NodeEnd.UPSTREAM_FAILED,
         0,
     )
+
+
+@pytest.mark.parametrize("is_behind", [False, True])
+def test_a_dag_run_that_was_held_and_is_dropped_still_tells_what_it_was(*, is_behind: bool) -> None:
+    world, cap = World(), "max_held"
+    first = make_run_id(JOB, world.clock.now())
+    run_id = make_run_id(JOB, world.clock.now(), 7)
+    fire_at = parse_run_id(run_id).fire_at
+    start = DagStart(rerun_from=("b",))
+    detail = Pending(9, fire_at, None, Tier.HIGH, Origin.REDRIVE, linked_run=first, is_last=True, dag=start)
+    world.event(EventKind.HELD, run_id, reason="overlap", detail=detail)
+    recorder = world.recorder()
+    if not is_behind:
+        world.turn(recorder)
+        assert world.row(run_id).status is RunStatus.PENDING
+    world.event(
+        EventKind.SKIPPED, run_id, reason="overlap", detail=Skipped(9, fire_at, fire_at, 1, Tier.HIGH, 0, cap=cap)
+    )
+    world.turn(recorder)
+
+    row = world.row(run_id)
+    assert (row.status, row.reason, row.skipped_count, row.skipped_to) == (
+        RunStatus.SKIPPED,
+        "overlap: max_held",
+        1,
+        fire_at,
+    )
+    assert (row.is_dag, row.origin, row.linked_run, row.rerun_from) == (True, Origin.REDRIVE, first, ("b",))
+    assert row.ended_at
+    assert not row.is_last, "a dropped run does not count"
 
 
 def test_nodes_that_end_with_their_dag_run_are_not_left_waiting() -> None:

@@ -112,7 +112,9 @@ async def rerun_dag_run(dag_run_id: str, request: Request, services: Held, calle
         answer = obeyed.answer
         told: dict[str, Any] = {"job_id": seen.row.job_id, "run_id": answer.run_id, "linked_run": str(seen.run_id)}
         told |= {"held": answer.held or None, "skipped": answer.skipped or None}
-        return views.reply(201, told, Location=f"/api/v1/dag-runs/{quote(answer.run_id, safe='')}")
+        # What was dropped at once has not become a DagRun: history knows it as a skip.
+        shelf = "runs" if answer.skipped else "dag-runs"
+        return views.reply(201, told, Location=f"/api/v1/{shelf}/{quote(answer.run_id, safe='')}")
 
     return await once(services, caller, request, document, act)
 

@@ -29,6 +29,7 @@ from .projection import (
     attempt_row,
     audit_row,
     discarded_row,
+    dropped_row,
     failure_row,
     follow,
     follow_touched,
@@ -94,7 +95,7 @@ class Batch:
         elif isinstance(detail, Skipped):
             self.runs.pop(event.run_id, None)  # it was held
             if shard.live:
-                self.skipped.append(skipped_row(event, detail, record.timestamp_us))
+                self.skipped.append(_row_of_skip(run, event, detail, record.timestamp_us))
         elif isinstance(detail, NodeSkipped):
             self._never_runs(shard, event, detail, record.timestamp_us)
         elif run is not None and run.note is not None:
@@ -175,3 +176,10 @@ class Batch:
     def empty(self) -> bool:
         """Nothing was read, and nothing is left to write."""
         return not self.record_count and not self.left
+
+
+def _row_of_skip(run: OpenRun[Known] | None, event: RunEvent, skipped: Skipped, recorded_at: Instant) -> RunRow:
+    """``run``: the one that was held, if any."""
+    if run is None or run.note is None:
+        return skipped_row(event, skipped, recorded_at)
+    return dropped_row(run.note, run.state, event, skipped)

@@ -9,8 +9,9 @@ that discarded it.
 
 A run of a backfill takes the place of a SKIPPED row, so it is stamped half an hour later: no clocks are that far apart.
 
-A run that is HELD has the row of a PENDING one whose ``reason`` says why it waits; its release is rank 4. A DagRun has
-no attempts: how often it was paused and resumed stands in their place.
+A run that is HELD has the row of a PENDING one whose ``reason`` says why it waits; its release is rank 4. Where it is
+dropped after all, its row still tells what its HELD has told. A DagRun has no attempts: how often it was paused and
+resumed stands in their place.
 """
 
 from __future__ import annotations
@@ -188,8 +189,27 @@ def error_text(ended: Ended | None) -> str:
     return f"{head}\n{ended.error_trace}" if ended.error_trace else head
 
 
+def dropped_row(known: Known, state: RunState, event: RunEvent, skipped: Skipped) -> RunRow:
+    """The row of a run that was held and is not made after all: a skip, and still what its HELD has told."""
+    # It is the last of its schedule no more: what is dropped does not count.
+    return run_row(known, state)._replace(
+        ended_at=event.at,
+        reason=_skip_reason(event, skipped),
+        skipped_count=skipped.fire_count,
+        skipped_to=skipped.to_at,
+        is_last=False,
+    )
+
+
+def _skip_reason(event: RunEvent, skipped: Skipped) -> str:
+    return f"{event.reason}: {skipped.cap}" if skipped.cap else event.reason
+
+
 def skipped_row(event: RunEvent, skipped: Skipped, dispatched_at: Instant) -> RunRow:
-    """The one row of a skipped range, under its first fire; of a run of a series that was dropped, its own."""
+    """The one row of a skipped range, under its first fire; of a run of a series that was dropped, its own.
+
+    Limit: whether that was a trigger's, a rerun's or a redrive's is not in the event, so it is told as a trigger's.
+    """
     series = parse_run_id(event.run_id).series if "~" in event.run_id else 0
     return RunRow(
         event.job_id,
@@ -208,7 +228,7 @@ def skipped_row(event: RunEvent, skipped: Skipped, dispatched_at: Instant) -> Ru
         0,
         "",
         None,
-        f"{event.reason}: {skipped.cap}" if skipped.cap else event.reason,
+        _skip_reason(event, skipped),
         "",
         "",
         skipped.fire_count,
