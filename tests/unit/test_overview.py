@@ -104,6 +104,19 @@ def test_runs_from_before_the_first_question_are_counted(world: ApiWorld, teller
     assert counts(found, "high") == NONE
 
 
+@pytest.mark.parametrize("fire_count", [1, 3])
+def test_a_run_that_was_held_and_then_dropped_is_one_skip(fire_count: int) -> None:
+    at = 1_795_000_000 * US_PER_S
+    run_id = make_run_id("default:a", at)
+    pending = Pending(9, at, at, Tier.LOW, Origin.SCHEDULE)
+    skipped = Skipped(9, at, at + (fire_count - 1) * US_PER_S, fire_count, Tier.LOW, 0)
+    tally = Tally("default", generation=GENERATION, since=0)
+    for offset, (kind, detail) in enumerate(((EventKind.HELD, pending), (EventKind.SKIPPED, skipped))):
+        tally.take([Seen(0, offset, at, RunEvent(kind, "default:a", run_id, at, reason="overlap", detail=detail))])
+    standing = tally.standing(at)[Tier.LOW]
+    assert (standing.due, standing.skipped) == (0, fire_count)
+
+
 def test_runs_that_come_later_are_counted_once(world: ApiWorld, teller: Teller) -> None:
     first = teller.pending("default:a")
     overview(world)

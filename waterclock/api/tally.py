@@ -120,10 +120,13 @@ class Tally:
         for _, touched in fold.touched:
             if touched.note is not None:
                 self._stand(touched.note, touched.state.status, seen.at)
+        known = before.note if before is not None else None
         if isinstance(event.detail, Skipped):
-            self._count_end(seen.at, event.detail.tier, RunStatus.SKIPPED, event.detail.fire_count)
-        if before is not None and before.note is not None:
-            self._move(before.note, event, verdict.state.status, seen.at)
+            # A run that was held is counted below, as it ends.
+            fire_count = event.detail.fire_count - (known is not None)
+            self._count_end(seen.at, event.detail.tier, RunStatus.SKIPPED, fire_count)
+        if known is not None:
+            self._move(known, event, verdict.state.status, seen.at)
         elif isinstance(event.detail, Pending):  # of a new run, or of one that was held
             run = TalliedRun(event.run_id, event.job_id, event.detail.tier, event.detail.fire_at, 0)
             run.visible_at = max(seen.at, event.detail.due_at or 0)
