@@ -266,6 +266,22 @@ def test_a_list_is_paged_without_a_gap_or_a_repeat(world: ApiWorld) -> None:
     assert {name for name in seen if name.startswith("page-")} == names - {"page-3"}
 
 
+def test_a_list_leaves_payloads_out_those_of_nodes_too(world: ApiWorld) -> None:
+    nodes = [
+        {"name": "json", "handler": "h", "payload": "whole"},
+        {"name": "bytes", "handler": "h", "payload_base64": base64.b64encode(b"\x00\x01").decode()},
+    ]
+    document = {"name": "large-nodes", "at": "2099-01-01T00:00:00Z", "dag": {"nodes": nodes}}
+    assert world.client.post(JOBS, json=document).status_code == 201
+    world.create(name="large", payload="whole")
+    listed = {job["name"]: job for job in world.client.get(JOBS, params={"limit": 500}).json()["jobs"]}
+
+    bare = [{"name": "json", "handler": "h"}, {"name": "bytes", "handler": "h"}]
+    assert listed["large-nodes"]["dag"] == {"nodes": bare}
+    assert "payload" not in listed["large"]
+    assert world.client.get(f"{JOBS}/large-nodes").json()["dag"]["nodes"] == nodes
+
+
 @pytest.mark.parametrize(
     "query",
     ["limit=0", "limit=501", "limit=x", "cursor=%00", "cursor=MTIz", "cursor=", "tenant=acme", "limit=1&limit=2"],

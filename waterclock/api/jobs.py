@@ -69,7 +69,7 @@ async def list_jobs(
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = 50,
     cursor: Annotated[str | None, Query(max_length=400, description="`next_cursor` of the page before")] = None,
 ) -> Response:
-    """Payloads are left out: they are in the job itself."""
+    """Payloads are left out, those of a Dag's nodes too: they are in the job itself."""
     after = read_cursor(cursor) if cursor is not None else None
     page = await services.call(_page, services, caller.tenant, limit, after)
     return views.reply(200, page)

@@ -37,7 +37,7 @@ def job_view(row: JobRow, now: Instant, *, in_list: bool = False) -> dict[str, A
     """A job: what it is, how it stands, when it fires next. Payloads can be large: a list leaves them out."""
     definition = spec_to_document(row.spec)
     if in_list:
-        definition = {key: value for key, value in definition.items() if key not in _HIDDEN_IN_LISTS}
+        definition = _without_payloads(definition)
     next_at = next_fire_of(row.spec, row.status, row.anchor_at, now)
     due_at = None if next_at is None else due_times(row.job_id, row.spec, row.anchor_at, [next_at])[0]
     return {
@@ -53,6 +53,14 @@ def job_view(row: JobRow, now: Instant, *, in_list: bool = False) -> dict[str, A
         "updated_at": instant(row.updated_at),
         **_calendar_versions(row),
     }
+
+
+def _without_payloads(definition: dict[str, Any]) -> dict[str, Any]:
+    """Also without those of a Dag's nodes."""
+    kept = {key: value for key, value in definition.items() if key not in _HIDDEN_IN_LISTS}
+    if "dag" in kept:
+        kept["dag"] = kept["dag"] | {"nodes": [_without_payloads(node) for node in kept["dag"]["nodes"]]}
+    return kept
 
 
 def expectation_view(found: Expectation | None) -> dict[str, Any] | None:
