@@ -172,20 +172,24 @@ def _version(command: Command, place: Place, stands: JobVersion, target: JobVers
 
 
 def _range(command: Command, place: Place) -> tuple[Instant, Instant]:
-    """The range, its end cut at the command: what comes after is the schedule's own."""
-    if not 0 < command.from_at < command.to_at < _FOREVER:
+    """The range, its end cut at the command: what comes after is the schedule's own.
+
+    Who names no end means the command, by the broker's clock: so the same request made again asks for the same.
+    """
+    until_at = command.to_at or place.appended_at
+    if not 0 < command.from_at < until_at < _FOREVER:
         raise RequestError(
-            f"the range from {command.from_at} to {command.to_at} is none",
+            f"the range from {command.from_at} to {until_at} is none",
             pointer="/to",
             hint="from must lie before to",
         )
-    if command.to_at > place.appended_at + _AHEAD_US:
+    if until_at > place.appended_at + _AHEAD_US:
         raise RequestError(
             "a backfill is of the past, and `to` lies in the future",
             pointer="/to",
             hint=f"At most {format_rfc3339(place.appended_at)}: what is still to come the schedule runs by itself",
         )
-    to_at = min(command.to_at, place.appended_at)
+    to_at = min(until_at, place.appended_at)
     if to_at <= command.from_at:
         raise RequestError("the range lies in the future", pointer="/from", hint="A backfill is of the past")
     return command.from_at, to_at

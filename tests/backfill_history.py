@@ -112,7 +112,10 @@ class History:
         rng = self._rng
         now = world.clock.now()
         from_at = now - rng.randint(1, 14) * 60_000_000 - rng.randrange(60_000_000)
-        to_at = min(now, from_at + rng.randint(1, 10) * 60_000_000)
+        to_at = from_at + rng.randint(1, 10) * 60_000_000
+        if to_at >= now:
+            to_at = 0  # up to the command
+            self.counts["asked without an end"] += 1
         more = {"from_at": from_at, "to_at": to_at, "concurrency": rng.choice([0, 1, 2])}
         offset = world.command(CommandKind.BACKFILL, job_id, answer=rng.random() < 0.5, **more)
         self._asked.append(make_backfill_id(job_id, ordinal(1, offset)))

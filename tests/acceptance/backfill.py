@@ -18,6 +18,7 @@ from tests.backfill_history import History
 HISTORIES, SHORT = 1_000, 40
 FIRST_SEED = 1_000
 WANTED = (
+    "asked without an end",
     "backfilled",
     "backfilled over a skip",
     "backfilled: left out",

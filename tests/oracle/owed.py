@@ -275,8 +275,9 @@ def _asked(judged, offset, record, appended_at, rules):
     if named:
         found = [each for each in judged.made if each.offset == named & MASK and named > MASK]
         version = found[0] if found and found[0].status != "DELETED" else None
-    from_at, to_at = record["from_at"], min(record["to_at"], appended_at)
-    is_none = not 0 < from_at < record["to_at"] or record["to_at"] > appended_at + AHEAD or to_at <= from_at
+    from_at, until = record["from_at"], record["to_at"] or appended_at  # no end: up to the command
+    to_at = min(until, appended_at)
+    is_none = not 0 < from_at < until or until > appended_at + AHEAD or to_at <= from_at
     if stands is None or version is None or is_none or not 0 <= record["concurrency"] <= 1_000:
         return "refused"
     if version.spec["dag"]:

@@ -118,6 +118,28 @@ def test_the_same_request_again_makes_one(world: FailingWorld) -> None:
     assert [each["backfill_id"] for each in listed] == [first.json()["backfill_id"]]
 
 
+def test_a_request_without_an_end_may_be_sent_again(world: FailingWorld) -> None:
+    define(world, "endless")
+    body, key = {"from": past(world, 2)["from"]}, {"Idempotency-Key": "backfill-endless"}
+    path = f"{API}/jobs/endless/backfills"
+    # An answer of 202 is not kept: the repeat comes to the owner of the job.
+    first = world.client.post(path, json=body, headers=key | {"Prefer": "respond-async"})
+    assert first.status_code == 202, first.text
+    until(lambda: world.client.get(first.headers["location"]).json()["status"] != "pending")
+    second = world.client.post(path, json=body, headers=key)
+    assert second.status_code == 201, second.text
+    shown(world, second.json()["backfill_id"])
+    listed = world.client.get(path).json()["backfills"]
+    assert [each["backfill_id"] for each in listed] == [second.json()["backfill_id"]]
+
+
+def test_an_end_at_the_epoch_is_not_taken_for_none(world: FailingWorld) -> None:
+    define(world, "epoch")
+    body = past(world, 2) | {"to": "1970-01-01T00:00:00Z"}
+    answer = world.client.post(f"{API}/jobs/epoch/backfills", json=body)
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/to")
+
+
 def test_it_is_paused_resumed_and_cancelled(world: FailingWorld) -> None:
     backfill_id = asked(world, "turned", 4, concurrency=1)
     until(lambda: made(world, backfill_id))

@@ -430,6 +430,22 @@ def test_a_repeat_makes_no_second_one_and_is_answered_with_the_first(world: Back
     assert world.minutes() == [-2, -1]
 
 
+def test_a_range_without_an_end_ends_at_the_command_and_its_repeat_asks_for_the_same(world: BackfillWorld) -> None:
+    world.define()
+    open_end = {"from_at": START - 2 * MINUTE_US, "to_at": 0, "idempotency_key": "k", "answer": True}
+    world.command(CommandKind.BACKFILL, JOB, **open_end)
+    asked_at = world.records(NAMES.commands)[-1].timestamp_us  # type: ignore[attr-defined]
+    world.wait(65)
+    world.command(CommandKind.BACKFILL, JOB, **open_end)
+    world.wait(5)
+    first, again = world.answers()
+    assert (first.verdict, again.verdict, again.run_id) == ("applied", "repeated", first.run_id)
+    assert world.told(first.run_id)[-1].to_at == asked_at
+    assert world.minutes()[:2] == [-2, -1]
+    world.end_all()
+    assert backfills.check(*_dumped(world))[0] == []
+
+
 def test_one_that_has_ended_cannot_be_turned(world: BackfillWorld) -> None:
     world.define()
     backfill = world.ask(-1, 0)

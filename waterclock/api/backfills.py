@@ -58,7 +58,7 @@ async def create_backfill(job_id: str, request: Request, services: Held, caller:
     expected = expected_revision(request, needed=False)
     document = await read_object(request)
     wanting.check_known(document, _KEYS)
-    order = _order(mine, expected, document)._replace(to_at=_end(services, document))
+    order = _order(mine, expected, document)
     dry_run = wanting.flag(document, "dry_run")
 
     async def act(repeat_key: str) -> Response:
@@ -177,6 +177,9 @@ def _order(job_id: str, expected: int, document: dict[str, Any]) -> Order:
     from_at = wanting.instant(document, "from")
     if not from_at:
         raise RequestError("Say from when on", pointer="/from", hint="RFC 3339, such as 2026-11-01T00:00:00Z")
+    to_at = wanting.instant(document, "to")
+    if document.get("to") is not None and to_at <= from_at:
+        raise RequestError("from must lie before to", pointer="/to", hint="Without to: up to now")
     revision = wanting.revision(document, "revision") if document.get("revision") else 0
     concurrency = document.get("concurrency", CONCURRENCY)
     is_number = isinstance(concurrency, int) and not isinstance(concurrency, bool)
@@ -192,13 +195,10 @@ def _order(job_id: str, expected: int, document: dict[str, Any]) -> Order:
         note=wanting.text(document, "note", wanting.NOTE_MAX),
         to_revision=revision,
         from_at=from_at,
+        to_at=to_at,  # 0: its owner says when; were it now, each repeat would ask for something else
         concurrency=concurrency,
         tier=tiers[0] if tiers else Tier.LOW,
     )
-
-
-def _end(services: Services, document: dict[str, Any]) -> int:
-    return wanting.instant(document, "to") or services.clock.now()
 
 
 def _count(services: Services, order: Order) -> Counted:
@@ -210,7 +210,8 @@ def _count(services: Services, order: Order) -> Counted:
     if version is None:
         raise Problem("not-found", f"There is no such version of {order.job_id}",
                       hint=f"GET /api/v1/jobs/{order.job_id}/versions lists those there are")  # fmt: skip
-    return count_backfill(services.store, version, order.from_at, order.to_at, services.clock.now())
+    now = services.clock.now()
+    return count_backfill(services.store, version, order.from_at, order.to_at or now, now)
 
 
 def _told(backfill_id: str | None, order: Order, counted: Counted) -> dict[str, Any]:

@@ -214,10 +214,10 @@ class Command(NamedTuple):
     out. ``to_revision``: of a ROLLBACK the version whose spec comes back, of a RERUN that of the DagRun ``run_id``, of
     a BACKFILL the one whose fires are meant (0: the one that stands). ``calendars``: of a CALENDAR what it offers.
     ``rerun_from``: the nodes that a RERUN begins with, none: all of it anew. Of a BACKFILL: the range [``from_at``,
-    ``to_at``), ``concurrency`` and ``tier`` (0, None: the defaults). ``backfill_id``: the one to turn. Of a
-    TRIGGER by the end of a run: ``triggered_by`` is that run, ``ended`` its final status as a word, ``ended_at``
-    when, ``hops`` how many stand one before the other (``Cause``). LAPSE: ``to_revision`` is the number of the command
-    that opened the window, ``due_at`` its end.
+    ``to_at``) (``to_at`` 0: up to its append time), ``concurrency`` and ``tier`` (0, None: the defaults).
+    ``backfill_id``: the one to turn. Of a TRIGGER by the end of a run: ``triggered_by`` is that run, ``ended`` its
+    final status as a word, ``ended_at`` when, ``hops`` how many stand one before the other (``Cause``). LAPSE:
+    ``to_revision`` is the number of the command that opened the window, ``due_at`` its end.
     """
 
     kind: CommandKind
