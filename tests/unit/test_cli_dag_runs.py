@@ -256,3 +256,13 @@ def test_a_cancelled_dag_run_has_nothing_stuck(history: DagHistory) -> None:
 )
 def test_durations_are_short(seconds: float, text: str) -> None:
     assert duration_text(int(seconds * US_PER_S)) == text
+
+
+def test_of_a_dag_run_no_worker_is_judged_and_where_its_nodes_are_shown_is_said(
+    waterclock: Run, history: DagHistory
+) -> None:
+    history.run()
+    code, out, err = waterclock("run", "show", history.run_id)
+    (card,) = documents_of(out)
+    assert (code, card["status"], "worker_alive" in card, "note" in card) == (0, "RUNNING", False, False)
+    assert f"waterclock dag show '{history.run_id}'" in err

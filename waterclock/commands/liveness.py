@@ -34,7 +34,7 @@ def judge(log: Log, names: Names, run: RunRow, *, lease_ttl_s: float, now: Insta
     """Whether the worker that holds ``run`` lives. Raises BackendDown."""
     started = _started(log, names, run)
     if started is None:
-        return Liveness(True, "its STARTED record is no longer kept: nothing is known of its worker")
+        return Liveness(True, "its STARTED record is no longer kept, or none: nothing is known of its worker")
     killed = _killed(log, names, started)
     if killed:
         return Liveness(False, killed)
@@ -46,13 +46,16 @@ def judge(log: Log, names: Names, run: RunRow, *, lease_ttl_s: float, now: Insta
 
 
 def _started(log: Log, names: Names, run: RunRow) -> RunEvent | None:
-    """The accepted STARTED: the record at the offset that the fencing token carries."""
+    """The accepted STARTED: the record at the offset that the fencing token carries; None where that is none."""
     partition = TopicPartition(names.run_events, partition_of(run.job_id, log.partitions(names.run_events)))
     offset = offset_of(run.fence)
     if offset < log.low_watermark(partition):
         return None
     for record in read_range(log, Isolation.COMMITTED, partition, offset, offset + 1):
-        event = decode_event(record.value or b"")
+        try:
+            event = decode_event(record.value or b"")
+        except UndecodableRecord:
+            return None
         return event if event.kind is EventKind.STARTED else None
     return None
 

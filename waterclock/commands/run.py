@@ -12,7 +12,8 @@ from waterclock.model.errors import NotFound
 from waterclock.model.events import Outcome, RunStatus
 from waterclock.model.ids import US_PER_S, make_run_id, parse_run_id
 from waterclock.serving import warning_for, who_serves
-from waterclock.store.port import AttemptRow, RunRow
+from waterclock.settings import Settings
+from waterclock.store.port import AttemptRow, JobRow, RunRow
 from waterclock.store.run_rows import run_or_node
 
 from .cancel import cancel
@@ -76,21 +77,29 @@ def show(run: Annotated[str, typer.Argument(metavar="RUN", help="A run id")], ou
         attempts = store.attempts(*place)
         job = store.job(place.job_id)
     card = _card(row) | {"run": str(place), "attempts": [_attempt_text(each) for each in attempts]}
-    if row.status is RunStatus.RUNNING:
+    card |= _known_of_workers(settings, row, job)
+    if _held(row):
+        card["note"] = "it goes out when there is room, oldest first; `waterclock run cancel` ends it"
+    show_one(card, output)
+    if row.is_dag:
+        say(f"a DagRun, node by node: waterclock dag show '{place}'")
+
+
+def _known_of_workers(settings: Settings, row: RunRow, job: JobRow | None) -> dict[str, Any]:
+    """Whether the worker of a run lives; of one that waits, whether there is any."""
+    if row.status is RunStatus.RUNNING and not row.is_dag:  # no worker has a DagRun: its nodes have
         with open_log(settings) as log:
             now, ttl_s = SystemClock().now(), settings.worker.lease_ttl_s
             liveness = judge(log, names_of(settings), row, lease_ttl_s=ttl_s, now=now)
-        card["worker_alive"] = liveness.alive
         dead = f"its worker is dead ({liveness.why}): the attempt is declared lost once its lease is over"
-        card["note"] = liveness.why if liveness.alive else dead
-    if _held(row):
-        card["note"] = "it goes out when there is room, oldest first; `waterclock run cancel` ends it"
-    elif row.status is RunStatus.PENDING and job is not None:
+        return {"worker_alive": liveness.alive, "note": liveness.why if liveness.alive else dead}
+    if row.status is RunStatus.PENDING and not _held(row) and job is not None:
         # By the job as it is now: a run made before its pool was changed may wait elsewhere.
         with open_log(settings) as log:
             now, ttl_s = SystemClock().now(), settings.worker.lease_ttl_s
-            card["note"] = warning_for(job.spec, who_serves(log, names_of(settings), lease_ttl_s=ttl_s, now=now))
-    show_one(card, output)
+            served = who_serves(log, names_of(settings), lease_ttl_s=ttl_s, now=now)
+        return {"note": warning_for(job.spec, served)}
+    return {}
 
 
 def _line(row: RunRow) -> dict[str, Any]:
