@@ -13,7 +13,7 @@ from waterclock.model.events import Outcome, RunStatus
 from waterclock.model.ids import US_PER_S, make_run_id, parse_run_id
 from waterclock.serving import warning_for, who_serves
 from waterclock.settings import Settings
-from waterclock.store.port import AttemptRow, JobRow, RunRow
+from waterclock.store.port import AttemptRow, FailureRow, JobRow, Reading, RunRow
 from waterclock.store.run_rows import run_or_node
 
 from .cancel import cancel
@@ -27,39 +27,37 @@ app = typer.Typer(add_completion=False, help="Look at runs, and end them.", no_a
 app.command("logs")(logs)
 app.command("cancel")(cancel)
 
-_PAGE_MAX = 500
+_LISTED_MAX = 500
+_PAGE = 500
+_LOOKED_AT_MAX = 20_000
+"""Runs of a job that a search for failed ones goes through: some seconds."""
+_FAILED_HELP = """Those that failed. Without JOB: runs and nodes of Dags that were given up in the last 24 hours, but no
+DagRuns (`waterclock dag runs JOB`)"""
 
 
 @app.command("list")
 def list_runs(
     job: Annotated[str | None, typer.Argument(metavar="JOB", help="Whose runs; without: use --failed")] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="The failed runs of the last 24 hours")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=_PAGE_MAX)] = 20,
+    failed: Annotated[bool, typer.Option("--failed", help=_FAILED_HELP)] = False,
+    limit: Annotated[int, typer.Option(min=1, max=_LISTED_MAX)] = 20,
     output: OutputOption = None,
 ) -> None:
-    """List runs, newest first: of one job, or all that failed in the last 24 hours."""
+    """List runs, newest first: of one job, or whatever was given up in the last 24 hours."""
     settings = here()
     if job is None and not failed:
         raise typer.BadParameter("name a JOB, or give --failed")
     with open_store(settings) as store:
-        if job is not None:
-            job_id = job_id_of(settings, job)
-            rows = [_line(row) for row in store.runs(job_id, limit) if not failed or row.status is RunStatus.FAILED]
-            columns: tuple[str, ...] = ("run", "status", "attempt", "started_at", "took_s", "worker", "error")
+        if job is None:
+            given_up = [_given_up(row) for row in store.failures(settings.tenant, limit)]
+            show_rows(given_up, ("run", "status", "ended_at", "error"), output)
+            remark = "" if given_up else "no run was given up in the last 24 hours"
         else:
-            rows = [
-                {
-                    "run": make_run_id(row.job_id, row.fire_at, row.series, row.node),
-                    "status": "FAILED",
-                    "ended_at": instant_text(row.ended_at),
-                    "error": row.reason,
-                }
-                for row in store.failures(settings.tenant, limit)
-            ]
-            columns = ("run", "status", "ended_at", "error")
-    show_rows(rows, columns, output)
-    if not rows:
-        say("no runs yet: `waterclock job show JOB` tells when it fires next")
+            job_id = job_id_of(settings, job)
+            found, remark = _failed(store, job_id, limit) if failed else _newest(store, job_id, limit)
+            columns = ("run", "status", "attempt", "started_at", "took_s", "worker", "error")
+            show_rows([_line(row) for row in found], columns, output)
+    if remark:
+        say(remark)
 
 
 @app.command()
@@ -100,6 +98,37 @@ def _known_of_workers(settings: Settings, row: RunRow, job: JobRow | None) -> di
             served = who_serves(log, names_of(settings), lease_ttl_s=ttl_s, now=now)
         return {"note": warning_for(job.spec, served)}
     return {}
+
+
+def _newest(store: Reading, job_id: str, limit: int) -> tuple[list[RunRow], str]:
+    """Its runs, and what is to be said of them."""
+    found = store.runs(job_id, limit)
+    return found, "" if found else f"no runs yet: `waterclock job show {job_id}` tells when it fires next"
+
+
+def _failed(store: Reading, job_id: str, limit: int) -> tuple[list[RunRow], str]:
+    """Its newest runs that failed, however many others are newer; and what is to be said of them."""
+    found: list[RunRow] = []
+    page = store.runs(job_id, _PAGE)
+    looked_at = 0
+    while page:  # ends: each page goes further back, and there is a bound
+        looked_at += len(page)
+        found += [row for row in page if row.status is RunStatus.FAILED]
+        if len(found) >= limit:
+            return found[:limit], ""
+        if looked_at >= _LOOKED_AT_MAX:
+            return found, f"only its {looked_at:,} newest runs were looked at"
+        page = store.runs(job_id, _PAGE, page[-1].fire_at, page[-1].series)
+    return found, "" if found else f"no run of {job_id} has failed, as far as history goes back (30 days)"
+
+
+def _given_up(row: FailureRow) -> dict[str, Any]:
+    return {
+        "run": make_run_id(row.job_id, row.fire_at, row.series, row.node),
+        "status": "FAILED",
+        "ended_at": instant_text(row.ended_at),
+        "error": row.reason,
+    }
 
 
 def _line(row: RunRow) -> dict[str, Any]:
