@@ -259,6 +259,8 @@ def _plan(
         () if is_inside else [stretch for owed in gaps for stretch in owed.owed],
     )
     version = applied.version
+    if version is not None:
+        known.check_room(version, edge_at)
     if version is not None and applied.decided_at is None and _hides_a_place(shard, is_inside, edge_at):
         applied = applied._replace(decided_at=edge_at)
     plan = Plan(record, command, applied, edge_at, grace_us=terms.grace_us, before=tuple(versions))

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from waterclock.model.errors import Busy
 from waterclock.model.ids import Instant, split_job_id
-from waterclock.model.job import Command, JobVersion, Tier
+from waterclock.model.job import Command, JobStatus, JobVersion, Tier
 from waterclock.model.role_state import KeyState
+from waterclock.model.time_text import format_rfc3339
 from waterclock.model.timetable import last_of
 from waterclock.model.timing import JITTER_US_MAX
 from waterclock.store.port import TimeIndex
@@ -23,6 +25,9 @@ from .owed import in_force, stretches
 from .shard import Shard, undecided_gaps
 
 _REVISION_MAX = 2**63 - 1
+
+REVISIONS_MAX = 1_000
+"""Of one job, while fires of the first of them may be undecided. Each command reads and walks through all of these."""
 
 
 class Known:
@@ -48,13 +53,31 @@ class Known:
 
         More than the newest are read only where the job was revised since then. With gaps: as far back as these.
         """
-        if self._shard.gaps:
-            edge_at = min(edge_at, self._shard.progress.begins_at - 1)
+        back_to = self._back_to(edge_at)
         known = self._versions[job_id]
-        if known and known[-1].stamp_at > edge_at - JITTER_US_MAX and known[-1].stamp_at > known[-1].created_at:
-            older = self._index.versions([job_id]).get(job_id, [])
+        if known and known[-1].stamp_at > back_to and known[-1].stamp_at > known[-1].created_at:
+            older = self._index.versions([job_id], back_to).get(job_id, [])
             known += [version for version in older if version.revision < known[-1].revision]
         return known
+
+    def _back_to(self, edge_at: Instant) -> Instant:
+        if self._shard.gaps:
+            edge_at = min(edge_at, self._shard.progress.begins_at - 1)
+        return edge_at - JITTER_US_MAX
+
+    def check_room(self, version: JobVersion, edge_at: Instant) -> None:
+        """Refuse one version more of a job that has too many of which fires may be undecided. Raises Busy.
+
+        Never its deletion: that ends what makes so many of them, and nothing but another creation can follow it.
+        """
+        back_to = self._back_to(edge_at)
+        count = sum(known.stamp_at > back_to for known in self._versions[version.job_id])
+        if count >= REVISIONS_MAX and version.status is not JobStatus.DELETED:
+            raise Busy(
+                f"{version.job_id} was changed {REVISIONS_MAX} times since {format_rfc3339(back_to)}, and fires from "
+                f"then on may still be undecided",
+                hint="Change it less often, and send this change again once its shard has caught up",
+            )
 
     def tier_of(self, job_id: str, command: Command, at: Instant) -> Tier:
         """The tier that places the job's fire due at ``at`` on the timeline: that of the version in force then."""

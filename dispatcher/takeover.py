@@ -25,6 +25,7 @@ from waterclock.model.events import Answered, CommandVerdict, EventKind, Pending
 from waterclock.model.ids import US_PER_S, Instant, offset_of, parse_run_id
 from waterclock.model.job_state import JobState
 from waterclock.model.role_state import ShardState
+from waterclock.model.timing import JITTER_US_MAX
 from waterclock.store.port import TimeIndex
 from waterclock.wire import codec
 from waterclock.wire.command_glance import new_job_at_a_glance
@@ -286,7 +287,9 @@ def _learn_versions(log: Log, index: TimeIndex, shard: Shard, commands: TopicPar
             revised[codec.decode_command(value).job_id] = None
         except UndecodableRecord:
             continue  # it went to rejects when it was applied
-    for job_id, versions in index.versions(list(revised)).items():
+    # As far back as any fire reaches that may be undecided: to the widest jitter before the oldest gap.
+    back_to = since + _LATELY_US - JITTER_US_MAX
+    for job_id, versions in index.versions(list(revised), back_to).items():
         known = [version for version in versions if version.revision < shard.revision_limit]
         if known:
             shard.lately[job_id] = known

@@ -23,6 +23,7 @@ from waterclock.api import tail
 from waterclock.intake import loop as taking_in
 from waterclock.log import reading
 from waterclock.recorder import loop as recording
+from waterclock.store import tabular
 
 SHORT_POLL, NO_ANSWER, SLOW_STORE, SLOW_COMMIT = "short poll", "no answer", "slow store", "slow commit"
 LATE_ERRAND = "late errand"
@@ -69,6 +70,7 @@ SMALL = {
     "fires of a backfill at a time": Small(backfill_lanes, "LOOKS_MAX", 1),
     "events of a backfill's reading": Small(backfill_reading, "_EVENTS", 20),
     "records of history at a time": Small(recording, "_POLL_RECORDS", 20),  # it is behind then, and leaves rows
+    "versions of a job at a time": Small(tabular, "VERSIONS_PAGE", 1),
 }
 
 

@@ -56,7 +56,7 @@ def faults(world: World, until: int) -> list[str]:
         facts.take(codec.decode_event(record.value), record.timestamp_us)  # type: ignore[attr-defined]
     store = MemoryStore(world.clock, world.tables, "ledger")
     sums = Sums(3)
-    for job_id, versions in store.versions(sorted(facts.jobs)).items():
+    for job_id, versions in store.versions(sorted(facts.jobs), back_to=0).items():
         span = Span(0, until + 1, until + 1, until + 1)
         judge_job(job_id, versions[::-1], facts.jobs.get(job_id, JobFacts()), span, sums)
     assert sum(hour.owed for hour in sums.hours.values())

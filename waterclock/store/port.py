@@ -270,8 +270,12 @@ class TimeIndex(Protocol):
         """For each (job id, revision): the newest version with a smaller revision, or None. Many at once."""
         ...
 
-    def versions(self, job_ids: Sequence[str]) -> dict[str, list[JobVersion]]:
-        """The newest versions of each job, newest first, at most 100 a job; jobs without any are left out."""
+    def versions(self, job_ids: Sequence[str], back_to: Instant | None = None) -> dict[str, list[JobVersion]]:
+        """The newest versions of each job, newest first, at most 100 a job; jobs without any are left out.
+
+        ``back_to``: however many they are, back to one that is stamped at or below it, and maybe some more; back to
+        the first where there is none. Who asks for that has to see to it that they are not too many.
+        """
         ...
 
     def apply(self, changes: Sequence[JobChange]) -> None:

@@ -71,6 +71,11 @@ STAMP_AHEAD_US = 2 * rows.US_PER_HOUR
 """Greatest lead of a stamp over the clock: deletes of ``due`` rows carry their command's stamp plus one hour."""
 
 VERSIONS_MAX = 100
+"""Told of a job to whoever does not say how far back it looks."""
+
+VERSIONS_PAGE = 50
+"""Read of a job at a time by who does: each may carry 64 KiB of payload, and mostly the first few are enough."""
+
 _REVISION_MAX = 2**63 - 1
 FAILURE_HOURS = 24
 
@@ -114,13 +119,31 @@ class TabularStore(TabularCalendars, TabularDagNodes, TabularShelves, TabularUpk
             for (job, _), versions in zip(wanted, found, strict=True)
         ]
 
-    def versions(self, job_ids: Sequence[str]) -> dict[str, list[JobVersion]]:
+    def versions(self, job_ids: Sequence[str], back_to: Instant | None = None) -> dict[str, list[JobVersion]]:
+        if back_to is not None:
+            return self._versions_back_to(job_ids, back_to)
         found = self._cells.select("versions", _VERSIONS, [(job, VERSIONS_MAX) for job in job_ids])
         return {
             job: [rows.version_of(job, values) for values in versions]
             for job, versions in zip(job_ids, found, strict=True)
             if versions
         }
+
+    def _versions_back_to(self, job_ids: Sequence[str], back_to: Instant) -> dict[str, list[JobVersion]]:
+        known: dict[str, list[JobVersion]] = {}
+        edges = dict.fromkeys(job_ids, _REVISION_MAX)
+        while edges:  # ends: each page of a job lies below the one before
+            keys = [(job, below, VERSIONS_PAGE) for job, below in edges.items()]
+            found = self._cells.select("versions", _VERSIONS_BELOW, keys)
+            edges = {}
+            for (job, _, asked), page in zip(keys, found, strict=True):
+                if not page:
+                    continue
+                versions = known.setdefault(job, [])
+                versions += [rows.version_of(job, values) for values in page]
+                if len(page) == asked and versions[-1].stamp_at > back_to:
+                    edges[job] = versions[-1].revision
+        return known
 
     def apply(self, changes: Sequence[JobChange]) -> None:
         for operation, mutations in self._stages(changes):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from unittest import mock
 
 import pytest
 
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Cron, Every, Fold, Gap, JobStatus, Once, Pause, Schedule
+from waterclock.store import tabular
 from waterclock.store.listing import JobListing
 from waterclock.store.port import JobChange
 
@@ -127,6 +129,24 @@ def test_versions_come_newest_first_and_at_most_a_hundred(world: StoreWorld) -> 
     found = world.store.versions([world.job_id("long"), world.job_id("none"), world.job_id("short")])
 
     assert found == {world.job_id("long"): versions[:19:-1], world.job_id("short"): [short]}
+
+
+@pytest.mark.parametrize("page", [1, 7, tabular.VERSIONS_PAGE])
+def test_versions_are_read_back_to_an_instant_however_many_they_are(world: StoreWorld, page: int) -> None:
+    long = [world.version("long", revision, world.now + revision) for revision in range(1, 131)]
+    short = [world.version("short", revision, world.now + revision) for revision in (6, 7)]
+    world.store.apply([JobChange(world.job(), version) for version in [*long, *short]])
+    asked = [world.job_id(name) for name in ("long", "none", "short")]
+
+    with mock.patch.object(tabular, "VERSIONS_PAGE", page):
+        found = world.other.versions(asked, back_to=world.now + 20)
+        whole = world.other.versions(asked, back_to=0)
+
+    newest_first = found.pop(world.job_id("long"))
+    assert newest_first == long[: -len(newest_first) - 1 : -1]
+    assert 0 <= 20 - newest_first[-1].revision < page
+    assert found == {world.job_id("short"): short[: -page - 1 : -1]}
+    assert whole == {world.job_id("long"): long[::-1], world.job_id("short"): short[::-1]}
 
 
 def test_a_deleted_job_is_still_named(world: StoreWorld) -> None:
