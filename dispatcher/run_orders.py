@@ -18,6 +18,8 @@ from waterclock.model.executor import executor_from_json, executor_label
 from waterclock.model.failure_policy import policy_from_json
 from waterclock.model.ids import Instant, RunId, minute_of, parse_run_id, slot_of
 from waterclock.model.job import Command, CommandKind
+from waterclock.model.policy_document import check_policy
+from waterclock.model.schedule import AT_MAX
 from waterclock.store.port import DueRow
 from waterclock.wire import codec
 from waterclock.wire.messages import control_message, event_message, work_message
@@ -29,6 +31,9 @@ from .timeline import Deferred
 
 NOTE_MAX = 500
 """Characters of a note that go into the event."""
+
+COUNT_MAX = 1_000_000
+"""Attempts of a run, and redrives: far beyond what policies allow, and far below what a column holds."""
 
 
 class Order(NamedTuple):
@@ -100,6 +105,7 @@ def _redrive(names: Names, pools: Pools, command: Command, place: Place) -> Orde
             "a node's run cannot be redriven", pointer="/run_id", hint="Run its DagRun again, from this node on"
         )
     work = _work_of(command, pools)
+    check_policy(policy_from_json(work.policy))  # its time-outs go into PENDING
     made = RunId(command.job_id, work.fire_at, place.revision)
     run_id, at = str(made), place.appended_at
     again = work._replace(
@@ -129,8 +135,12 @@ def pending_of_redrive(work: WorkRecord, linked_run: str) -> Pending:
 
 def _defer(names: Names, pools: Pools, command: Command, place: Place) -> Order:
     work = _work_of(command, pools)
-    if command.due_at <= 0:
-        raise RequestError("a deferral needs an instant", pointer="/due_at", hint="Give microseconds since the epoch")
+    if not 0 < command.due_at < AT_MAX:
+        raise RequestError(
+            f"a deferral needs an instant, and {command.due_at} is none",
+            pointer="/due_at",
+            hint="Give microseconds since the epoch, before the year 2200",
+        )
     if work.verify_from < 0:
         # Whoever handed it over has said nothing about the run: the claimer then looks at all of its events.
         work = work._replace(verify_from=0, verify_state="")
@@ -178,8 +188,21 @@ def _work_of(command: Command, pools: Pools) -> WorkRecord:
         )
     if len(work.payload) > PAYLOAD_MAX or len(work.handler) > HANDLER_MAX:
         raise RequestError("the work is too large", pointer="/work", hint=f"At most {PAYLOAD_MAX} bytes of payload")
+    _check_numbers(work)
     _check_pool(pools, work)
     return work
+
+
+def _check_numbers(work: WorkRecord) -> None:
+    """What is not refused here goes into columns, run ids and events: it must fit them, and so must what follows it."""
+    if not (0 <= work.fire_at < AT_MAX and 0 <= work.due_at < AT_MAX):
+        raise RequestError("the work's times are out of range", pointer="/work", hint="From 1970 to 2199")
+    if not (1 <= work.attempt <= COUNT_MAX and 0 <= work.redrives <= COUNT_MAX):
+        raise RequestError(
+            f"the work's attempt {work.attempt} or its {work.redrives} redrives are out of range",
+            pointer="/work",
+            hint=f"At most {COUNT_MAX:,}; attempts count from 1",
+        )
 
 
 def _check_pool(pools: Pools, work: WorkRecord) -> None:

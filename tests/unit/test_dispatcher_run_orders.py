@@ -13,6 +13,7 @@ from waterclock.log.port import TopicPartition
 from waterclock.model.events import ControlKind, EventKind, Origin, Pending, WorkRecord
 from waterclock.model.ids import US_PER_S, make_run_id, ordinal
 from waterclock.model.job import CommandKind, Tier
+from waterclock.model.schedule import AT_MAX
 from waterclock.store.memory import WriteFault
 from waterclock.wire import codec
 
@@ -279,6 +280,52 @@ def test_a_deferral_whose_row_is_in_doubt_is_written_again_alike() -> None:
     defer(world, 100)
     world.run(120)
     assert handed_out(world) == [work()]
+
+
+@pytest.mark.parametrize("due_at", [-1, 0, AT_MAX, 2**31 * 60 * US_PER_S, 2**63 - 1])
+def test_a_deferral_to_no_instant_is_refused_and_stops_no_shard(due_at: int) -> None:
+    world = one_shard()
+    world.command(CommandKind.DEFER, "t:j", work=codec.encode_work(work()), due_at=due_at)
+    world.command(CommandKind.CREATE, "t:beat", every(1))
+    world.run(3)
+    (reject,) = [codec.decode_reject(record.value) for record in world.records(NAMES.rejects)]  # type: ignore[attr-defined]
+    assert (reject.pointer, bool(reject.hint)) == ("/due_at", True)
+    assert len(world.runs("t:beat")) == 3
+
+
+@pytest.mark.parametrize("kind", [CommandKind.DEFER, CommandKind.REDRIVE])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"attempt": 0},
+        {"attempt": 2**31},
+        {"redrives": 2**31 - 1},
+        {"redrives": -1},
+        {"fire_at": -1},
+        {"fire_at": AT_MAX},
+        {"due_at": 2**62},
+    ],
+)
+def test_work_whose_numbers_fit_no_column_is_refused_and_stops_no_shard(
+    kind: CommandKind, more: dict[str, int]
+) -> None:
+    world = one_shard()
+    broken = codec.encode_work(work()._replace(**more))  # type: ignore[arg-type]  # fields by name
+    world.command(kind, "t:j", work=broken, due_at=START + HOUR_US, run_id=RUN)
+    world.command(CommandKind.CREATE, "t:beat", every(1))
+    world.run(3)
+    (reject,) = [codec.decode_reject(record.value) for record in world.records(NAMES.rejects)]  # type: ignore[attr-defined]
+    assert reject.pointer == "/work"
+    assert len(world.runs("t:beat")) == 3
+
+
+def test_a_redrive_whose_policy_fits_no_event_is_refused() -> None:
+    world = one_shard()
+    broken = codec.encode_work(work(policy='{"queue_timeout_us":18446744073709551615}'))
+    world.command(CommandKind.REDRIVE, "t:j", work=broken, run_id=RUN)
+    world.run(1)
+    assert len(world.records(NAMES.rejects)) == 1
+    assert world.events(EventKind.PENDING) == []
 
 
 def test_work_without_marks_is_verified_from_the_beginning() -> None:

@@ -85,6 +85,7 @@ def test_every_run_id_survives_the_round_trip(tenant: str, name: str, fire_at: i
         "acme:nightly@2026W476T090000Z",
         "acme:nightly@20261121T090000Z~0",
         "acme:nightly@20261121T090000Z~",
+        "acme:nightly@20261121T090000Z~9223372036854775808",
         "acme:nightly@20261121T090000Z/",
         "acme:nightly@20261121T090000Z/Load",
         "acme:nightly@20261121T090000Z\n",

@@ -36,6 +36,7 @@ _OFFSET_BITS = 48
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
 _WHOLE = re.compile(r"[0-9]{8}T[0-9]{6}")
+_SERIES_MAX = 2**63 - 1
 _RUN_ID = re.compile(
     r"(?P<job>[a-z0-9][a-z0-9._-]{0,62}:[a-z0-9][a-z0-9._-]{0,127})"
     r"@(?P<fire>\d{8}T\d{6}(?:\.\d{6})?Z)"
@@ -159,7 +160,7 @@ def make_run_id(job_id: str, fire_at: Instant, series: int = 0, node: str = "") 
 def parse_run_id(text: str) -> RunId:
     """The parts of a run id; raises RequestError where the text is none."""
     match = _RUN_ID.match(text)
-    if match is None:
+    if match is None or int(match["series"] or 0) > _SERIES_MAX:
         raise RequestError(
             f"{text[:300]!r} is not a run id",
             pointer="/run_id",

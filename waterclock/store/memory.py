@@ -1,13 +1,14 @@
 """The Store in memory: Cassandra's cell rules, as far as the port can show them, under a clock that tests move.
 
 Last write wins for each cell (expiring beats plain, later expiry beats earlier, then the larger bytes); a delete hides
-everything not younger than itself, also what arrives later; TTL in whole seconds. ``MemoryTables`` is the cluster,
-each ``MemoryStore`` a client of it. Deterministic: same calls, same clock, same rows in the same order.
-``MemoryTables.on_call`` lets the simulation fail any call; see :class:`WriteFault`.
+everything not younger than itself, also what arrives later; TTL in whole seconds; what does not fit its column is a
+bug. ``MemoryTables`` is the cluster, each ``MemoryStore`` a client of it. Deterministic: same calls, same clock, same
+rows in the same order. ``MemoryTables.on_call`` lets the simulation fail any call; see :class:`WriteFault`.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple, TypeAlias
@@ -42,6 +43,9 @@ Operations are the port's method names; ``apply`` has one for each stage: ``appl
 """
 
 _WIDTHS = {"bigint": 8, "int": 4, "smallint": 2, "tinyint": 1}
+_LIMITS = {cql_type: 1 << 8 * width - 1 for cql_type, width in _WIDTHS.items()}
+_bounds: dict[str, list[tuple[str, int]]] = {}
+"""By table: the name of each column and its least number that is too great; 0 where it holds none."""
 
 
 class _Cell(NamedTuple):
@@ -233,6 +237,8 @@ class MemoryCells:
         self._client = client
 
     def write(self, operation: str, mutations: Sequence[Mutation]) -> MemoryWriting:
+        for mutation in mutations:
+            _check_numbers(mutation.table, mutation.values if isinstance(mutation, Put) else mutation.key)
         fault = self._fault(operation)
         if fault is None:
             self._tables.apply(mutations)
@@ -246,6 +252,8 @@ class MemoryCells:
         return MemoryWriting(WriteUnknown("cassandra", f"{operation}: no acknowledgement"))
 
     def select(self, operation: str, query: Select, keys: Sequence[Values]) -> list[list[Values]]:
+        for key in keys:
+            _check_numbers(query.table, key[:-1] if query.limited else key)
         if self._fault(operation) is not None:
             raise BackendDown("cassandra", f"{operation}: no answer")
         return [self._tables.read(query, key) for key in keys]
@@ -277,6 +285,16 @@ def _half(mutations: Sequence[Mutation]) -> list[Mutation]:
     for mutation in mutations:
         order.setdefault(_place(mutation), len(order))
     return [mutation for mutation in mutations if order[_place(mutation)] < len(order) // 2]
+
+
+def _check_numbers(table: Table, values: Values) -> None:
+    """Refuse a number that does not fit its column, with the error of the packing (``statements.py``)."""
+    bounds = _bounds.get(table.name)
+    if bounds is None:
+        bounds = _bounds[table.name] = [(each.name, _LIMITS.get(each.type, 0)) for each in table.columns]
+    for (name, limit), value in zip(bounds, values, strict=False):
+        if limit and value is not None and not -limit <= value < limit:
+            raise struct.error(f"{table.name}.{name}: {value} does not fit the column")
 
 
 def _place(mutation: Mutation) -> tuple[str, Values]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 
 import pytest
 
@@ -235,3 +236,13 @@ def test_a_row_that_no_reader_would_find_is_refused(world: StoreWorld, broken: d
         world.write_due(row._replace(**broken))  # type: ignore[arg-type]  # fields by name
 
     assert world.bucket(row) == []
+
+
+@pytest.mark.parametrize(
+    "broken", [{"minute": 2**31}, {"attempt": 2**31}, {"revision": 2**63}, {"attempt": -(2**31) - 1}]
+)
+def test_a_number_that_does_not_fit_its_column_is_refused(world: StoreWorld, broken: dict[str, int]) -> None:
+    fits = world.due(**{name: number - 1 if number > 0 else number + 1 for name, number in broken.items()})
+    with pytest.raises(struct.error):
+        world.write_due(fits, world.due(**broken))
+    assert world.bucket(fits) == []
