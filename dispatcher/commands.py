@@ -287,9 +287,18 @@ def _anchor(spec: JobSpec, stamp_at: Instant) -> Instant:
 
 
 def _refuse_past(spec: JobSpec, stamp_at: Instant, before: JobVersion | None) -> None:
-    """Only a job's first version may name an instant that is over: what an older one decided there is not re-opened."""
+    """Only a job's first version may name an instant that is over: what an older one decided there is not re-opened.
+
+    A later version may keep the instant of the one before; not one that a delete has ended, for it would never fire.
+    """
     if before is None or not isinstance(spec.schedule, Once) or spec.schedule.at > stamp_at:
         return
+    if before.status is JobStatus.DELETED:
+        raise RequestError(
+            "a job that was deleted cannot be made again for an instant that is over",
+            pointer="/spec/schedule/at",
+            hint="Give an instant in the future, or another name",
+        )
     if before.spec.schedule != spec.schedule:
         raise RequestError(
             "a job that existed before cannot be moved to an instant that is over",

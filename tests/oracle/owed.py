@@ -351,7 +351,7 @@ def _is_refused(record, spec, made, standing, stamp, appended_at, rules):  # wha
         or (spec and not set(_pools(spec)) <= set(rules.pools))
         or (expected == -1 and standing and spec != standing.spec)
         or (expected > 0 and (before is None or before.offset != expected & MASK))
-        or (before and once and once["once_at"] <= stamp and before.spec["once"] != once)
+        or (before and once and once["once_at"] <= stamp and (standing is None or before.spec["once"] != once))
     )
 
 
