@@ -272,7 +272,7 @@ def _redefined(
         # An edit goes on where the job had come to its end; whoever owns it ends it again if it has to.
         status=JobStatus.PAUSED if standing and standing.status is JobStatus.PAUSED else JobStatus.ACTIVE,
         stamp_at=stamp_at,
-        anchor_at=_anchor(spec, stamp_at),
+        anchor_at=_anchor(spec, stamp_at, standing),
         spec_revision=place.revision,
         created_at=standing.created_at if standing else stamp_at,
         pause=standing.pause if standing else None,
@@ -280,9 +280,12 @@ def _redefined(
     )
 
 
-def _anchor(spec: JobSpec, stamp_at: Instant) -> Instant:
+def _anchor(spec: JobSpec, stamp_at: Instant, standing: JobVersion | None) -> Instant:
+    """An edit of anything else leaves an interval where it is: else a job edited more often than that never fires."""
     if not isinstance(spec.schedule, Every):
         return 0
+    if standing is not None and standing.spec.schedule == spec.schedule:
+        return standing.anchor_at
     return stamp_at if spec.schedule.start_at is None else spec.schedule.start_at
 
 

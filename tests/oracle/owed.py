@@ -392,6 +392,8 @@ def _obeyed(judged, command, edge, rules):  # noqa: PLR0911  # a judge says its 
             return "unchanged"
         start = spec["every"]["start_at"] if spec["every"] else 0
         anchor = stamp if start is None else start
+        if spec["every"] and standing and standing.spec["every"] == spec["every"]:
+            anchor = standing.anchor  # the interval is not what was changed
         status = "PAUSED" if standing and standing.status == "PAUSED" else "ACTIVE"
         pause = (standing.note, standing.resume_at) if standing else ("", 0)
         after = Version(offset, stamp, edge, status, spec, anchor, True, before is None, record["job_id"], *pause)

@@ -78,7 +78,9 @@ class History:
         wanted = spec or (before.spec if before else every(60))
         is_new = spec is not None or before is None
         stamp_at = self.at(stamp_s)
-        anchor_at = stamp_at if is_new and isinstance(wanted.schedule, Every) else (before.anchor_at if before else 0)
+        anchor_at = before.anchor_at if before else 0
+        if before is None or before.status is JobStatus.DELETED or before.spec.schedule != wanted.schedule:
+            anchor_at = stamp_at if isinstance(wanted.schedule, Every) else 0
         version = JobVersion(JOB, revision, wanted, status, "test", stamp_at, anchor_at,
                              revision if is_new or before is None else before.spec_revision, self.at(0))  # fmt: skip
         if before is not None and before.status is JobStatus.PAUSED:
