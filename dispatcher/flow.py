@@ -43,6 +43,10 @@ HELD_BYTES_MAX = 64 * 1024 * 1024
 NEW = RunState(RunStatus.PENDING)
 _WAITS = RunState(RunStatus.PENDING, held=True)
 
+UNREAD = "?"
+"""The group of a run that waits, where its key has changed and its payload is still to be read. No pointer begins so.
+It goes nowhere before that, for then its version is not known either."""
+
 
 class Held:
     """A run that waits. ``version``: what it is made of, None where a predecessor has held it (``admitting.py``)."""
@@ -57,6 +61,22 @@ class Held:
     def size(self) -> int:
         """Bytes that are its own."""
         return len(self.kept.payload or b"") + len(self.kept.work or b"")
+
+    def regroup(self, limits: Concurrency) -> None:
+        """Put it into the group that these limits say. No record is written: a successor finds the same, and a record
+        that is written anew would stand behind those of runs that came later."""
+        if limits.key or self.kept.group:
+            self.kept = self.kept._replace(group=self._group(limits) if limits.key else "")
+
+    def _group(self, limits: Concurrency) -> str:
+        kept, payload = self.kept, self.kept.payload
+        if kept.work is not None:
+            payload = codec.decode_work(kept.work).payload
+        elif payload is None and self.version is not None:
+            payload = self.version.spec.payload
+        if payload is not None:
+            return limits.group(payload)
+        return kept.group if kept.group.startswith(f"{limits.key}=") else UNREAD
 
 
 class Open:
@@ -317,6 +337,8 @@ class Flow:
                 self.closing.put_new(job_id)
             if job.delay.delay_us:
                 self._restore_chain(job)
+            for held in job.held.values():
+                held.regroup(job.limits)
         self.changed |= dict.fromkeys(job_id for job_id, job in self.jobs.items() if job.held or job.is_free)
         return strange
 

@@ -45,11 +45,13 @@ def hold(
     shard: Shard, out: Emitter, run: RunFlow, reason: str, pending: Pending, version: JobVersion | None, now: Instant
 ) -> None:
     """A run waits, behind all others of its job."""
-    job_id, kept = job_of_run(run.run_id), run._replace(held=reason)
-    shard.flow.hold(shard.flow.jobs[job_id], Held(kept, version))
+    job_id = job_of_run(run.run_id)
+    job, held = shard.flow.jobs[job_id], Held(run._replace(held=reason), version)
+    held.regroup(job.limits)  # of an older revision it may have another key: whoever waits goes by the newest
+    shard.flow.hold(job, held)
     event = RunEvent(EventKind.HELD, job_id, run.run_id, now, reason=reason, detail=pending)
     out.hand_out(event_message(out.names, event))
-    out.run_flow(shard.partition, kept)
+    out.run_flow(shard.partition, held.kept)
 
 
 def drop(

@@ -20,7 +20,7 @@ from waterclock.wire.messages import FLOW_PREFIX
 
 from .backfills import count_ends
 from .emit import Emitter
-from .flow import FlowJob, Held
+from .flow import UNREAD, FlowJob, Held
 from .holding import drop_held, forget_drained, hand_out, know_job, note_job
 from .reruns import pending_of_rerun
 from .shard import Shard
@@ -56,8 +56,11 @@ def follow_version(shard: Shard, out: Emitter, version: JobVersion, now: Instant
     if is_gone:
         for run_id in list(job.held):
             drop_held(shard, out, job, run_id, WITHDRAWN, now)
+    key = job.limits.key
     if flow.follow(job, version):
         note_job(shard, out, job)
+    for held in job.held.values() if job.limits.key != key else ():
+        held.regroup(job.limits)
     flow.changed[job.job_id] = None
 
 
@@ -128,7 +131,7 @@ def keep_up(shard: Shard, out: Emitter) -> None:
 
 def _release(shard: Shard, out: Emitter, job: FlowJob, left: int, now: Instant) -> tuple[int, Held | None]:
     """Hand out the job's runs as far as there is room, ``left`` at most. Answers what is left of that, and the run
-    that could go and has to wait for the next round (None: there is none)."""
+    that could go, or is of no group yet, and has to wait for the next round (None: there is none)."""
     paused = shard.is_paused(job.job_id)
     while (held := job.next_released(paused=paused)) is not None:
         if not left or not _knows_what(held):
@@ -142,7 +145,8 @@ def _release(shard: Shard, out: Emitter, job: FlowJob, left: int, now: Instant) 
         elif version is not None:
             out.release(version, kept, now)
         hand_out(shard, out, kept)
-    return left, None
+    # Also one that may not go: a new run has to find it in its queue.
+    return left, next((held for held in job.held.values() if held.kept.group == UNREAD), None)
 
 
 def _knows_what(held: Held) -> bool:
@@ -160,6 +164,7 @@ def _learn_versions(shard: Shard, index: TimeIndex, out: Emitter, jobs: list[Flo
         version = known.get(place)
         if version is not None and version.revision == held.kept.revision:
             held.version = version
+            held.regroup(job.limits)
         elif place in known:
             log_.error("a held run cannot be made: its revision is gone", run_id=held.kept.run_id)
             drop_held(shard, out, job, held.kept.run_id, WITHDRAWN, now, cap=REVISION_GONE)

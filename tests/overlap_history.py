@@ -7,6 +7,7 @@ model is told the same story. How it fails: ``play`` answers every job whose dec
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from typing import Any
@@ -28,7 +29,7 @@ from waterclock.wire.messages import event_message
 
 EVERY_US = 60 * US_PER_S
 GENERATION = 1
-_KEY = "/customer/id"
+_KEYS = ("/customer/id", "/customer/id", "/region")
 _STEPS = (18, 45)
 _QUIET, _STEPS_MAX = 6, 500
 _PAST_US = 1_000
@@ -129,7 +130,7 @@ class History:
             limits = self._limits[job_id]
             for fire_at in fires:
                 run_id = make_run_id(job_id, fire_at)
-                self._decided(job_id, job.arrives(run_id, fire_at, self._key(limits, "own"), "schedule", limits))
+                self._decided(job_id, job.arrives(run_id, fire_at, _decoded("own"), "schedule", limits))
 
     def _trigger(self) -> None:
         """One or several at once, each with a payload of its own or the job's."""
@@ -142,7 +143,7 @@ class History:
             offset = self._world.command(CommandKind.TRIGGER, job_id, payload=payload)
             at, limits = self._world.clock.now(), self._limits[job_id]
             run_id = make_run_id(job_id, at, ordinal(GENERATION, offset))
-            self._decided(job_id, self._jobs[job_id].arrives(run_id, at, self._key(limits, value), "people", limits))
+            self._decided(job_id, self._jobs[job_id].arrives(run_id, at, _decoded(value), "people", limits))
         self._rest()
 
     def _redrive(self) -> None:
@@ -156,8 +157,8 @@ class History:
         offset = self._world.command(CommandKind.REDRIVE, job_id, run_id=run_id, work=framed)
         work, limits = codec.decode_work(framed), self._limits[job_id]
         made = make_run_id(job_id, work.fire_at, ordinal(GENERATION, offset))
-        key = (limits["key"], work.payload) if limits["key"] else None
-        self._decided(job_id, self._jobs[job_id].arrives(made, work.fire_at, key, "people", limits))
+        payload = json.loads(work.payload)
+        self._decided(job_id, self._jobs[job_id].arrives(made, work.fire_at, payload, "people", limits))
         self.counts["redrives"] += 1
         self._rest()
 
@@ -239,6 +240,8 @@ class History:
         if not self._alive[job_id]:
             return
         limits = self._draw_limits() if self._rng.random() < 0.8 else dict(_FREE)
+        if self._jobs[job_id].waiting and limits["key"] != self._limits[job_id]["key"]:
+            self.counts["key changed while runs wait"] += 1
         self._world.command(CommandKind.UPDATE, job_id, self._spec(limits))
         self._limits[job_id] = limits
         self._decided(job_id, self._jobs[job_id].changes(limits))
@@ -333,7 +336,7 @@ class History:
         word = self._rng.choice([each.value for each in Overlap])
         limits = {**_FREE, "overlap": word}
         if self._rng.random() < 0.4:
-            limits["key"] = _KEY
+            limits["key"] = self._rng.choice(_KEYS)
         narrow = word == "sequential"
         if limits["key"] and self._rng.random() < 0.5:
             limits["max_per_key"] = 1 if narrow else self._rng.randint(1, 2)
@@ -356,9 +359,6 @@ class History:
         every = Every(EVERY_US, START)
         return JobSpec("demo.noop", every, payload=_payload("own"), timing=_TIMING, concurrency=concurrency)
 
-    def _key(self, limits: dict[str, Any], value: str) -> tuple[str, object] | None:
-        return (limits["key"], _payload(value)) if limits["key"] else None
-
     def _differences(self) -> list[str]:
         said: dict[str, list[tuple[str, str, str]]] = {job_id: [] for job_id in self._jobs}
         held: set[str] = set()
@@ -379,7 +379,11 @@ class History:
 
 
 def _payload(value: str) -> bytes:
-    return b'{"customer":{"id":"%s"}}' % value.encode()
+    return json.dumps(_decoded(value)).encode()
+
+
+def _decoded(value: str) -> dict[str, Any]:
+    return {"customer": {"id": value}, "region": "far" if value == "b" else "near"}
 
 
 def _first_difference(meant: list[tuple[str, str, str]], said: list[tuple[str, str, str]]) -> str:

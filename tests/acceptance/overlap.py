@@ -38,6 +38,7 @@ WANTED = (
     "retries",
     "redrives",
     "cancelled while held",
+    "key changed while runs wait",
 )
 
 

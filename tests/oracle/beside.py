@@ -19,7 +19,8 @@ IN_VAIN = 60_000_000
 
 
 class _Job:
-    """One job on its way through the log. ``open`` and ``held``: run id -> its group, in order.
+    """One job on its way through the log. ``open`` and ``held``: run id -> its group, in order; whoever is held goes by
+    the newest revision's key, with its own payload (``waiting``), whoever is open by the one that it went out by.
 
     ``alive``: all that are open, also those whose revision limits nothing: they take room from an older one's fires.
     """
@@ -33,6 +34,7 @@ class _Job:
         self.alive = set()
         self.running = set()
         self.held = {}
+        self.waiting = {}
         self.order = {}
         self.people = set()
         self.quiet_from = healed_at
@@ -44,14 +46,27 @@ class _Job:
 
     def group(self, event, spec):
         """Pointer and value of a run's key; None where its limits have none."""
-        pointer = policies.beside(spec)["key"]
-        if not pointer:
-            return None
+        return group_of(spec, self.payload(event, spec))
+
+    def payload(self, event, spec):
+        """That of a run: its own, or that of what it is made of."""
         series = int(event["run_id"].partition("~")[2] or 0) & MASK
         payload = self.payloads.get(series)
         if self.works.get(series):
             payload = decode(self.works[series])[1]["payload"]
-        return pointer, value_at(spec["payload"] if payload is None else payload, pointer)
+        return spec["payload"] if payload is None else payload
+
+    def revise(self, version):
+        """This one is the newest from here on."""
+        self.newest = version
+        if version is not None:
+            self.held = {run_id: group_of(version.spec, self.waiting[run_id]) for run_id in self.held}
+
+
+def group_of(spec, payload):
+    """By the key of these limits."""
+    pointer = policies.beside(spec)["key"]
+    return (pointer, value_at(payload, pointer)) if pointer else None
 
 
 def value_at(payload, pointer):
@@ -87,7 +102,7 @@ def check(commands, events, rules=owed.Rules(), healed_at=0):  # noqa: B008  # a
         _, event = decode(record["value"])
         job, stamp = known[event["job_id"]], record["timestamp_us"]
         if event["kind"] == "REVISED":
-            job.newest = job.versions.get(event["revised"]["revision"] & MASK)
+            job.revise(job.versions.get(event["revised"]["revision"] & MASK))
         if event["kind"] in reducer.OF_NO_RUN:
             continue
         before = states.get(event["run_id"])
@@ -150,7 +165,9 @@ def _waits(job, event, stamp):
         yield "held, and nothing limits its job"
         return
     yield from _in_vain(job, stamp)
-    job.held[event["run_id"]] = job.group(event, spec)
+    own = job.versions.get(event["pending"]["revision"] & MASK)
+    payload = job.waiting[event["run_id"]] = job.payload(event, own.spec if own is not None else spec)
+    job.held[event["run_id"]] = group_of((job.newest or own).spec, payload)
     job.order[event["run_id"]] = len(job.order)
     if "~" in event["run_id"]:
         job.people.add(event["run_id"])

@@ -27,10 +27,21 @@ def width_of_key(limits):
     return (limits["max_per_key"] or 1) if limits["key"] else None
 
 
-class Job:
-    """``waiting`` and ``open`` are lists of dicts ``{"run", "at", "key", "by"}``, in the order of their decisions.
+def key_of(limits, payload):
+    """Pointer and value in a payload, which is a decoded one; None where the limits have no key."""
+    if not limits["key"]:
+        return None
+    for name in limits["key"].split("/")[1:]:
+        payload = payload.get(name) if isinstance(payload, dict) else None
+    return limits["key"], payload
 
-    ``key``: None of a run whose version has no concurrency key. ``by``: ``schedule`` or ``people``.
+
+class Job:
+    """``waiting`` and ``open`` are lists of dicts ``{"run", "at", "payload", "key", "by"}``, in the order of their
+    decisions.
+
+    ``key``: None of a run whose limits have no concurrency key: whoever waits goes by the newest ones, whoever is open
+    by those that it went out by. ``by``: ``schedule`` or ``people``.
     """
 
     def __init__(self, limits):
@@ -40,11 +51,12 @@ class Job:
         self.stopping = set()
         self.paused = False
 
-    def arrives(self, run, at, key, by, limits):
+    def arrives(self, run, at, payload, by, limits):
         """A run is due, of a version with these limits."""
         if not is_limited(limits):
             return [("PENDING", run, "")]
-        new = {"run": run, "at": at, "key": key, "by": by}
+        key = key_of(limits, payload)
+        new = {"run": run, "at": at, "payload": payload, "key": key, "by": by}
         queue = [each for each in self.waiting if not limits["key"] or each["key"] == key]
         is_behind = any(self._may_leave(each) for each in queue) or self._first() is not None
         if not is_behind and self._fits(new, limits):
@@ -86,8 +98,9 @@ class Job:
         return self._leave()
 
     def changes(self, limits):
-        """The job has other limits from now on."""
+        """The job has other limits from now on, and so have those that wait."""
         self.limits = limits
+        self.waiting = [{**each, "key": key_of(limits, each["payload"])} for each in self.waiting]
         return self._leave()
 
     def is_deleted(self, limits):
