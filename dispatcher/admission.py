@@ -12,6 +12,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from waterclock.model.concurrency import STOPS, Concurrency, Overlap
+from waterclock.model.events import Origin
+from waterclock.model.ids import Instant
 
 from .flow import FlowJob, Open
 
@@ -48,22 +50,42 @@ _RUN = Admission(Fate.RUN)
 _DROP = Admission(Fate.DROP, OVERLAP)
 
 
-def admit(job: FlowJob, limits: Concurrency, group: str, *, paused: bool, full: bool) -> Admission:
-    """Decide one run. ``limits``: of the version that it is made of; ``full``: the shard can keep no more runs."""
+def admit(
+    job: FlowJob, limits: Concurrency, group: str, fire_at: Instant | None, *, paused: bool, full: bool
+) -> Admission:
+    """Decide one run. ``limits``: of the version that it is made of; ``full``: the shard can keep no more runs.
+
+    ``fire_at``: of a schedule's run, None of one that people asked for.
+    """
     if full:
         return _DROP._replace(cap=SHARD_FULL)
     if job.has_room(limits, group) and not job.waits_before(limits, group, paused=paused):
         return _RUN
     if limits.overlap in STOPS:
-        replaced = tuple(held.kept.run_id for held in job.waiting(limits, group))
-        stopped = _stopped(job, limits, group, len(job.held) - len(replaced) + 1)
-        return Admission(Fate.HOLD, OVERLAP, replaced=replaced, stopped=stopped)
+        return _in_place_of_others(job, limits, group, fire_at)
     most = {Overlap.SKIP: 0, Overlap.BUFFER_ONE: 1}.get(limits.overlap)
     if most is not None and len(job.waiting(limits, group)) >= most:
         return _DROP
     if len(job.held) >= limits.held_limit:
         return _DROP._replace(cap=MAX_HELD)
     return Admission(Fate.HOLD, CONCURRENCY if limits.overlap is Overlap.ALLOW else OVERLAP)
+
+
+def _in_place_of_others(job: FlowJob, limits: Concurrency, group: str, fire_at: Instant | None) -> Admission:
+    if fire_at is not None and _has_newer(job, limits, group, fire_at):
+        return _DROP
+    replaced = tuple(held.kept.run_id for held in job.waiting(limits, group))
+    stopped = _stopped(job, limits, group, len(job.held) - len(replaced) + 1)
+    return Admission(Fate.HOLD, OVERLAP, replaced=replaced, stopped=stopped)
+
+
+def _has_newer(job: FlowJob, limits: Concurrency, group: str, fire_at: Instant) -> bool:
+    """Whether a later fire of the schedule is open or waits there: what is caught up does not stop what is newer."""
+    others = [held.kept for held in job.held.values()] + [run.kept for run in job.open.values()]
+    return any(
+        each.fire_at > fire_at and each.origin is Origin.SCHEDULE and (not limits.key or each.group == group)
+        for each in others
+    )
 
 
 def _stopped(job: FlowJob, limits: Concurrency, group: str, held_count: int) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ class _Job:
     """One job on its way through the log. ``open`` and ``held``: run id -> its group, in order; whoever is held goes by
     the newest revision's key, with its own payload (``waiting``), whoever is open by the one that it went out by.
 
+    ``fires``: of its schedule's runs, when they were to be.
     ``alive``: all that are open, also those whose revision limits nothing: they take room from an older one's fires.
     """
 
@@ -35,6 +36,7 @@ class _Job:
         self.running = set()
         self.held = {}
         self.waiting = {}
+        self.fires = {}
         self.order = {}
         self.people = set()
         self.quiet_from = healed_at
@@ -165,6 +167,14 @@ def _waits(job, event, stamp):
         yield "held, and nothing limits its job"
         return
     yield from _in_vain(job, stamp)
+    if _is_fire(event) and _stops(spec):
+        group = job.group(event, spec)
+        beside = {**job.open, **job.held}
+        newer = [each for each, its in beside.items() if job.fires.get(each, 0) > event["pending"]["fire_at"]]
+        if any(group is None or beside[each] == group for each in newer):
+            yield f"it waits for the end of a later fire: {newer[0]}"
+    if _is_fire(event):
+        job.fires[event["run_id"]] = event["pending"]["fire_at"]
     own = job.versions.get(event["pending"]["revision"] & MASK)
     payload = job.waiting[event["run_id"]] = job.payload(event, own.spec if own is not None else spec)
     job.held[event["run_id"]] = group_of((job.newest or own).spec, payload)
@@ -176,6 +186,8 @@ def _waits(job, event, stamp):
 def _goes(job, event, *, was_held):
     run_id = event["run_id"]
     job.alive.add(run_id)
+    if _is_fire(event):
+        job.fires[run_id] = event["pending"]["fire_at"]
     spec = _spec_of(job, event, was_held=was_held)
     group = job.held.pop(run_id) if was_held else (job.group(event, spec) if spec is not None else None)
     if reducer.is_of_backfill(event):
@@ -225,6 +237,18 @@ def _held_before(job, other, run_id):
     return job.order[other] < job.order.get(run_id, 1 << 62)
 
 
+def _is_fire(event):
+    """Whether the schedule made it."""
+    return "~" not in event["run_id"] and not reducer.is_of_backfill(event)
+
+
+def _is_older(job, event):
+    """Whether a later fire of the schedule is open or waits: that one is not stopped for an older one."""
+    return "~" not in event["run_id"] and any(
+        job.fires.get(run_id, 0) > event["skipped"]["from_at"] for run_id in (*job.alive, *job.held)
+    )
+
+
 def _stops(spec):
     return policies.beside(spec)["overlap"] in ("cancel_other", "terminate_other")
 
@@ -244,7 +268,9 @@ def _dropped(job, event, before, counts, stamp):
             yield "withdrawn, and it was not held"
         return
     word = policies.beside(spec)["overlap"] if spec is not None else "allow"
-    if not cap and before is None and word not in ("skip", "buffer_one"):
+    is_older = spec is not None and _stops(spec) and _is_older(job, event)
+    counts["dropped: a later fire was there"] += is_older and not cap and before is None
+    if not cap and before is None and word not in ("skip", "buffer_one") and not is_older:
         yield f"dropped, and its job says {word}"
     if not cap and before is not None and not any(_stops(version.spec) for version in job.versions.values()):
         yield "it was held, and its job was never one that stops others"

@@ -112,6 +112,10 @@ class Job:
         return gone
 
     def _stop_for(self, new, queue, limits):
+        beside = queue + [each for each in self.open if not limits["key"] or each["key"] == new["key"]]
+        newer = [each for each in beside if each["by"] == "schedule" and each["at"] > new["at"]]
+        if new["by"] == "schedule" and newer:  # the newest fire wins, also over one that is caught up after it
+            return [("SKIPPED", new["run"], "overlap")]
         found = [("SKIPPED", each["run"], "overlap") for each in queue]
         self.waiting = [each for each in self.waiting if each not in queue] + [new]
         of_key = [each for each in self.open if each["key"] == new["key"]]
