@@ -98,7 +98,6 @@ class Dispatcher:
         self._backfills = BackfillLanes(clock, log, index, names, self._lanes.share)
         self._tail = EventTail(log, names.run_events, clock)
         self._copies = CursorCopies(log, names, self._tail)
-        self._rounds.open()
 
     def step(self) -> bool:
         """One cycle: own, apply, decide, commit, look ahead. True when there is more to do at once."""

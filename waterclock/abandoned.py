@@ -5,9 +5,10 @@ partitions to somebody else once the session is over, but committed positions ar
 ended the transaction: 10 s after it began, and Kafka looks for such ones every 10 s. So up to 20 s of fires waited.
 Whoever initialises the dead one's transactional id ends it at once (KIP-98); its own restart would do just that.
 
-What must hold: only ids of members that the group itself has given up are touched. A member that is merely slow is not
-fenced; one that was evicted and wakes up finds itself fenced, as it would by its own successor, and begins again. Who
-was there is remembered from each take-over: of those that a new process has never met it knows nothing, and waits. How
+What must hold: only ids of members that the group itself has given up are touched, and who comes back to the group has
+a new producer before it owns anything (``Rounds.positions``). A member that is merely slow is not fenced; one that was
+evicted and wakes up inside a round finds itself fenced, as it would by its own successor, and its process ends. Who was
+there is remembered from each take-over: of those that a new process has never met it knows nothing, and waits. How
 it fails: BackendDown, and the positions are waited for as if this were not here.
 """
 

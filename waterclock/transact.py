@@ -111,6 +111,7 @@ class Rounds:
         self._producer: Producer | None = None
         self._members: dict[Consumer, GroupMetadata] = {}
         self._epoch = 0
+        self._is_new_here = False
         self._early: list[Outgoing] | None = None
         """Sent already, in the transaction that is open."""
         self.early_count = 0
@@ -136,6 +137,7 @@ class Rounds:
         polled = consumer.poll(max_records, timeout_s)
         if polled.assigned or polled.revoked:
             self._epoch += 1
+            self._is_new_here = True
             self._members.pop(consumer, None)
             self.give_up_early()
         if consumer not in self._members and consumer.owned():
@@ -154,7 +156,10 @@ class Rounds:
         In this order: only after the init is an earlier round settled, landed or aborted. Raises BackendDown, Fenced.
         """
         self.give_up_early()
+        if self._abandoned is not None and self._is_new_here and self._producer is not None:
+            self._forget(self._producer)  # who took us for dead, before we were back in the group, may have fenced it
         self.open()
+        self._is_new_here = False
         places = list(partitions)
         if self._abandoned is None:
             return consumer.committed(places, _COMMITTED_TIMEOUT_S)

@@ -94,3 +94,25 @@ def test_of_members_whom_a_new_process_has_never_met_it_ends_nothing() -> None:
     scene.clock.advance(round(A_LONG_TRANSACTION_S * 1_000_000))
     scene.turn(late)
     assert late.positions() == dict.fromkeys(PLACES)
+
+
+def test_who_was_taken_for_dead_before_it_is_back_in_the_group_works_on_with_a_new_producer() -> None:
+    scene = Scene()
+    scene.other.opens_a_round()
+    scene.cluster.kill("d-2")
+    scene.turn(scene.one, seconds=SESSION_S + 1)
+    back = Member(scene.cluster, "d-2")
+    back.rounds.open()  # as after a doubt, and it is no member yet
+    assert scene.one.positions() == dict.fromkeys(PLACES)
+    third = scene.one.opens_a_round()  # so that somebody waits, and looks for who is gone
+    with pytest.raises(BackendDown):
+        scene.one.rounds.positions(scene.one.consumer, PLACES)
+    third.abort(1)
+
+    scene.turn(scene.one, back)
+    (place,) = back.consumer.owned()
+    assert back.positions() == {place: None}
+    draft = back.rounds.draft()
+    draft.advance(back.consumer, place, 3)
+    back.rounds.commit(draft)
+    assert back.positions() == {place: Committed(3)}
