@@ -145,7 +145,7 @@ class Shard:
         """The first minute that is not wholly loaded."""
         self.loaded_slots = 0
         """How many of ``slots``, in order, are loaded of that minute."""
-        self.slice_slots = 1
+        self.slice_slots = self.urgent_slots = 1
         """How many slots the next slice of the window takes: the first ones find out how full they are."""
         self.ready_until_at: Instant = 0
         """What is due up to then was made ready or stands in ``to_encode``, but for what came later (``ready.py``)."""

@@ -57,7 +57,7 @@ def go_on(shard: Shard, errands: Errands, index: TimeIndex, names: Names, now: I
         errands.go_on(shard)
         return False
     if is_urgent(shard, now, look_ahead_us):
-        do_at_once(load_slice(shard, index, names, URGENT_TIMES * shard.slice_slots))
+        do_at_once(load_slice(shard, index, names, shard.urgent_slots))
     else:
         errands.begin(shard, load_slice(shard, index, names, shard.slice_slots))
     return not errands.go_on(shard) and wants_more(shard, now, look_ahead_us)
@@ -92,6 +92,7 @@ def load_slice(shard: Shard, index: TimeIndex, names: Names, slot_count: int) ->
         _take_deferred(shard, names, row)
     shard.loaded_slots += len(slots)
     shard.slice_slots = _slots_for(len(found) / len(slots))
+    shard.urgent_slots = _slots_for(len(found) / len(slots), URGENT_TIMES)
     if shard.loaded_slots >= len(shard.slots):
         shard.loaded_minute, shard.loaded_slots = minute + 1, 0
 
@@ -106,9 +107,9 @@ def _take_deferred(shard: Shard, names: Names, row: DueRow) -> None:
         log_.error("deferred work cannot be read", entry=row.entry, due_at=row.due_at, cause=str(error))
 
 
-def _slots_for(rows_per_slot: float) -> int:
-    """How many slots the next slice takes, if they are as full as these were: at least one."""
-    return max(1, min(SLOTS_PER_SLICE, int(SLICE_ROWS / max(1.0, rows_per_slot))))
+def _slots_for(rows_per_slot: float, times: int = 1) -> int:
+    """How many slots ``times`` slices take, if they are as full as these were: at least one."""
+    return max(1, min(times * SLOTS_PER_SLICE, int(times * SLICE_ROWS / max(1.0, rows_per_slot))))
 
 
 def dispose_slice(shard: Shard, index: TimeIndex, now: Instant) -> Errand[None]:
