@@ -101,13 +101,11 @@ def _made(pending: Pending, event: RunEvent, *, was_held: bool) -> Trail | None:
 
 
 def _due_at(pending: Pending, event: RunEvent) -> Instant:
-    """From when on a run's age counts: by its fire time alone one with jitter would be old before it may begin.
+    """From when on a run's age counts: from when it was made, of a trigger from when it was asked for.
 
-    What was asked for, and a Dag's node, keep their fire time, and are not old by it. Nor is what a schedule makes out
-    of turn: its PENDING names no due time, and comes when that is over.
+    What its schedule makes in time is made when it is due: by its fire time alone one with jitter would be old before
+    it may begin. What is caught up is no older, or it would expire before it ran. Not by the due position in its
+    PENDING, which of a job's fires that are caught up together only one names.
     """
-    if pending.origin in _MADE_LATER:
-        return event.at
-    if pending.due_at is not None:
-        return pending.due_at
-    return event.at if pending.origin is Origin.SCHEDULE else pending.fire_at
+    made_at_once = pending.origin not in _MADE_LATER and pending.origin is not Origin.SCHEDULE
+    return pending.fire_at if made_at_once else event.at

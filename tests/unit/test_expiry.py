@@ -152,8 +152,9 @@ def test_a_run_with_jitter_is_as_old_as_its_due_time_says() -> None:
 @pytest.mark.parametrize(
     ("origin", "due_at", "counts_from"),
     [
-        (Origin.SCHEDULE, 5 * MINUTE, 5 * MINUTE),
-        (Origin.SCHEDULE, None, 9 * MINUTE),  # out of turn: its due time was over
+        (Origin.SCHEDULE, 9 * MINUTE, 9 * MINUTE),  # in time: PENDING says when it was due
+        (Origin.SCHEDULE, 5 * MINUTE, 9 * MINUTE),  # caught up, at the job's place in the gap
+        (Origin.SCHEDULE, None, 9 * MINUTE),  # caught up beside that one, or out of turn
         (Origin.TRIGGER, None, MINUTE),
         (Origin.REDRIVE, None, 9 * MINUTE),
         (Origin.RELEASE, None, 9 * MINUTE),

@@ -96,9 +96,9 @@ def test_the_times_of_a_run_that_waited_count_from_its_release() -> None:
     assert isinstance(note, Trail)
     assert over_at_of(RunState(RunStatus.PENDING), note) == RELEASED_AT + 60 * US_PER_S
     assert over_at_of(RunState(RunStatus.RUNNING, 1), note) == RELEASED_AT + 90 * US_PER_S
-    at_once = follow(None, event._replace(at=HELD_AT, detail=limits._replace(due_at=FIRE)))
+    at_once = follow(None, event._replace(at=HELD_AT))
     assert isinstance(at_once, Trail)
-    assert over_at_of(RunState(RunStatus.RUNNING, 1), at_once) == FIRE + 90 * US_PER_S
+    assert over_at_of(RunState(RunStatus.RUNNING, 1), at_once) == HELD_AT + 90 * US_PER_S
 
 
 @pytest.mark.parametrize("hard", [False, True])
