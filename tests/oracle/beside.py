@@ -243,10 +243,9 @@ def _is_fire(event):
 
 
 def _is_older(job, event):
-    """Whether a later fire of the schedule is open or waits: that one is not stopped for an older one."""
-    return "~" not in event["run_id"] and any(
-        job.fires.get(run_id, 0) > event["skipped"]["from_at"] for run_id in (*job.alive, *job.held)
-    )
+    """Whether a later fire of the schedule was made: it is not stopped for an older one. It may have ended, and its
+    owner not have read that; whether it was long ago ``_in_vain`` says."""
+    return "~" not in event["run_id"] and any(at > event["skipped"]["from_at"] for at in job.fires.values())
 
 
 def _stops(spec):
