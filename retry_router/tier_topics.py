@@ -7,7 +7,7 @@ record on rejects. How it fails: BackendDown; the round that first meets a topic
 
 from __future__ import annotations
 
-from waterclock.log.port import Log, TopicPartition
+from waterclock.log.port import Log
 from waterclock.model.errors import NotFound
 
 
@@ -26,7 +26,7 @@ class TierTopics:
         if topic in self._gone:
             raise self._gone[topic]
         try:
-            self._log.low_watermark(TopicPartition(topic, 0))  # the number of partitions is remembered by the client
+            self._log.topic_id(topic)  # never told from memory, and also of a partition without a leader
         except NotFound as denied:
             self._gone[topic] = denied
             raise

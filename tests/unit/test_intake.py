@@ -132,7 +132,7 @@ def test_a_pool_without_topics_is_refused_and_one_that_was_made_is_found() -> No
     world.turn(intake, steps=2)
     assert len(world.rejects()) == 100
     assert world.rejects()[0].pointer == "/pool"
-    assert asked.count("low_watermark") < 10
+    assert asked.count("topic_id") < 10
     world.cluster.faults.on_call = None
     world.cluster.create_topic(NAMES.runs(Tier.MEDIUM, "gpu"), 2)
     world.clock.advance(20 * US_PER_S)
@@ -292,7 +292,7 @@ def test_a_backend_that_is_away_is_waited_for_and_nothing_is_lost() -> None:
     world.send_json({**PING, "pool": "default"})
 
     def away(_client: str, operation: str) -> None:
-        if operation == "low_watermark":
+        if operation == "topic_id":
             raise BackendDown("kafka", "away")
 
     world.cluster.faults.on_call = away

@@ -328,7 +328,7 @@ def test_no_broker_is_asked_for_each_record() -> None:
     for _ in range(300):
         world.place(500 * MS)
     world.turn(ladder, for_us=2 * US_PER_S)
-    assert asked["low_watermark"] + asked["partitions"] <= 2 * asked["commit"], "each of two topics once a round"
+    assert asked["topic_id"] + asked["partitions"] <= 2 * asked["commit"], "each of two topics once a round"
     assert asked["commit"] < 30
     assert world.lag() == 0
 

@@ -9,7 +9,7 @@ that is gone blocks every round. How it fails: NotFound for a pool without topic
 from __future__ import annotations
 
 from waterclock.clock import Clock
-from waterclock.log.port import Log, TopicPartition
+from waterclock.log.port import Log
 from waterclock.model.errors import NotFound
 from waterclock.model.job import Tier
 
@@ -38,7 +38,7 @@ class Pools:
         if self._missing.get(topic, 0.0) > now_s:
             _refuse(pool)
         try:
-            self._log.low_watermark(TopicPartition(topic, 0))  # the number of partitions is remembered by the client
+            self._log.topic_id(topic)  # never told from memory, and also of a partition without a leader
         except NotFound:
             self._forget_some()
             self._missing[topic] = now_s + ASK_AGAIN_S
