@@ -44,8 +44,7 @@ NEW = RunState(RunStatus.PENDING)
 _WAITS = RunState(RunStatus.PENDING, held=True)
 
 UNREAD = "?"
-"""The group of a run that waits, where its key has changed and its payload is still to be read. No pointer begins so.
-It goes nowhere before that, for then its version is not known either."""
+"""The group of a run that waits, where its key has changed and its payload is still to be read; no pointer is so."""
 
 
 class Held:
@@ -62,11 +61,15 @@ class Held:
         """Bytes that are its own."""
         return len(self.kept.payload or b"") + len(self.kept.work or b"")
 
-    def regroup(self, limits: Concurrency) -> None:
-        """Put it into the group that these limits say. No record is written: a successor finds the same, and a record
-        that is written anew would stand behind those of runs that came later."""
-        if limits.key or self.kept.group:
-            self.kept = self.kept._replace(group=self._group(limits) if limits.key else "")
+    def regroup(self, limits: Concurrency) -> bool:
+        """Put it into the group that these limits say; False where its work cannot be read. No record is written: a
+        successor finds the same, and a record that is written anew would stand behind those of runs that came later."""
+        try:
+            if limits.key or self.kept.group:
+                self.kept = self.kept._replace(group=self._group(limits) if limits.key else "")
+        except UndecodableRecord:
+            return False
+        return True
 
     def _group(self, limits: Concurrency) -> str:
         kept, payload = self.kept, self.kept.payload
@@ -337,8 +340,7 @@ class Flow:
                 self.closing.put_new(job_id)
             if job.delay.delay_us:
                 self._restore_chain(job)
-            for held in job.held.values():
-                held.regroup(job.limits)
+            strange += [FLOW_PREFIX + run_id for run_id, held in job.held.items() if not held.regroup(job.limits)]
         self.changed |= dict.fromkeys(job_id for job_id, job in self.jobs.items() if job.held or job.is_free)
         return strange
 

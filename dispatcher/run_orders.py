@@ -18,7 +18,7 @@ from waterclock.model.executor import executor_from_json, executor_label
 from waterclock.model.failure_policy import policy_from_json
 from waterclock.model.ids import Instant, RunId, minute_of, parse_run_id, slot_of
 from waterclock.model.job import Command, CommandKind
-from waterclock.model.policy_document import check_policy
+from waterclock.model.policy_document import check_time_outs
 from waterclock.model.schedule import AT_MAX
 from waterclock.store.port import DueRow
 from waterclock.wire import codec
@@ -105,7 +105,7 @@ def _redrive(names: Names, pools: Pools, command: Command, place: Place) -> Orde
             "a node's run cannot be redriven", pointer="/run_id", hint="Run its DagRun again, from this node on"
         )
     work = _work_of(command, pools)
-    check_policy(policy_from_json(work.policy))  # its time-outs go into PENDING
+    check_time_outs(policy_from_json(work.policy))  # they go into PENDING
     made = RunId(command.job_id, work.fire_at, place.revision)
     run_id, at = str(made), place.appended_at
     again = work._replace(

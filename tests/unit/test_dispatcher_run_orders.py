@@ -328,6 +328,15 @@ def test_a_redrive_whose_policy_fits_no_event_is_refused() -> None:
     assert world.events(EventKind.PENDING) == []
 
 
+def test_a_letter_whose_policy_was_made_by_wider_rules_can_be_redriven() -> None:
+    world = one_shard()
+    old = codec.encode_work(work(policy=f'{{"max_delay_us":{30 * 24 * HOUR_US}}}'))
+    world.command(CommandKind.REDRIVE, "t:j", work=old, run_id=RUN)
+    world.run(1)
+    assert world.records(NAMES.rejects) == []
+    assert len(handed_out(world)) == 1
+
+
 def test_work_without_marks_is_verified_from_the_beginning() -> None:
     world = one_shard()
     defer(world, 0, work(verify_from=-1, verify_state=""))

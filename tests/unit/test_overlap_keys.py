@@ -6,12 +6,17 @@ from unittest import mock
 
 import pytest
 from waterclock.dispatcher import window
+from waterclock.dispatcher.flow import Flow
 
-from tests.unit.dispatcher_world import World
+from tests.unit.dispatcher_world import START, World
 from tests.unit.test_overlap import JOB, define, define_job, end, fire, rest, run, start, told
-from waterclock.model.concurrency import Concurrency, Overlap
-from waterclock.model.events import EventKind
-from waterclock.model.job import CommandKind
+from waterclock.model.concurrency import Concurrency, Overlap, concurrency_to_json
+from waterclock.model.events import EventKind, Origin
+from waterclock.model.flow_state import JobFlow, RunFlow
+from waterclock.model.ids import make_run_id
+from waterclock.model.job import CommandKind, Tier
+from waterclock.wire import codec
+from waterclock.wire.messages import FLOW_PREFIX
 
 
 @pytest.fixture
@@ -66,3 +71,11 @@ def test_a_paused_job_parts_those_that_wait_by_its_new_key_too(world: World) -> 
     world.command(CommandKind.TRIGGER, JOB)
     rest(world)
     assert told(world)[-2:] == ["SKIPPED 2 overlap", "HELD 2~ overlap"]  # the newest of its group wins
+
+
+def test_a_held_redrive_whose_work_cannot_be_read_is_named_and_stops_no_take_over() -> None:
+    job = JobFlow(JOB, concurrency_to_json(Concurrency(key="/k")))
+    run_id = make_run_id(JOB, START, 5)
+    held = RunFlow(run_id, "concurrency", START, 1, Tier.HIGH, Origin.REDRIVE, work=b"of a later release")
+    records = [(FLOW_PREFIX + JOB, codec.encode_flow_job(job)), (FLOW_PREFIX + run_id, codec.encode_flow_run(held))]
+    assert Flow().restore(records, 0, 0) == [FLOW_PREFIX + run_id]

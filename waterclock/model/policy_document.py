@@ -80,7 +80,6 @@ def says_retry(policy: FailurePolicy) -> bool:
 
 def check_policy(policy: FailurePolicy) -> None:
     """Refuse a policy that is out of bounds: RequestError. For commands, which may come by no document."""
-    limits = {f"{word}_timeout_us": most for word, most in _TIMEOUTS.items()}
     rules = policy.by_class
     try:
         waits = (*policy.delays_us, policy.max_delay_us, *(us for rule in rules for us in rule.delays_us))
@@ -90,7 +89,7 @@ def check_policy(policy: FailurePolicy) -> None:
             and 1 <= len(policy.delays_us) <= LIST_MAX
             and max(len(policy.never), len(rules), *(len(rule.delays_us) for rule in rules), 0) <= LIST_MAX
             and all(0 <= us <= DELAY_US_MAX for us in waits)
-            and all(0 <= getattr(policy, name) <= most for name, most in limits.items())
+            and _time_outs_fit(policy)
             and all(isinstance(number, int) for number in (policy.max_attempts, *waits))
             and all(_CLASS.match(word) for word in (*policy.never, *(rule.error_class for rule in rules)))
         )
@@ -101,6 +100,20 @@ def check_policy(policy: FailurePolicy) -> None:
             "/policy", "The failure policy is out of bounds", "Send the job as a document, which is checked in full"
         )
     _check_size(policy)
+
+
+def check_time_outs(policy: FailurePolicy) -> None:
+    """Refuse time-outs that no event could hold: RequestError. Of work that was made by the rules of its own time."""
+    try:
+        fits = _time_outs_fit(policy)
+    except TypeError:
+        fits = False
+    if not fits:
+        _refuse("/work", "The time-outs of the work are out of bounds", "Trigger the job instead")
+
+
+def _time_outs_fit(policy: FailurePolicy) -> bool:
+    return all(0 <= getattr(policy, f"{word}_timeout_us") <= most for word, most in _TIMEOUTS.items())
 
 
 def _retry(value: object) -> dict[str, Any]:
