@@ -52,11 +52,11 @@ def test_an_open_port_that_does_not_speak_cql_is_not_ready(kafka_server):
 
 
 def test_kafka_keeps_its_cluster_on_another_port(tmp_path):
-    first = start_kafka(tmp_path, port=39192)
+    first = start_kafka(tmp_path, port=29192)
     identity = cluster_id(first.port)
     first.kill()
 
-    second = start_kafka(tmp_path, port=39292)
+    second = start_kafka(tmp_path, port=29292)
     try:
         assert second.port != first.port
         assert cluster_id(second.port) == identity
@@ -69,7 +69,7 @@ def test_a_server_dies_with_the_process_that_started_it(tmp_path):
     starter = (
         "import sys, pathlib\n"
         "from waterclock.stack.servers import launch_kafka\n"
-        "print(launch_kafka(pathlib.Path(sys.argv[1]), port=39492).pid, flush=True)\n"
+        "print(launch_kafka(pathlib.Path(sys.argv[1]), port=29492).pid, flush=True)\n"
         "sys.stdin.read()\n"
     )
     with subprocess.Popen(
@@ -85,7 +85,7 @@ def test_a_jvm_that_dies_tells_its_last_lines_its_exit_code_and_where_its_log_is
     (tmp_path / "logs").mkdir(parents=True)
     (tmp_path / "logs" / "meta.properties").write_text("version=1\nnode.id=7\ncluster.id=other\n")
 
-    server = launch_kafka(tmp_path, port=39592)
+    server = launch_kafka(tmp_path, port=29592)
     with pytest.raises(StackTrouble) as told:
         server.wait_ready(30)
 
@@ -98,7 +98,7 @@ def test_a_jvm_that_dies_tells_its_last_lines_its_exit_code_and_where_its_log_is
 def test_data_of_another_version_is_refused_before_it_is_touched(tmp_path):
     (tmp_path / "VERSION").write_text("kafka 3.9.0\n")
     with pytest.raises(StackTrouble) as told:
-        launch_kafka(tmp_path, port=39692)
+        launch_kafka(tmp_path, port=29692)
     assert "kafka 3.9.0" in told.value.message
     assert KAFKA.version in told.value.message
     assert "down --purge" in told.value.hint
