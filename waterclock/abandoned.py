@@ -9,7 +9,7 @@ What must hold: only ids of members that the group itself has given up are touch
 a new producer before it owns anything (``Rounds.positions``). A member that is merely slow is not fenced; one that was
 evicted and wakes up inside a round finds itself fenced, as it would by its own successor, and its process ends. Who was
 there is remembered from each take-over: of those that a new process has never met it knows nothing, and waits. How
-it fails: BackendDown, and the positions are waited for as if this were not here.
+it fails: BackendDown, and the take-over begins again.
 """
 
 from __future__ import annotations
@@ -46,13 +46,12 @@ class Abandoned:
         if len(self._seen) > _SEEN_MAX:  # names that change with each process help nobody
             self._seen.clear()
 
-    def end(self) -> bool:
-        """End what those left open that are not in the group any more; whether there were any. Raises BackendDown."""
+    def end(self) -> None:
+        """End what those left open that are not in the group any more. Raises BackendDown."""
         gone = self._seen - self._log.members(self._group) - {self._instance}
         for name in sorted(gone):
             self._end(self._names.transactional_id(self._role, name))
             self._seen.discard(name)
-        return bool(gone)
 
     def _end(self, transactional_id: str) -> None:
         _log.warning("a member that is gone may have left a round open: its id is fenced", id=transactional_id)
