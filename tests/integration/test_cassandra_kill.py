@@ -17,10 +17,13 @@ pytestmark = pytest.mark.servers
 
 WRITERS = 16
 ACKNOWLEDGED_MIN = 2_000
+PATIENCE_S = 60.0
 
 
 def _cluster(port: int) -> Any:
-    return Cluster(["127.0.0.1"], port=port, connect_timeout=30)
+    # A node that has just come back reads its log's rest beside the first question for the schema: the driver's 2 s
+    # for that are too few on a full machine.
+    return Cluster(["127.0.0.1"], port=port, connect_timeout=PATIENCE_S, control_connection_timeout=PATIENCE_S)
 
 
 def _write_on(session: Session, writer: int, acknowledged: list[tuple[int, int]], stop: threading.Event) -> None:
