@@ -286,6 +286,24 @@ def test_a_child_gives_way_also_to_other_sessions(tmp_path):
     assert of_the_session[-2:] == (["nice", "7"] if autogroup.exists() else [])
 
 
+def test_roles_share_our_session_servers_have_their_own_and_neither_hears_our_ctrl_c(tmp_path):
+    waits = "import sys; print('here', flush=True); sys.stdin.read(); import time; time.sleep(60)"
+    server = Child("server", [sys.executable, "-c", waits], tmp_path / "log")
+    role = Child("role", [sys.executable, "-c", waits], tmp_path / "log-of-role", own_session=False)
+    try:
+        for child in (server, role):
+            asyncio.run(until(lambda child=child: "here" in child.last_lines()))
+        assert os.getsid(server.pid) == server.pid
+        assert os.getsid(role.pid) == os.getsid(0)
+        assert os.getpgid(role.pid) == role.pid
+        before = Path("/proc/self/autogroup").read_text() if Path("/proc/self/autogroup").exists() else ""
+        role.give_way(7)
+        assert not before or Path("/proc/self/autogroup").read_text() == before
+    finally:
+        server.kill()
+        role.kill()
+
+
 def test_a_program_that_is_not_there_is_told(tmp_path):
     child = Child("nothing", [str(tmp_path / "nothing")], tmp_path / "log")
     asyncio.run(until(lambda: child.exit_code() is not None))

@@ -21,11 +21,24 @@ _TAIL_BYTES = 64 * 1024
 
 
 class Child:
-    """A started program. Its standard output and error go to ``log_path``, after what is there."""
+    """A started program. Its standard output and error go to ``log_path``, after what is there.
 
-    def __init__(self, name: str, argv: Sequence[str], log_path: Path, env: Mapping[str, str] | None = None) -> None:
+    ``own_session``: whether it is one of its own for the scheduler. Linux shares full processors out among sessions
+    first (autogroups): seven roles with one each would leave the broker, which all of them wait for, an eighth.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        log_path: Path,
+        env: Mapping[str, str] | None = None,
+        *,
+        own_session: bool = True,
+    ) -> None:
         self.name = name
         self.log_path = log_path
+        self._own_session = own_session
         log_path.parent.mkdir(parents=True, exist_ok=True)
         leashed = [sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), *argv]
         try:
@@ -37,7 +50,9 @@ class Child:
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     env=None if env is None else dict(env),
-                    start_new_session=True,  # Ctrl-C in the terminal is for us; we stop children in our order
+                    # Either way Ctrl-C in the terminal is for us alone; we stop children in our order.
+                    start_new_session=own_session,
+                    process_group=None if own_session else 0,
                 )
         except OSError as error:
             raise StackTrouble(f"Cannot start {name}: {error}", hint=f"Look at {argv[0]} and {log_path}") from error
@@ -80,8 +95,9 @@ class Child:
         with suppress(OSError):
             for thread in Path(f"/proc/{self.pid}/task").iterdir():
                 os.setpriority(os.PRIO_PROCESS, int(thread.name), niceness)
-        with suppress(OSError):
-            Path(f"/proc/{self.pid}/autogroup").write_text(str(niceness))
+        if self._own_session:  # else it would be ours too
+            with suppress(OSError):
+                Path(f"/proc/{self.pid}/autogroup").write_text(str(niceness))
 
     def last_lines(self, count: int = 20) -> str:
         """The end of what it wrote since it was started, at most ``count`` lines."""

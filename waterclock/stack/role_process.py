@@ -45,7 +45,8 @@ class RoleProcess(Child):
         }
         log_path = folder / "logs" / f"{spec.instance}.log"
         set_aside(log_path)
-        super().__init__(spec.instance, [sys.executable, "-m", spec.module], log_path, {**env, **spec.env, **own})
+        argv = [sys.executable, "-m", spec.module]
+        super().__init__(spec.instance, argv, log_path, {**env, **spec.env, **own}, own_session=False)
 
     def is_ready(self) -> bool:
         """Whether it wrote READY. Raises StackTrouble with its last lines when it is dead."""
