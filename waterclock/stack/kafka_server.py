@@ -1,7 +1,8 @@
 """Kafka as a child process: one KRaft node, broker and controller in one JVM, ready in about three seconds.
 
 Small and fast on purpose: four partitions for offsets and transactions (their number cannot change later), no delay
-before the first rebalance, few threads, for each hand-over between two waits for a core. Topics are never made by accident (``auto.create.topics.enable=false``).
+before the first rebalance, few threads, for each hand-over waits for a core. Topics are never made by accident
+(``auto.create.topics.enable=false``).
 
 Danger: not everything may be quick. Where timed-out transactions are looked for every half second, a broker that comes
 back after such a time-out aborts them while it starts, before it can be reached: it notes them as aborted, and their
