@@ -46,6 +46,8 @@ ROLE = "dag-engine"
 _POLL_S = 0.05
 _TROUBLE_WAIT_S = 0.5
 _STORE_WAIT_S = 1.0
+_FORGET_WITHIN_S = 0.1
+"""What is only to be forgotten waits so long for a round that says something, and goes out by itself then."""
 
 _log = structlog.get_logger()
 
@@ -91,6 +93,7 @@ class DagEngine:
         self._is_troubled = False
         self._has_joined = False
         self._offsets_due_s = 0.0
+        self._forget_due_s = 0.0
         self._store_due_s = 0.0
         self._turn = 0
 
@@ -236,8 +239,9 @@ class DagEngine:
                 if not is_behind:  # else what looks open may have ended long ago, further on in the log
                     for dag in shard.take_over_time(self._clock.now()):
                         over_time(draft, self._names, dag, self._clock.now())
-        owes = any(shard.kept.owes for shard in self._shards.values() if shard.live)
-        if draft.empty and not owes and self._clock.monotonic_s() < self._offsets_due_s:
+        now_s = self._clock.monotonic_s()
+        owes = now_s >= self._forget_due_s and any(shard.kept.owes for shard in self._shards.values() if shard.live)
+        if draft.empty and not owes and now_s < self._offsets_due_s:
             return False
         return self._commit(draft)
 
@@ -356,7 +360,8 @@ class DagEngine:
         positions = {shard: due for shard in live if (due := shard.stand() if says else shard.to_commit()) is not None}
         for shard, due in positions.items():
             draft.advance(self._consumer, shard.partition, due.offset, due.metadata)
-        self._offsets_due_s = self._clock.monotonic_s() + self._offsets_every_s
+        now_s = self._clock.monotonic_s()
+        self._offsets_due_s, self._forget_due_s = now_s + self._offsets_every_s, now_s + _FORGET_WITHIN_S
         if ignored:
             _log.info("events ignored", **ignored)
         if draft.empty:

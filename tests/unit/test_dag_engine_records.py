@@ -37,6 +37,25 @@ def test_no_successor_finds_a_dag_run_open_that_has_ended(monkeypatch: pytest.Mo
     assert (shard.dags, world.kept()) == ({}, {})
 
 
+def test_what_is_only_to_be_forgotten_waits_for_a_round_that_says_something_and_not_for_long() -> None:
+    """A round for each DagRun that ended would be as many again as those that release."""
+    world = World(Node("a", "h"))
+    first, second = world.fire(), world.fire()
+    world.turn(engine := world.engine())
+    world.end(f"{first}/a")
+    for _ in range(4):  # it says that the first has ended, and reads that
+        engine.step()
+    assert [each.run_id for each in world.events(EventKind.DAG_SUCCEEDED)] == [first]
+    assert world.kept().keys() == {first, f"{first}/a", second, f"{second}/a"}
+    world.end(f"{second}/a")
+    for _ in range(4):
+        engine.step()
+    assert world.kept().keys() == {second, f"{second}/a"}
+    world.clock.advance(100_000)
+    engine.step()
+    assert world.kept() == {}
+
+
 def chain_of_which_a_has_ended() -> tuple[World, str]:
     """A DagRun whose events are all below the offset from which a successor reads."""
     world = World(Node("a", "h"), Node("b", "h", after=("a",)))
