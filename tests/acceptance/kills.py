@@ -55,13 +55,17 @@ class Trap:
 
 
 class Killer:
-    """Kills and restarts the given roles, one at a time, ``kills`` times in all, with rests between."""
+    """Kills and restarts the given roles, one at a time, with rests between.
+
+    Those that no trap names are dealt like cards: by chance alone nobody is spared until the end.
+    """
 
     def __init__(self, stack: RealStack, instances: Sequence[str], trap: Trap, dice: Random) -> None:
         self._stack = stack
         self._instances = instances
         self._trap = trap
         self._dice = dice
+        self._deck: list[str] = []
         self.kills: list[Kill] = []
 
     def kill_one(self, *, trapped_part: float, patience_s: float) -> None:
@@ -70,10 +74,15 @@ class Killer:
         if self._dice.random() < trapped_part:
             instance = self._trap.first_writer(patience_s)
         trapped = instance is not None
-        role = self._stack.roles[instance or self._dice.choice(self._instances)]
+        role = self._stack.roles[instance or self._dealt()]
         role.kill()
         self.kills.append(Kill(role.instance, time.time_ns() // 1_000, trapped))
         role.start()
+
+    def _dealt(self) -> str:
+        if not self._deck:
+            self._deck = self._dice.sample(self._instances, len(self._instances))
+        return self._deck.pop()
 
     def rest(self, longest_s: float, meanwhile: Callable[[], None]) -> None:
         """Up to ``longest_s`` of peace, in which ``meanwhile`` goes on about every 20 ms."""
