@@ -57,7 +57,7 @@ class Trap:
 class Killer:
     """Kills and restarts the given roles, one at a time, with rests between.
 
-    Those that no trap names are dealt like cards: by chance alone nobody is spared until the end.
+    Those that no trap names are dealt like cards, so that chance spares nobody.
     """
 
     def __init__(self, stack: RealStack, instances: Sequence[str], trap: Trap, dice: Random) -> None:

@@ -1,10 +1,10 @@
 """From a parent's success, committed, to its child's work record, committed: p99; and how evenly a fan-out spreads.
 
-Chains of ten nodes, 50 DagRuns a second: 500 ends of nodes a second, on the servers and roles of the demo, one process
-of each. Both instants are those at which one outside reader of committed records saw them. Whole, p99 must be below 60
-ms, after a minute in which servers that were started just now compile what they serve: that is told apart. Then three
-workers more come up: with them the same is told, for the two cores are fuller then, and not judged. In the end one node
-is mapped over 5,000 items: none of the four may begin more than 1.5 times its equal share of them.
+Chains of ten nodes, 50 DagRuns a second: 500 ends of nodes a second, on one process of every role, doors included, as
+the benches have them. Both instants are those at which one outside reader of committed records saw them. Whole, p99
+must be below 60 ms, after a minute in which servers that were started just now compile what they serve: that is told
+apart. Then three workers more come up: with them the same is told, for the two cores are fuller then, and not judged.
+In the end one node is mapped over 5,000 items: none of the four may begin more than 1.5 times its equal share of them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition
 
 from tests.acceptance import dumps
 from tests.acceptance.at_rest import quantiles_s
+from tests.acceptance.real_stack import free_port
 from tests.acceptance.scene import Scene, scene
 from tests.oracle.chronicle import Chronicle
 from waterclock.model.dag import DagSpec, MapOver, Node
@@ -27,6 +28,8 @@ from waterclock.wire.codec import decode_event, decode_work
 
 P99_MAX_S = 0.060
 RATE_MIN = 500.0
+BEFORE_MAX = 0.001
+"""Of the children, seen before their parents: the reader lags on one topic, and its figures are too good."""
 SHARE_MAX = 1.5
 _CHAIN = 10
 _CHAINS = [f"acme:chain-{number}" for number in range(20)]
@@ -64,6 +67,8 @@ def main(short: bool = False, seed: int | None = None) -> None:
     size = SHORT if short else WHOLE
     with scene("release-latency", seed) as played:
         played.stack.role("dag_engine", "dag-engine-1")
+        played.stack.role("intake", "intake-1")
+        played.stack.role("api", "api-1", WATERCLOCK_API__PORT=str(free_port()))
         played.start({"worker-1": {}}, **_SLOTS)
         played.define(_jobs(size))
         watch = _Watch(played)
@@ -75,7 +80,8 @@ def main(short: bool = False, seed: int | None = None) -> None:
         played.apply()
         chronicle = played.come_to_rest(_REST_WITHIN_S)
         for label, span in spans.items():
-            _judge_latency(played, watch, label, span, judge_figures=not short)
+            _judge_latency(played, watch, label, span, is_judged=not short and label == _JUDGED)
+        _judge_ends(played, watch, chronicle)
         _judge_spread(played, size, chronicle, judge_figures=not short)
 
 
@@ -160,26 +166,34 @@ def _trigger_evenly(played: Scene, size: Size, watch: _Watch, seconds: float) ->
 
 
 def _await_ends(watch: _Watch) -> None:
-    """Watch until all that was triggered has ended; what never does, the judges tell."""
+    """Watch until all that was triggered has ended; what never does is told in the end."""
     give_up_s = time.monotonic() + _REST_WITHIN_S
     while len(watch.ended) < watch.owed and time.monotonic() < give_up_s:
         watch.look()
 
 
-def _judge_latency(played: Scene, watch: _Watch, label: str, span: Span, *, judge_figures: bool) -> None:
+def _judge_latency(played: Scene, watch: _Watch, label: str, span: Span, *, is_judged: bool) -> None:
     evidence = played.evidence
     inside = [place for place, at_s in watch.ended.items() if span.since_s <= at_s < span.until_s]
     rate = len(inside) / (span.until_s - span.since_s)
     children = [(place[0], place[1] + 1) for place in inside if place[1] + 1 < _CHAIN]
     took = {child: watch.work[child] - watch.ended[child[0], child[1] - 1] for child in children if child in watch.work}
+    before = sum(seconds < 0 for seconds in took.values())
     evidence.figure(f"ends of nodes a second, {label}", round(rate, 1), seconds=round(span.until_s - span.since_s, 1))
     evidence.none_of((child for child in children if child not in took), f"children that never began, {label}")
-    evidence.demand(bool(took), f"no child began, {label}")
     found = quantiles_s([max(0, round(seconds * US_PER_S)) for seconds in took.values()])
-    evidence.figure(f"seconds from a parent's success to its child's work, {label}", found["p99"], **found, n=len(took))
-    if judge_figures and label == _JUDGED:
+    n = {"n": len(took), "seen before their parents": before}
+    evidence.figure(f"seconds from a parent's success to its child's work, {label}", found["p99"], **found, **n)
+    if is_judged:
         evidence.demand(rate >= RATE_MIN, f"{rate:.0f} ends of nodes a second, fewer than {RATE_MIN:.0f}")
+        evidence.demand(before <= BEFORE_MAX * len(took), f"{before} children were seen before their parents")
         evidence.demand(found["p99"] < P99_MAX_S, f"p99 {found['p99']} s, wanted < {P99_MAX_S}")
+
+
+def _judge_ends(played: Scene, watch: _Watch, chronicle: Chronicle) -> None:
+    evidence = played.evidence
+    evidence.demand(len(watch.ended) == watch.owed, f"{len(watch.ended)} nodes ended, {watch.owed} were asked for")
+    evidence.none_of(sorted(chronicle.open), "runs that have not ended")
 
 
 def _judge_spread(played: Scene, size: Size, chronicle: Chronicle, *, judge_figures: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -302,6 +303,25 @@ def test_roles_share_our_session_servers_have_their_own_and_neither_hears_our_ct
     finally:
         server.kill()
         role.kill()
+
+
+def test_who_asks_the_terminal_from_within_a_role_is_refused_and_not_stopped(tmp_path):
+    asks = "import os, sys; sys.stdin.read(); print('asks', flush=True); os.open('/dev/tty', os.O_RDWR)"
+    told = f"""
+import pathlib, sys
+from waterclock.stack.child import Child
+role = Child("role", [sys.executable, "-c", {asks!r}], pathlib.Path({str(tmp_path / "log")!r}), own_session=False)
+role._process.wait(30)
+"""
+    pid, terminal = pty.fork()  # a session with a terminal, as that of whoever types `waterclock up`
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-c", told])  # noqa: S606 - a program of ours with words of ours
+    with os.fdopen(terminal, "rb"):
+        _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    said = (tmp_path / "log").read_text()
+    assert said.startswith("asks")
+    assert "No such device or address: '/dev/tty'" in said
 
 
 def test_a_program_that_is_not_there_is_told(tmp_path):

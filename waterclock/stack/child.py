@@ -23,8 +23,8 @@ _TAIL_BYTES = 64 * 1024
 class Child:
     """A started program. Its standard output and error go to ``log_path``, after what is there.
 
-    ``own_session``: whether it is one of its own for the scheduler. Linux shares full processors out among sessions
-    first (autogroups): seven roles with one each would leave the broker, which all of them wait for, an eighth.
+    ``own_session``: whether it begins a session of its own. Linux shares full processors out among sessions first
+    (autogroups): roles with one each would leave the broker, for which all of them wait, a tenth.
     """
 
     def __init__(

@@ -73,7 +73,6 @@ log.segment.bytes=67108864
 log.cleaner.dedupe.buffer.size=16777216
 num.network.threads=1
 num.io.threads=3
-background.threads=2
 """
 
 
