@@ -101,6 +101,13 @@ def test_what_could_begin_but_for_a_pause_is_named_at_once() -> None:
     assert find(state({"a": GOING, "d": DONE}), running("a"), paused=True) == [], "its pause keeps nothing back yet"
 
 
+def test_a_paused_dag_run_that_only_its_pause_keeps_open_is_named() -> None:
+    """Else a Dag that runs one at a time would lose its fires for good, and nobody would say why."""
+    (found,) = find(state(dict.fromkeys("abcd", DONE)), paused=True, moved_at=NOW)
+    assert (found.node, found.reason.value) == ("", "paused")
+    assert "resume it, and it ends" in found.why
+
+
 def test_a_limit_is_named_only_where_all_that_fill_it_are_stuck() -> None:
     limited = {"max_active_nodes": 1}
     assert find(state({"a": GOING}, *NODES, **limited), running("a")) == []

@@ -92,6 +92,9 @@ def find_stuck(
     could_begin, is_over = _owed(state)
     if is_paused:
         stuck += [Stuck(key, StuckReason.PAUSED, moved_at, "its DagRun is paused: resume it", 0) for key in could_begin]
+        if is_over:
+            why = "all its nodes have ended, and it is paused: resume it, and it ends"
+            stuck.append(Stuck("", StuckReason.PAUSED, moved_at, why, 0))
     elif is_waiting:
         why = "nobody has released it: does a DAG engine run, and have the pools of all nodes their topics?"
         stuck += [Stuck(key, StuckReason.NOT_RELEASED, moved_at, why, 0) for key in could_begin]
