@@ -12,7 +12,7 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from waterclock.model.document import spec_from_document
+from waterclock.model.document import KINDS, spec_from_document
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import make_job_id
 from waterclock.model.job import JobSpec
@@ -58,7 +58,8 @@ _Nodes: TypeAlias = Node | list[Node] | tuple[Node, ...]
 
 class Dag:
     """A Dag. ``words``: the rest of a job document (``cron``, ``tier``, ``retry`` ...), and the limits of the Dag:
-    ``max_active_nodes``, ``timeout``. Leaving the ``with`` block checks it: RequestError.
+    ``max_active_nodes``, ``timeout``. Leaving the ``with`` block checks it: RequestError. One without a schedule may
+    get it later; who saves it wants one, or ``on``.
     """
 
     _LIMITS = ("max_active_nodes", "timeout")
@@ -95,8 +96,7 @@ class Dag:
 
     def check(self, tenant: str = "default") -> JobSpec:
         """The spec that this defines. Raises RequestError, as every door does."""
-        document = {key: value for key, value in self.definition.items() if key != "name"}
-        return spec_from_document(document, job_id=make_job_id(tenant, self.name))
+        return self._checked(self._words, tenant)
 
     def __enter__(self) -> Self:
         return self
@@ -105,7 +105,12 @@ class Dag:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            self.check()
+            has_schedule = any(key in self._words for key in (*KINDS, "on"))
+            self._checked(self._words if has_schedule else {**self._words, "every": "1h"}, "default")
+
+    def _checked(self, words: dict[str, Any], tenant: str) -> JobSpec:
+        document = {**words, "dag": self.definition["dag"]}
+        return spec_from_document(document, job_id=make_job_id(tenant, self.name))
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self._nodes)

@@ -59,6 +59,11 @@ def refused(*nodes: dict[str, Any], **words: Any) -> RequestError:
         ([node("a"), node("b", "a", trigger_rule="one_sucess")], "/dag/nodes/1/trigger_rule", "is not a trigger rule"),
         ([node("a", trigger_rule="one_failed")], "/dag/nodes/0/trigger_rule", "a has no parents"),
         (
+            [node("a"), node("b", "a", trigger_rule="one_done"), node("c", "b", trigger_rule="all_skipped")],
+            "/dag/nodes/2/trigger_rule",
+            "c can never start: b is never skipped",
+        ),
+        (
             [node("a"), node("b", "a", trigger_rule="all_skipped")],
             "/dag/nodes/1/trigger_rule",
             "b can never start: a is never skipped",

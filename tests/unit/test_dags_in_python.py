@@ -66,5 +66,15 @@ def test_a_mistake_is_told_at_the_end_of_the_with_and_an_error_inside_is_not_hid
         dag.node("c", "h") >> ["b"]  # type: ignore[list-item]
 
 
+def test_one_without_a_schedule_is_checked_as_a_dag_and_refused_where_it_would_be_saved() -> None:
+    with Dag("nightly") as dag:
+        _ = dag.node("a", "h") >> [dag.node("b", "h"), dag.node("c", "h")] >> dag.node("e", "h")
+    with pytest.raises(RequestError, match="A job has one of cron, every") as refused:
+        dag.check()
+    assert '"on"' in (refused.value.hint or "")
+    with pytest.raises(RequestError, match="a -> a"), Dag("nightly") as dag:
+        dag.node("a", "h", after=["a"])
+
+
 def test_it_stands_at_the_front_door() -> None:
     assert waterclock.Dag is Dag

@@ -153,8 +153,9 @@ def _check_items(dag: DagSpec) -> None:
 def _check_startable(dag: DagSpec, by_name: dict[str, Node]) -> None:
     """A node whose rule can't hold, however the others end.
 
-    Every node that runs may succeed or fail, so of all rules only ``all_skipped`` can be impossible: a parent that is
-    never skipped rules it out. Rules that contradict each other across several nodes are not found.
+    Every node that runs may succeed or fail, so as long as nodes end independently of each other only ``all_skipped``
+    can be impossible: a parent that is never skipped rules it out. Rules that contradict each other across several
+    nodes are not found (``b`` after ``a``: one_failed; ``c`` after both: all_success).
     """
     may_be_skipped = skippable(dag, by_name)
     for place, node in enumerate(dag.nodes):
@@ -173,10 +174,12 @@ def skippable(dag: DagSpec, by_name: dict[str, Node]) -> set[str]:
     for name in TopologicalSorter({node.name: node.after for node in dag.nodes}).static_order():
         node = by_name[name]
         parents = [parent in found for parent in node.after]
+        all_may_rest = all(parent in found or by_name[parent].after for parent in node.after)
         if (
             any(by_name[parent].branch for parent in node.after)
             or (node.map_over is not None and bool(node.map_over.of))
             or (bool(parents) and _may_skip(node.trigger_rule, parents))
+            or (node.trigger_rule is TriggerRule.ONE_DONE and all_may_rest)
         ):
             found.add(name)
     return found
@@ -184,7 +187,7 @@ def skippable(dag: DagSpec, by_name: dict[str, Node]) -> set[str]:
 
 def _may_skip(rule: TriggerRule, skippable: list[bool]) -> bool:
     """Whether the rule can skip a node whose parents may each succeed or fail, and some of them be skipped."""
-    if rule in (TriggerRule.ALL_FAILED, TriggerRule.ALL_SKIPPED, TriggerRule.ONE_FAILED, TriggerRule.ONE_DONE):
+    if rule in (TriggerRule.ALL_FAILED, TriggerRule.ALL_SKIPPED, TriggerRule.ONE_FAILED):
         return True
     if rule in (TriggerRule.ALL_SUCCESS, TriggerRule.NONE_SKIPPED, TriggerRule.ALL_DONE_MIN_ONE_SUCCESS):
         return any(skippable)

@@ -256,7 +256,8 @@ def _schedule(document: Mapping[str, object]) -> Schedule:
     if len(kinds) != 1:
         what = " and ".join(kinds) or "none of them"
         words = f"{', '.join(KINDS[:-1])} and {KINDS[-1]}"
-        _refuse(f"/{kinds[1]}" if kinds else "", f"A job has one of {words}, not {what}", "Give exactly one")
+        _refuse(f"/{kinds[1]}" if kinds else "", f"A job has one of {words}, not {what}",
+                'Give exactly one; one that only others start has "on" instead')  # fmt: skip
     kind = kinds[0]
     for key, owners in _OWNERS.items():
         if key in document and kind not in owners:
