@@ -13,7 +13,7 @@ from tests.unit.test_api_jobs import problem
 from waterclock.model.dag_events import DagStart
 from waterclock.model.events import EventKind, Origin, Pending
 from waterclock.model.ids import make_run_id
-from waterclock.model.job import Tier
+from waterclock.model.job import JobVersion, Tier
 from waterclock.model.stuck_nodes import PATIENCE_US
 
 FAILED = EventKind.ATTEMPT_FAILED
@@ -213,6 +213,33 @@ def test_what_is_stuck_is_found_among_open_dag_runs(world: DagApiWorld, monkeypa
         (run_id, "x", "no-worker", 0),
     ]
     assert found["looked_at"] == 1
+
+
+def test_nothing_is_said_to_be_stuck_in_a_job_that_does_not_exist(world: DagApiWorld) -> None:
+    path = f"{API}/dag-runs/stuck"
+    world.create(name="idle", every="1h")
+    idle = world.client.get(path, params={"job": "idle"})
+    assert (idle.status_code, idle.json()["stuck"]) == (200, [])
+    assert problem(world.client.get(path, params={"job": "idel"}), 404, "not-found")["detail"].endswith("'idel'")
+    assert world.client.delete(f"{API}/jobs/idle").status_code == 200
+    assert world.client.get(path, params={"job": "idle"}).status_code == 200, "history still tells of it"
+
+
+def test_a_version_that_is_not_understood_is_no_failure_of_ours(
+    world: DagApiWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = world.dag_run("of-later", CHAIN[:1])
+    store = world.services.store
+
+    def version(_job_id: str, _revision: int) -> JobVersion:
+        raise ValueError("'most_success' is not a valid TriggerRule")
+
+    monkeypatch.setattr(store, "version", version)
+    shown = world.show(run_id)
+    assert (shown["status"], shown["nodes"], shown["stuck"]) == ("RUNNING", [], [])
+    stuck = world.client.get(f"{API}/dag-runs/stuck", params={"job": "of-later"})
+    assert (stuck.status_code, stuck.json()["looked_at"], stuck.json()["stuck"]) == (200, 1, [])
+    assert problem(post(world, run_id, "rerun"), 409, "wrong-state")
 
 
 def test_a_rerun_that_is_dropped_at_once_is_found_where_its_answer_points(world: DagApiWorld) -> None:

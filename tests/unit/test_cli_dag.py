@@ -51,7 +51,36 @@ def waterclock(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
 def test_a_dag_is_drawn_level_by_level(waterclock: Run) -> None:
     assert waterclock("dag", "render", "nightly.yaml", "-o", "table") == (0, DRAWN, "")
     _, out, _ = waterclock("dag", "render", "nightly.yaml")
-    assert documents_of(out)[-1] == {"level": 5, "node": "alarm", "after": ["report"], "trigger_rule": "one_failed"}
+    nodes = {each["node"]: each for each in documents_of(out)}
+    alarm = {"level": 5, "node": "alarm", "after": ["report"], "trigger_rule": "one_failed", "handler": "etl.alarm"}
+    assert nodes["alarm"] == alarm
+    assert (nodes["load"]["map"], nodes["choose"]["branch"]) == ({"over": "list-files"}, True)
+    assert (nodes["report"]["inputs"], nodes["report"]["trigger_rule"]) == (["load"], "all_success")
+    assert (nodes["archive"]["http"]["url"], "handler" in nodes["archive"]) == ("https://a.example/x", False)
+
+
+def test_what_a_node_and_the_dag_say_of_their_own_is_drawn_and_told(waterclock: Run) -> None:
+    text = (
+        "dag: {max_active_nodes: 8, timeout: 4h, nodes: ["
+        "{name: a, handler: h, tier: low, pool: etl, retry: {max_attempts: 7}, timeouts: {attempt: 2m}},"
+        "{name: b, handler: h, after: [a], map: {over: a, concurrency: 4}, inputs: [a]}]}"
+    )
+    Path("own.yaml").write_text(text)
+    _, drawn, _ = waterclock("dag", "render", "own.yaml", "-o", "table")
+    assert drawn.splitlines() == [
+        "max_active_nodes 8 · timeout 4h",
+        "┌─ 1 ────",
+        "│ a        h · tier low · pool etl",
+        "├─ 2 ────",
+        "│ b  <- a  h · map over a, 4 at once · takes a",
+        "└─",
+    ]
+    _, out, _ = waterclock("dag", "render", "own.yaml")
+    first, second = documents_of(out)
+    assert (first["tier"], first["pool"], first["timeouts"]) == ("low", "etl", {"attempt": "2m"})
+    assert first["retry"]["max_attempts"] == 7
+    assert second["map"] == {"over": "a", "concurrency": 4}
+    assert [key for key in ("tier", "pool", "retry", "timeouts", "branch") if key in second] == [], "the job's"
 
 
 def test_lint_says_what_may_not_be_meant(waterclock: Run) -> None:

@@ -147,6 +147,13 @@ def test_what_is_stuck_is_named_and_nothing_else(waterclock: Run, history: DagHi
         assert found == [("load.0", "not-released", 1), ("archive", "not-released", 1)]
 
 
+def test_nothing_is_said_to_be_stuck_in_a_job_that_does_not_exist(waterclock: Run, history: DagHistory) -> None:
+    code, _, err = waterclock("dag", "stuck", "nightly")
+    assert (code, "nothing is stuck in 0 open DagRuns" in err) == (0, True), "one without DagRuns is there"
+    code, out, err = waterclock("dag", "stuck", "nihgtly")
+    assert (code, out, "There is no job default:nihgtly" in err, "nothing is stuck" in err) == (3, "", True, False)
+
+
 def test_a_run_of_another_kind_or_nobodys_is_not_found(waterclock: Run, history: DagHistory) -> None:
     history.run(is_dag=False)
     assert waterclock("dag", "show", history.run_id)[0] == 3

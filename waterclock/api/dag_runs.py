@@ -75,6 +75,8 @@ async def list_stuck(
     except RequestError:
         raise unknown_cursor() from None
     found = await services.call(open_runs, services.store, caller.tenant, job_id, frozenset(OPEN), None, limit, after)
+    if job and not found.rows and await services.call(services.store.job, job_id) is None:
+        raise no_such_job(job)
     told: list[dict[str, Any]] = []
     dag_runs = [row for row in found.rows if row.is_dag]
     for row in dag_runs:

@@ -101,8 +101,8 @@ async def redrive(request: Request, services: Held, caller: Writer) -> Response:
         refused: list[dict[str, Any]] = []
         for letter in found.letters:
             try:
-                whole, asked = _whole(letter, kept), _asked(services, caller, document)
-                commands.append(redrive_of(whole, asked, letter.done, payload=payload, force=force))
+                whole, asked = kept.get(letter.run_id), _asked(services, caller, document)
+                commands.append(redrive_of(letter, whole, asked, payload=payload, force=force))
             except RequestError as error:
                 refused.append({"run_id": letter.run_id, "why": error.message})
         return await _carry_out(services, document, found, commands, refused)
@@ -256,13 +256,6 @@ def _since(word: str, now: Instant) -> Instant | None:
     if not word:
         return None
     return parse_rfc3339(word, "/since") if "T" in word else now - parse_duration(word, "/since")
-
-
-def _whole(letter: Letter, kept: Mapping[str, DeadLetter]) -> DeadLetter:
-    whole = kept.get(letter.run_id)
-    if whole is None:
-        raise RequestError("the topic no longer has this letter", hint="Trigger its job instead")
-    return whole
 
 
 def _redrives(whole: DeadLetter | None) -> int:

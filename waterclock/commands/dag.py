@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from waterclock.model.dag import DagSpec
+from waterclock.model.dag import DagSpec, Node
 from waterclock.model.dag_levels import levels, remarks
-from waterclock.model.document import KINDS, spec_from_document
+from waterclock.model.document import KINDS, dag_document, spec_from_document
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import make_job_id
 from waterclock.model.job import JobSpec
@@ -56,17 +56,24 @@ def lint(file: _File, output: OutputOption = None) -> None:
 
 @app.command()
 def render(file: _File, output: OutputOption = None) -> None:
-    """Draw a Dag level by level: each node with its parents, its rule and what it is mapped over."""
+    """Draw a Dag level by level: each node with its parents, its rule and what it is mapped over.
+
+    As JSON each node has all that its document says; what is absent is the job's, or the default.
+    """
     _, found = _read(file)
     if (output or default_format()) is Format.TABLE:
         typer.echo(visible_lines("\n".join(draw(found))))
         return
-    rows = [
-        {"level": number, "node": node.name, "after": list(node.after), "trigger_rule": node.trigger_rule.value}
-        for number, level in enumerate(levels(found), 1)
-        for node in level
-    ]
+    said = {words["name"]: words for words in dag_document(found)["nodes"]}
+    rows = [_row(number, node, said[node.name]) for number, level in enumerate(levels(found), 1) for node in level]
     show_rows(rows, (), output) if len(rows) > 1 else show_one(rows[0], output)
+
+
+def _row(level: int, node: Node, words: Mapping[str, Any]) -> dict[str, Any]:
+    """A node and what its document says; its parents and its rule are there even where that says none."""
+    rest = {key: value for key, value in words.items() if key != "name"}
+    parents_and_rule = {"after": list(node.after), "trigger_rule": node.trigger_rule.value}
+    return {"level": level, "node": node.name, **parents_and_rule, **rest}
 
 
 def _read(file: Path) -> tuple[JobSpec | None, DagSpec]:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from waterclock.model.dag import DagSpec, Node, TriggerRule
+from waterclock.model.dag import DagSpec, MapOver, Node, TriggerRule
 from waterclock.model.dag_levels import levels
+from waterclock.model.time_text import format_duration
 
 _PARENTS_SHOWN_MAX = 6
 
 
 def draw(dag: DagSpec) -> list[str]:
-    """One line for each level and for each node: its name, its parents, and what is not the default."""
+    """One line for the Dag's limits, if it has any, for each level and for each node: what is not the default."""
     rows = [[(node.name, _parents(node), _told(node)) for node in level] for level in levels(dag)]
     name_width = max(len(name) for level in rows for name, _, _ in level)
     parents_width = max(len(parents) for level in rows for _, parents, _ in level)
-    lines = []
+    lines = _limits(dag)
     for number, level in enumerate(rows, 1):
         lines.append(f"{'┌' if number == 1 else '├'}─ {number} {'─' * (name_width + 4 - len(str(number)))}")
         for name, parents, told in level:
             lines.append(f"│ {name.ljust(name_width)}  {parents.ljust(parents_width)}  {told}".rstrip())
     return [*lines, "└─"]
+
+
+def _limits(dag: DagSpec) -> list[str]:
+    parts = []
+    if dag.max_active_nodes:
+        parts.append(f"max_active_nodes {dag.max_active_nodes}")
+    if dag.timeout_us:
+        parts.append(f"timeout {format_duration(dag.timeout_us)}")
+    return [" · ".join(parts)] if parts else []
 
 
 def _parents(node: Node) -> str:
@@ -35,10 +45,16 @@ def _told(node: Node) -> str:
     if node.branch:
         parts.append("branch")
     if node.map_over is not None:
-        over = node.map_over
-        parts.append(
-            f"map over {over.of}" if over.of else "map over a list" if over.items else f"map over {over.count}"
-        )
+        parts.append(_mapped(node.map_over))
     if node.inputs:
         parts.append(f"takes {', '.join(node.inputs)}")
+    if node.tier is not None:
+        parts.append(f"tier {node.tier.word}")
+    if node.pool:
+        parts.append(f"pool {node.pool}")
     return " · ".join(parts)
+
+
+def _mapped(over: MapOver) -> str:
+    said = f"map over {over.of}" if over.of else "map over a list" if over.items else f"map over {over.count}"
+    return f"{said}, {over.concurrency} at once" if over.concurrency else said

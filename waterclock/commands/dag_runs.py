@@ -81,6 +81,8 @@ def stuck(
             found = open_runs(
                 store, settings.tenant, job_id, frozenset(OPEN), None, _OPEN_LOOKED_AT_MAX, None, PATIENT_MAX
             )
+            if job_id and not found.rows and store.job(job_id) is None:  # else a misspelt name looks like one at rest
+                raise NotFound(f"There is no job {job_id}", hint="`waterclock job list` shows those there are")
             places = [RunId(row.job_id, row.fire_at, row.series) for row in found.rows if row.is_dag]
             is_whole = found.is_whole
         for place in places:

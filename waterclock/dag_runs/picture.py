@@ -44,7 +44,7 @@ class NodeSeen(NamedTuple):
 
 
 def nodes_seen(seen: DagRunSeen) -> list[NodeSeen]:
-    """The nodes, in the order of the Dag; [] where its version is gone."""
+    """The nodes, in the order of the Dag; [] where its version is gone or not understood."""
     if seen.graph is None:
         return []
     rows: Mapping[str, list[NodeRow]] = _by_name(seen.nodes.values())

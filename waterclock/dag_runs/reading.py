@@ -34,6 +34,9 @@ RESULT_SHOWN_MAX = 1_024
 
 EXPIRED = "expired"
 
+_NOT_UNDERSTOOD = (ValueError, KeyError, TypeError)
+"""What the decoding of a stored version raises that holds what this release does not know; as in the DAG engine."""
+
 
 class Read(DagReading, Protocol):
     """What is asked of the store."""
@@ -45,7 +48,10 @@ class Read(DagReading, Protocol):
 
 @dataclass(slots=True)
 class DagRunSeen:
-    """One DagRun. ``spec``, ``graph``: None where its version is gone. ``large``: keys whose result is left out."""
+    """One DagRun. ``large``: keys whose result is left out.
+
+    ``spec``, ``graph``: None where its version is gone, or is of a later release and not understood by this one.
+    """
 
     row: RunRow
     spec: JobSpec | None = None
@@ -98,12 +104,20 @@ def read_dag_run(store: Read, place: RunId) -> DagRunSeen | None:
     if not row.is_dag:
         raise NotFound(f"{place} is no DagRun", hint="`waterclock run show` shows it; GET /api/v1/runs/{run_id}")
     seen = DagRunSeen(row)
-    version = store.version(row.job_id, row.revision)
-    if version is not None and version.spec.dag is not None:
-        seen.spec, seen.graph = version.spec, Graph(version.spec.dag)
+    _read_version(store, seen)
     _read_nodes(store, seen)
     seen.state = _state(seen)
     return seen
+
+
+def _read_version(store: Read, seen: DagRunSeen) -> None:
+    try:
+        version = store.version(seen.row.job_id, seen.row.revision)
+        graph = None if version is None or version.spec.dag is None else Graph(version.spec.dag)
+    except _NOT_UNDERSTOOD:  # its DagRun waits for the release that wrote it; what history has of it is shown even so
+        return
+    if version is not None and graph is not None:
+        seen.spec, seen.graph = version.spec, graph
 
 
 def _read_nodes(store: DagReading, seen: DagRunSeen) -> None:
