@@ -54,16 +54,19 @@ class FailingWorld(ApiWorld):
     def given_up(self, name: str, error: str = "no 7", redrives: int = 0, **more: Any) -> str:
         """A run that failed for good, with its letter; history shows it."""
         run_id = self.triggered(name, **more)
-        work = self.work_of(run_id)._replace(redrives=redrives)
         self.ended(EventKind.ATTEMPT_FAILED, run_id, self.started(run_id), error)
         self.event(EventKind.RUN_FAILED, run_id, 1, reason="ValueError")
-        now = self.clock.now()
+        self.append_letter(run_id, error, redrives)
+        until(lambda: any(each.series == int(run_id.partition("~")[2]) for each in self.failures()))
+        return run_id
+
+    def append_letter(self, run_id: str, error: str = "no 7", redrives: int = 0) -> None:
+        """What the retry router writes of a run, or of a node, that it gives up."""
+        work, now = self.work_of(run_id)._replace(redrives=redrives), self.clock.now()
         source = SourceRecord(NAMES.runs(work.tier), 0, 0, work.job_id.encode(), codec.encode_work(work), ())
         letter = DeadLetter(run_id, work.job_id, "ValueError", "ValueError", error, fingerprint("ValueError", error),
                             1, now, now, now, source)  # fmt: skip
         self.append(dead_letter_message(NAMES, letter))
-        until(lambda: any(each.series == int(run_id.partition("~")[2]) for each in self.failures()))
-        return run_id
 
     def failures(self) -> list[Any]:
         with self.lock:

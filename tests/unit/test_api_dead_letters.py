@@ -11,6 +11,7 @@ from tests.unit.api_world import NAMES, bearer, until
 from tests.unit.failing_world import API, FailingWorld
 from tests.unit.test_api_jobs import problem
 from waterclock.dead_letters.acting import REDRIVES_MAX, Asked, redrive_of
+from waterclock.dead_letters.choosing import Letter
 from waterclock.model.events import DeadLetter, EventKind
 from waterclock.model.ids import job_of_run
 from waterclock.store.port import LetterAction, LetterRow
@@ -116,14 +117,17 @@ def test_a_letter_is_not_redriven_twice_by_accident_and_is_by_force(world: Faili
 def test_a_forced_redrive_made_again_before_history_shows_it_makes_no_second_run(world: FailingWorld) -> None:
     world.create(name="forced")
     run_id = world.given_up("forced")
-    letter, asked = letter_of(world, run_id), Asked("ann", "c-1", world.clock.now())
+    whole, asked = letter_of(world, run_id), Asked("ann", "c-1", world.clock.now())
     done = LetterRow("default:forced", 0, 0, "", LetterAction.REDRIVEN, "default:forced@x", "", 7)
-    first, again = (redrive_of(letter, asked._replace(command_id=each), done, force=True) for each in ("c-1", "c-2"))
-    later = redrive_of(letter, asked, done._replace(at=8), force=True)
-    assert first.idempotency_key == again.idempotency_key != later.idempotency_key
-    assert (
-        redrive_of(letter, asked, None).idempotency_key != redrive_of(letter, asked, None, force=True).idempotency_key
-    )
+    (failure,) = [each for each in world.failures() if each.job_id == "default:forced"]
+
+    def key(done: LetterRow | None, command_id: str = "c-1", *, force: bool = True) -> str:
+        return redrive_of(
+            Letter(failure, done), whole, asked._replace(command_id=command_id), force=force
+        ).idempotency_key
+
+    assert key(done) == key(done, "c-2") != key(done._replace(at=8))
+    assert key(None) != key(None, force=False)
 
 
 def letter_of(world: FailingWorld, run_id: str) -> DeadLetter:

@@ -112,10 +112,7 @@ def redrive(
         kept = read_letters(log, names_of(settings), found.letters) if found.letters else {}
 
         def made(letter: Letter) -> Command:
-            whole = kept.get(letter.run_id)
-            if whole is None:
-                raise RequestError("the topic no longer has this letter: trigger its job instead")
-            return redrive_of(whole, asked_here(note), letter.done, payload=wanted, force=force)
+            return redrive_of(letter, kept.get(letter.run_id), asked_here(note), payload=wanted, force=force)
 
         _act(settings, "Redrive", found, made, rate, output, dry_run=dry_run, yes=yes or bool(runs))
 

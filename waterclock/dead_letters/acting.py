@@ -3,7 +3,8 @@
 What must hold: nobody redrives a letter twice by accident (its command has a key of its own, good for a day), and work
 that fails again and again does not go round for ever (``REDRIVES_MAX``); ``force`` says that both are meant, and then
 once for each time that something was done about the letter: the same again, before history shows the new run, makes no
-second one. How it fails: RequestError, with what to do.
+second one. A node of a DagRun is not redriven by itself: its children wait for it in its DagRun alone, so that is run
+again. How it fails: RequestError; among many letters its message is all that is shown of it.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from waterclock.model.errors import Conflict, RequestError
 from waterclock.model.events import DeadLetter, WorkRecord
 from waterclock.model.ids import Instant, job_of_run
 from waterclock.model.job import Command, CommandKind
-from waterclock.store.port import LetterRow
 from waterclock.wire.codec import decode_work, encode_work
+
+from .choosing import Letter
 
 REDRIVES_MAX = 10
 """How often one work may be redriven."""
@@ -33,13 +35,13 @@ class Asked(NamedTuple):
 
 
 def redrive_of(
-    letter: DeadLetter, asked: Asked, done: LetterRow | None, *, payload: bytes | None = None, force: bool = False
+    letter: Letter, whole: DeadLetter | None, asked: Asked, *, payload: bytes | None = None, force: bool = False
 ) -> Command:
     """The command that runs the letter's work once more, with ``payload`` in place of its own. Raises RequestError.
 
-    ``done``: what was done about the letter last, as far as history knows.
+    ``whole``: the letter as the topic has it, None where it no longer does.
     """
-    work = work_of(letter)
+    work = _work_to_redrive(letter, whole)
     if work.redrives >= REDRIVES_MAX and not force:
         raise Conflict(
             f"{letter.run_id} was redriven {work.redrives} times and failed each time",
@@ -52,13 +54,14 @@ def redrive_of(
                 f"The payload has {len(payload)} bytes", pointer="/payload", hint=f"At most {PAYLOAD_MAX}"
             )
         work = work._replace(payload=payload)
+    done = letter.done
     once_for = (
         f"{letter.run_id}\n{done.linked_run if done else ''}\n{done.at if done else 0}" if force else letter.run_id
     )
     key = blake2b(once_for.encode(), digest_size=16).hexdigest()
     return Command(
         CommandKind.REDRIVE,
-        letter.job_id,
+        letter.failure.job_id,
         asked.command_id,
         asked.actor,
         asked.at,
@@ -89,6 +92,19 @@ def work_of(letter: DeadLetter) -> WorkRecord:
             hint="Trigger its job instead",
         )
     return decode_work(letter.work.value)
+
+
+def _work_to_redrive(letter: Letter, whole: DeadLetter | None) -> WorkRecord:
+    """The work of a letter that can be redriven. Raises RequestError."""
+    if letter.failure.node:
+        dag_run = letter.run._replace(node="")
+        raise RequestError(
+            f"a node is not redriven by itself: `waterclock dag rerun '{dag_run}' --failed` runs its DagRun again",
+            pointer="/run_ids",
+        )
+    if whole is None:
+        raise RequestError("the topic no longer has this letter: trigger its job instead", pointer="/run_ids")
+    return work_of(whole)
 
 
 def _about(kind: CommandKind, run_id: str, asked: Asked) -> Command:
