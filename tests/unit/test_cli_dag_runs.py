@@ -152,6 +152,8 @@ def test_nothing_is_said_to_be_stuck_in_a_job_that_does_not_exist(waterclock: Ru
     assert (code, "nothing is stuck in 0 open DagRuns" in err) == (0, True), "one without DagRuns is there"
     code, out, err = waterclock("dag", "stuck", "nihgtly")
     assert (code, out, "There is no job default:nihgtly" in err, "nothing is stuck" in err) == (3, "", True, False)
+    code, _, err = waterclock("dag", "runs", "nihgtly")
+    assert (code, "There is no job default:nihgtly" in err, "no DagRuns yet" in err) == (3, True, False)
 
 
 def test_a_run_of_another_kind_or_nobodys_is_not_found(waterclock: Run, history: DagHistory) -> None:

@@ -53,7 +53,10 @@ def runs(
     """List a job's DagRuns, newest first."""
     settings = here()
     with open_store(settings) as store:
-        found = dag_runs_of(store, job_id_of(settings, job), limit)
+        job_id = job_id_of(settings, job)
+        found = dag_runs_of(store, job_id, limit)
+        if not found.rows and store.job(job_id) is None:
+            raise _no_job(job_id)
     rows = [_line(dag_run_view(row)) for row in found.rows]
     show_rows(rows, ("run_id", "status", "dispatched_at", "took_s", "linked_run", "reason"), output)
     if len(rows) < limit and found.last is not None:
@@ -82,7 +85,7 @@ def stuck(
                 store, settings.tenant, job_id, frozenset(OPEN), None, _OPEN_LOOKED_AT_MAX, None, PATIENT_MAX
             )
             if job_id and not found.rows and store.job(job_id) is None:  # else a misspelt name looks like one at rest
-                raise NotFound(f"There is no job {job_id}", hint="`waterclock job list` shows those there are")
+                raise _no_job(job_id)
             places = [RunId(row.job_id, row.fire_at, row.series) for row in found.rows if row.is_dag]
             is_whole = found.is_whole
         for place in places:
@@ -120,6 +123,10 @@ def whole_dag_run(store: Read, run: str) -> DagRunSeen:
             f"`waterclock dag rerun {whole} --from {place.node.partition('.')[0]}`",
         )
     return known_dag_run(store, run)
+
+
+def _no_job(job_id: str) -> NotFound:
+    return NotFound(f"There is no job {job_id}", hint="`waterclock job list` shows those there are")
 
 
 def _line(document: dict[str, Any]) -> dict[str, Any]:
