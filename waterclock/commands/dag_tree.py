@@ -61,7 +61,8 @@ def draw_run(seen: DagRunSeen, nodes: Sequence[NodeSeen], stuck: Sequence[Stuck]
     lines = [_head(seen, now)]
     lines += [_line(seen, each, name_width, now) for each in placed]
     if not nodes:
-        lines.append(Line("  (the version that it is made of is gone, or of a later release: `waterclock run list` still tells of its runs)"))
+        why = "the version that it is made of is gone, or of a later release"
+        lines.append(Line(f"  ({why}: `waterclock run list` still tells of its runs)"))
     path = critical_names(nodes)
     if path:
         lines.append(Line(f"* took longest: {' > '.join(path)}"))
