@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
 from tests.unit.api_world import until
 from tests.unit.failing_world import API, FailingWorld
-from tests.unit.in_process import documents_of, run_command
+from tests.unit.in_process import Run, on_ports_of
 from waterclock.commands import cancel, dlq
 from waterclock.commands.failing import CommandFailed, told
 from waterclock.commands.output import Format, say, show_one
-from waterclock.settings import Settings
-
-Run = Callable[..., tuple[int, list[dict[str, Any]], str]]
 
 
 @pytest.fixture(scope="module")
@@ -27,26 +22,7 @@ def world() -> Iterator[FailingWorld]:
 
 @pytest.fixture
 def waterclock(world: FailingWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command in this process: (exit code, documents on stdout, stderr)."""
-
-    @contextmanager
-    def log(_: Settings) -> Iterator[Any]:
-        yield world.services.log
-
-    @contextmanager
-    def store(_: Settings) -> Iterator[Any]:
-        yield world.services.store
-
-    for module in (cancel, dlq):
-        monkeypatch.setattr(module, "here", lambda: world.settings)
-        monkeypatch.setattr(module, "open_log", log)
-        monkeypatch.setattr(module, "open_store", store)
-
-    def run(*words: str) -> tuple[int, list[dict[str, Any]], str]:
-        code, out, err = run_command(monkeypatch, capsys, *words)
-        return code, documents_of(out), err
-
-    return run
+    return on_ports_of(world, monkeypatch, capsys, cancel, dlq)
 
 
 def test_runs_are_cancelled_by_name_and_those_that_ended_are_said_to_have(world: FailingWorld, waterclock: Run) -> None:

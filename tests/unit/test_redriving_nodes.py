@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -12,14 +11,11 @@ import pytest
 from tests.unit.api_world import NAMES, until
 from tests.unit.dag_api_world import DagApiWorld
 from tests.unit.failing_world import API
-from tests.unit.in_process import documents_of, run_command
+from tests.unit.in_process import Run, on_ports_of
 from waterclock.commands import dlq
 from waterclock.model.events import EventKind
 from waterclock.model.job import CommandKind
-from waterclock.settings import Settings
 from waterclock.wire.codec import decode_command
-
-Run = Callable[..., tuple[int, list[dict[str, Any]], str]]
 
 
 class Failed(NamedTuple):
@@ -56,25 +52,7 @@ def failed(world: DagApiWorld) -> Failed:
 
 @pytest.fixture
 def waterclock(world: DagApiWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command in this process: (exit code, documents on stdout, stderr)."""
-
-    @contextmanager
-    def log(_: Settings) -> Iterator[Any]:
-        yield world.services.log
-
-    @contextmanager
-    def store(_: Settings) -> Iterator[Any]:
-        yield world.services.store
-
-    monkeypatch.setattr(dlq, "here", lambda: world.settings)
-    monkeypatch.setattr(dlq, "open_log", log)
-    monkeypatch.setattr(dlq, "open_store", store)
-
-    def run(*words: str) -> tuple[int, list[dict[str, Any]], str]:
-        code, out, err = run_command(monkeypatch, capsys, *words)
-        return code, documents_of(out), err
-
-    return run
+    return on_ports_of(world, monkeypatch, capsys, dlq)
 
 
 def _redriven(world: DagApiWorld, **body: Any) -> dict[str, Any]:
