@@ -96,7 +96,7 @@ class Dag:
 
     def check(self, tenant: str = "default") -> JobSpec:
         """The spec that this defines. Raises RequestError, as every door does."""
-        return self._checked(self._words, tenant)
+        return spec_from_document(self._document, job_id=make_job_id(tenant, self.name))
 
     def __enter__(self) -> Self:
         return self
@@ -105,12 +105,11 @@ class Dag:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            has_schedule = any(key in self._words for key in (*KINDS, "on"))
-            self._checked(self._words if has_schedule else {**self._words, "every": "1h"}, "default")
+            spec_of_dag(self._document, make_job_id("default", self.name))
 
-    def _checked(self, words: dict[str, Any], tenant: str) -> JobSpec:
-        document = {**words, "dag": self.definition["dag"]}
-        return spec_from_document(document, job_id=make_job_id(tenant, self.name))
+    @property
+    def _document(self) -> dict[str, Any]:
+        return {key: value for key, value in self.definition.items() if key != "name"}
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self._nodes)
@@ -121,6 +120,12 @@ def chain(*nodes: _Nodes) -> None:
     for left, right in pairwise(nodes):
         for node in _each(right):
             node.comes_after(*_each(left))
+
+
+def spec_of_dag(document: dict[str, Any], job_id: str) -> tuple[JobSpec, bool]:
+    """The spec of a document that may get its schedule later, and whether it names what starts it. RequestError."""
+    has_start = any(key in document for key in (*KINDS, "on"))
+    return spec_from_document(document if has_start else {**document, "every": "1h"}, job_id=job_id), has_start
 
 
 def _each(nodes: _Nodes) -> tuple[Node, ...]:

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from waterclock.dags import spec_of_dag
 from waterclock.model.dag import DagSpec, Node
 from waterclock.model.dag_levels import levels, remarks
-from waterclock.model.document import KINDS, dag_document, spec_from_document
+from waterclock.model.document import dag_document
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import make_job_id
 from waterclock.model.job import JobSpec
@@ -84,8 +85,6 @@ def _read(file: Path) -> tuple[JobSpec | None, DagSpec]:
     if not isinstance(document.get("dag"), Mapping):
         raise RequestError("This job is no Dag", pointer="/dag", hint='Such as {"dag": {"nodes": [...]}}')
     name = document.pop("name", None)
-    has_schedule = any(kind in document for kind in (*KINDS, "on"))
-    whole: dict[str, Any] = document if has_schedule else {**document, "every": "1h"}
-    spec = spec_from_document(whole, job_id=make_job_id("default", name if isinstance(name, str) else "dag"))
+    spec, has_start = spec_of_dag(document, make_job_id("default", name if isinstance(name, str) else "dag"))
     assert spec.dag is not None  # the document has one
-    return spec if has_schedule else None, spec.dag
+    return spec if has_start else None, spec.dag
