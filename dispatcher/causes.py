@@ -14,7 +14,7 @@ from waterclock.model.events import RunStatus
 from waterclock.model.gathering import Arrival
 from waterclock.model.ids import US_PER_S, Instant, job_of_run, parse_run_id, split_job_id
 from waterclock.model.job import Command, JobSpec
-from waterclock.model.triggers import HOPS_MAX
+from waterclock.model.triggers import HOPS_MAX, Triggers
 
 SOURCE_MAX = 300
 """Characters of a run id: tenant, name, instant, series."""
@@ -56,20 +56,30 @@ def _record(source: str) -> Cause:
     return Cause(source)
 
 
-def arrival_of(command: Command, spec: JobSpec, number: int, at: Instant) -> Arrival | None:
-    """The end that a TRIGGER brings to a job with a window; None where nothing is gathered. Raises RequestError."""
-    on = spec.on
-    if "@" not in command.triggered_by or on is None or not on.within_us:
+def arrival_of(command: Command, cause: Cause, spec: JobSpec, number: int, at: Instant) -> Arrival | None:
+    """What a TRIGGER brings to a job with a window; None where nothing is gathered. Raises RequestError."""
+    source, on = cause.source, spec.on
+    if not source or on is None or not on.within_us:
         return None
-    name, status = split_job_id(job_of_run(command.triggered_by))[1], _STATUSES.get(command.ended)
-    places = on.places_met_by(name, status, command.ended_at) if status is not None else ()
+    places = _met_by_end(on, command) if "@" in source else _met_by_record(on, command)
     if not places:
+        ended = f" ({command.ended[:40] or 'no end'})" if "@" in source else ""
         raise RequestError(
-            f"{command.job_id} does not wait for {command.triggered_by} ({command.ended[:40] or 'no end'}) any more",
+            f"{command.job_id} does not wait for {source}{ended} any more",
             pointer="/triggered_by",
-            hint="Its conditions were changed meanwhile: nothing follows from this end",
+            hint="Its conditions were changed meanwhile: nothing follows from it",
         )
-    return Arrival(command.triggered_by, command.hops, at, number, places)
+    return Arrival(source, cause.hops, at, number, places)
+
+
+def _met_by_end(on: Triggers, command: Command) -> tuple[int, ...]:
+    name, status = split_job_id(job_of_run(command.triggered_by))[1], _STATUSES.get(command.ended)
+    return on.places_met_by(name, status, command.ended_at) if status is not None else ()
+
+
+def _met_by_record(on: Triggers, command: Command) -> tuple[int, ...]:
+    topic = command.triggered_by.partition("/")[0]
+    return on.places_passed_by(topic, {name: text.encode() for name, text in command.headers})
 
 
 def check_lapse(command: Command, appended_at: Instant) -> None:

@@ -57,7 +57,7 @@ class Applied(NamedTuple):
     ``floor_at``: of an ACTIVE version, the fire time after which its own fires begin. ``fires_to_at``: whenever they
     are due, all fires up to this fire time are decided; 0: nothing is said of that. ``edges``: under which the job's
     late versions were applied, this one's with them. ``cause``: what asked for the run of a trigger; ``arrival``: it
-    is no run yet, for several ends have to come together.
+    is no run yet, for several ends or records have to come together.
     """
 
     row: JobRow
@@ -142,7 +142,8 @@ def _at_once(command: Command, place: Place, stamp_at: Instant, standing: JobVer
         check_lapse(command, place.appended_at)
         return made
     cause = cause_of(command)
-    return made._replace(cause=cause, arrival=arrival_of(command, standing.spec, place.revision, place.appended_at))
+    arrival = arrival_of(command, cause, standing.spec, place.revision, place.appended_at)
+    return made._replace(cause=cause, arrival=arrival)
 
 
 def expect_revision(command: Command, before: JobVersion | None, standing: JobVersion | None) -> None:

@@ -1,10 +1,11 @@
-"""Ends that have to come together: what of a job's window is open, what closes it, and what that makes. Pure.
+"""Ends and records that have to come together: what of a job's window is open, what closes it, what that makes. Pure.
 
-``all``: the newest end for each condition counts for so long as the window is; with the last one that is missing the
-run is made. Where they do not come together the window lapses: that is said, and one begins with what still counts.
-``any``: the first end opens a window, and when it is over one run is made for all that came. What must hold: each end
-has a part in one run at most, and every window ends in a run or in a word about it. All follows from the commands of
-the log and their append times, never from a clock: so a replay, and a successor, decide alike.
+``all``: the newest end for each condition counts for so long as the window is (a record is an end here, too); with the
+last one that is missing the run is made. Where they do not come together the window lapses: that is said, and one
+begins with what still counts. ``any``: the first end opens a window, and when it is over one run is made for all that
+came. What must hold: each end has a part in one run at most, and every window ends in a run or in a word about it. All
+follows from the commands of the log and their append times, never from a clock: so a replay, and a successor, decide
+alike.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Ends that have to come together within a window: which runs they had to make, by the commands of the log alone.
+"""What has to come together within a window: which runs it had to make, by the commands of the log alone.
 
-Imports nothing of ours. A job whose ``on`` has ``within`` makes no run of each end. ``all``: of each condition the
-newest end counts, for so long as it is younger than the window; with the one that completes them the run is made.
+Imports nothing of ours. A job whose ``on`` has ``within`` makes no run of each end, nor of each record (what is said of
+ends here holds for both; whether a command tells the truth of its record is for ``sources.py``). ``all``: of each
+condition the newest end counts, for so long as it is younger than the window; with the last one the run is made.
 ``any``: the first end opens a window, and the first command at or after its end makes the run. Told is every window
 that ends otherwise: it was over before all had come, or the job was changed. Instants are microseconds.
 """
@@ -58,11 +59,23 @@ def condition_of(stored):
 def places_met(made, record):
     """The places of the conditions that the end meets which this TRIGGER tells, as the last of ``made`` stands."""
     conditions = on_of(made[-1])[1]
+    if "@" not in record["triggered_by"]:
+        return _places_of_record(conditions, record)
     name = record["triggered_by"].partition("@")[0].partition(":")[2]
     return {
         place
         for place, (job, ended) in enumerate(conditions)
         if job == name and record["ended"] in COUNTED[ended] and record["ended_at"] > _since(made, (job, ended))
+    }
+
+
+def _places_of_record(conditions, record):
+    topic = f"records of {record['triggered_by'].partition('/')[0]}"
+    told = {header["name"]: header["text"] for header in record["headers"]}
+    return {
+        place
+        for place, (source, wanted) in enumerate(conditions)
+        if source == topic and dict(json.loads(wanted)).items() <= told.items()
     }
 
 
@@ -78,9 +91,9 @@ def _since(made, condition):
 
 
 def is_gathered(record, standing):
-    """Whether an end that this command tells has its part in a window."""
+    """Whether what this command tells has its part in a window."""
     on = on_of(standing)
-    return record["kind"] == "TRIGGER" and "@" in record["triggered_by"] and on is not None and on[2] > 0
+    return record["kind"] == "TRIGGER" and bool(record["triggered_by"]) and on is not None and on[2] > 0
 
 
 def expected(job):
@@ -144,6 +157,7 @@ def check(job, until, counts):
         elif wanted is not None and wanted.by:
             started[facts[0].event["run_id"]] = wanted.by
             counts["runs of windows"] += 1
+            counts["runs of windows by records"] += "@" not in wanted.by
             complaints += [f"{what}: {wrong}" for wrong in _wrong_run(facts[0].event, wanted, told)]
         elif wanted is not None:
             counts["windows that lapsed"] += 1

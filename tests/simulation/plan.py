@@ -40,7 +40,7 @@ from .people import (
     with_timing,
 )
 from .senders import Garbage, draw_garbage, draw_sales
-from .trigger_people import SHIPPED, trigger_orders
+from .trigger_people import trigger_orders, waits_for_sales
 from .troubles import Trouble, troubles
 
 ALWAYS = (
@@ -169,7 +169,7 @@ def draw(seed: int) -> Plan:
     orders = [*with_counts(dice(seed, "counts"), orders)]
     orders += trigger_orders(dice(seed, "triggers"), horizon)
     orders += delay_orders(dice(seed, "delays"), start_at, horizon)
-    sales = draw_sales(dice(seed, "sales"), horizon) if any(each.job_id == SHIPPED for each in orders) else []
+    sales = draw_sales(dice(seed, "sales"), horizon) if waits_for_sales(orders) else []
     dags = dice(seed, "dags")
     of_dags = dag_orders(dags, start_at, horizon, has_side=has_side)
     orders += of_dags

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from waterclock.model.concurrency import FREE, Concurrency, Overlap
 from waterclock.model.failure_policy import FailurePolicy
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import NEVER, CommandKind, Every, JobSpec, Tier
-from waterclock.model.triggers import CONDITIONS_MAX, Ended, RecordComes, RunEnds, Triggers
+from waterclock.model.triggers import CONDITIONS_MAX, Condition, Ended, RecordComes, RunEnds, Triggers
 
 from .people import Order
 from .senders import SHOP
@@ -24,6 +24,8 @@ _JOINED_SHARE = 0.6
 SHIPPED = "t:shipped"
 _SHIPPED_SHARE = 0.5
 _WITHIN_S = (1, 2, 5, 20)
+_RECORDS_SHARE = 0.4
+_FILTERS = ((("type", "placed"),), (("type", "returned"),), ())
 _OTHERS_SHARE = 0.3
 _SOURCES = ("steady", "second", "counted", "no-such-job")
 _VERBS = (
@@ -45,6 +47,12 @@ def trigger_orders(rng: random.Random, horizon: int) -> list[Order]:
     joined = [*_joined(rng, horizon)] if rng.random() < _JOINED_SHARE else []
     shipped = [*_shipped(rng, horizon)] if rng.random() < _SHIPPED_SHARE else []
     return [*followers, *ring, *joined, *shipped]
+
+
+def waits_for_sales(orders: Iterable[Order]) -> bool:
+    """Whether any job of these is started by what the shop sells."""
+    specs = (order.spec for order in orders)
+    return any(isinstance(each, RecordComes) for spec in specs if spec and spec.on for each in spec.on.conditions)
 
 
 def _followers(rng: random.Random, horizon: int) -> Iterator[Order]:
@@ -81,8 +89,7 @@ def _shipped(rng: random.Random, horizon: int) -> Iterator[Order]:
 
 
 def _on_sales(rng: random.Random) -> JobSpec:
-    filters = [(("type", "placed"),), (("type", "returned"),), ()]
-    conditions = (RecordComes(SHOP, rng.choice(filters)), *rng.choice([(), (RunEnds("steady"),)]))
+    conditions = (RecordComes(SHOP, rng.choice(_FILTERS)), *rng.choice([(), (RunEnds("steady"),)]))
     return replace(_spec(rng, _SOURCES), on=Triggers(conditions))
 
 
@@ -99,9 +106,13 @@ def _joined(rng: random.Random, horizon: int) -> Iterator[Order]:
 def _with_window(rng: random.Random) -> JobSpec:
     spec = _spec(rng, _SOURCES)
     names = rng.sample(("steady", "second", "counted", "first-after"), rng.choice([2, 2, 3]))
-    conditions = tuple(RunEnds(name, rng.choice([Ended.SUCCEEDED, Ended.ANY])) for name in names)
+    ends = tuple(RunEnds(name, rng.choice([Ended.SUCCEEDED, Ended.ANY])) for name in names)
     within_us = rng.choice(_WITHIN_S) * US_PER_S
-    return replace(spec, on=Triggers(conditions, within_us=within_us, wants_all=rng.random() < 0.7))
+    wants_all = rng.random() < 0.7
+    conditions: tuple[Condition, ...] = ends
+    if rng.random() < _RECORDS_SHARE:  # in the place of an end; alone where one is enough
+        conditions = (*ends[1 if wants_all else rng.choice([0, len(ends)]) :], RecordComes(SHOP, rng.choice(_FILTERS)))
+    return replace(spec, on=Triggers(conditions, within_us=within_us, wants_all=wants_all))
 
 
 def _ring(rng: random.Random, horizon: int) -> Iterator[Order]:

@@ -416,8 +416,3 @@ def test_a_condition_on_records_that_cannot_be_meant_is_refused_at_its_place(
     with pytest.raises(RequestError) as error:
         spec_from_document({"handler": "h", "on": {"any": list(conditions)}})
     assert error.value.pointer == pointer
-
-
-def test_records_do_not_go_with_a_window() -> None:
-    with pytest.raises(RequestError, match="do not go with a window"):
-        spec_from_document({"handler": "h", "on": {"any": [{"topic": "a"}], "within": "5m"}})

@@ -65,37 +65,49 @@ def answer(names: Names, heard: Heard, topic_id: str, listeners: Iterable[JobTri
     if record.headers == UNREADABLE:
         if next(iter(listeners), None) is None:
             return Answer((), 0)
-        return _rejected(names, heard, RequestError("a header's name is not UTF-8", hint="Rename it"), now)
+        return _answer(_reject(names, heard, RequestError("a header's name is not UTF-8", hint="Rename it"), now))
     headers = dict(record.headers)  # the last one of a name counts
-    passing = [each for each in listeners if each.on.passes(record.topic, headers)]
+    passing = [each for each in listeners if each.on.places_passed_by(record.topic, headers)]
     if not passing:
         return Answer((), 0)
-    if heard.value_bytes > PAYLOAD_MAX:
-        error = RequestError(
-            f"the value has {heard.value_bytes} bytes, and it is the payload of the runs that it starts",
-            pointer="/payload",
-            hint=f"At most {PAYLOAD_MAX}: write a reference instead",
-        )
-        return _rejected(names, heard, error, now)
-    commands = [
-        command_message(names, _start(record, topic_id, each.job_id, now)) for each in islice(passing, STARTED_MAX)
-    ]
-    told = commands
+    errors = []
+    if heard.value_bytes > PAYLOAD_MAX and any(not each.on.within_us for each in passing):
+        errors.append(_too_large(heard))
+        passing = [each for each in passing if each.on.within_us]
     if len(passing) > STARTED_MAX:
-        told = [*commands, *_rejected(names, heard, _too_many(passing[STARTED_MAX:]), now).messages]
-    return Answer(tuple(told), sum(len(message.value or b"") for message in told))
+        errors.append(_too_many(passing[STARTED_MAX:]))
+    commands = [command_message(names, _start(record, topic_id, each, now)) for each in islice(passing, STARTED_MAX)]
+    rejects = [_reject(names, heard, error, now) for error in errors]
+    return _answer(*commands, *rejects)
 
 
-def _start(record: Record, topic_id: str, job_id: str, now: Instant) -> Command:
+def _start(record: Record, topic_id: str, listener: JobTriggers, now: Instant) -> Command:
+    """A job with a window makes one run of many records, with its own payload: the value of this one is not sent."""
     place = f"{record.partition}/{record.offset}"
+    headers = dict(record.headers)
+    asked = {
+        name: text
+        for each in listener.on.conditions
+        if isinstance(each, RecordComes) and each.topic == record.topic and each.passes(headers)
+        for name, text in each.headers
+    }
     return Command(
         CommandKind.TRIGGER,
-        job_id,
+        listener.job_id,
         f"record/{topic_id}/{place}",
         ACTOR,
         now,
-        payload=record.value,
+        payload=None if listener.on.within_us else record.value,
         triggered_by=f"{record.topic}/{place}",
+        headers=tuple(sorted(asked.items())),
+    )
+
+
+def _too_large(heard: Heard) -> RequestError:
+    return RequestError(
+        f"the value has {heard.value_bytes} bytes, and it is the payload of the runs that it starts",
+        pointer="/payload",
+        hint=f"At most {PAYLOAD_MAX}: write a reference instead",
     )
 
 
@@ -108,10 +120,13 @@ def _too_many(left_out: Sequence[JobTriggers]) -> RequestError:
     )
 
 
-def _rejected(names: Names, heard: Heard, error: RequestError, now: Instant) -> Answer:
+def _answer(*messages: Outgoing) -> Answer:
+    return Answer(messages, sum(len(message.value or b"") for message in messages))
+
+
+def _reject(names: Names, heard: Heard, error: RequestError, now: Instant) -> Outgoing:
     record = heard.record
     source = SourceRecord(record.topic, record.partition, record.offset, record.key, record.value, record.headers)
-    message = reject_message(
+    return reject_message(
         names, Reject("intake", error.message, error.pointer, error.hint, now, source), value_bytes=heard.value_bytes
     )
-    return Answer((message,), len(message.value or b""))

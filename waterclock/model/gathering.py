@@ -1,4 +1,4 @@
-"""What a shard owner has gathered for a job that waits for several ends within a window: values, on-disk format."""
+"""What a shard owner has gathered for a job with a window: ends of runs, and records. Values, on-disk format."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from .ids import Instant
 
 
 class Arrival(NamedTuple):
-    """An end that was told by the command of this ``number`` (as a revision counts), appended ``at``.
+    """An end or a record that was told by the command of this ``number`` (as a revision counts), appended ``at``.
 
-    ``source``: the run that ended, ``hops``: see ``Cause``. ``places``: of the conditions for which it is the newest.
+    ``source``, ``hops``: see ``Cause``. ``places``: of the conditions for which it is the newest.
     """
 
     source: str

@@ -216,8 +216,9 @@ class Command(NamedTuple):
     ``rerun_from``: the nodes that a RERUN begins with, none: all of it anew. Of a BACKFILL: the range [``from_at``,
     ``to_at``) (``to_at`` 0: up to its append time), ``concurrency`` and ``tier`` (0, None: the defaults).
     ``backfill_id``: the one to turn. Of a TRIGGER by the end of a run: ``triggered_by`` is that run, ``ended`` its
-    final status as a word, ``ended_at`` when, ``hops`` how many stand one before the other (``Cause``). LAPSE:
-    ``to_revision`` is the number of the command that opened the window, ``due_at`` its end.
+    final status as a word, ``ended_at`` when, ``hops`` how many stand one before the other (``Cause``); by a record
+    ``headers`` are those of its headers that the job's conditions ask for. LAPSE: ``to_revision`` is the number of the
+    command that opened the window, ``due_at`` its end.
     """
 
     kind: CommandKind
@@ -247,6 +248,7 @@ class Command(NamedTuple):
     hops: int = 0
     ended: str = ""
     ended_at: Instant = 0
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class Pause(NamedTuple):

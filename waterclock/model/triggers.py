@@ -1,4 +1,4 @@
-"""What starts a job beside its schedule, or instead of one: ends of other jobs' runs.
+"""What starts a job beside its schedule, or instead of one: ends of other jobs' runs, and records on topics.
 
 Values and their stored form: compact JSON, which stands in job rows, commands and the topic ``triggers``, so it is
 on-disk format: keys may be added, none may change meaning. ``since``, by condition from when on it has stood, is the
@@ -67,15 +67,17 @@ Condition: TypeAlias = RunEnds | RecordComes
 
 
 def name_of(condition: Condition) -> str:
-    """What it waits for, in a word."""
-    return condition.job if isinstance(condition, RunEnds) else condition.topic
+    """What it waits for, in few words: two conditions on one topic differ by their headers alone."""
+    if isinstance(condition, RunEnds):
+        return condition.job
+    return f"{condition.topic}{''.join(f' {name}={text}' for name, text in condition.headers)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Triggers:
-    """The conditions: each end that meets any of them makes one run.
+    """The conditions: each end, and each record, that meets any of them makes one run.
 
-    ``within_us`` not 0: ends are gathered, and of those in one window one run is made: once all conditions were met
+    ``within_us`` not 0: they are gathered, and of those in one window one run is made: once all conditions were met
     (``wants_all``), or else when the window that the first one has opened is over. ``since``: by condition, of an end
     before it nothing follows; () where no shard owner has said it yet.
     """
@@ -103,10 +105,16 @@ class Triggers:
             if isinstance(each, RunEnds) and each.job == job and at > since and each.ended.counts(status)
         )
 
-    def passes(self, topic: str, headers: Mapping[str, bytes]) -> bool:
-        """Whether a record of ``topic`` with these headers counts."""
-        records = (each for each in self.conditions if isinstance(each, RecordComes))
-        return any(each.topic == topic and each.passes(headers) for each in records)
+    def places_passed_by(self, topic: str, headers: Mapping[str, bytes]) -> tuple[int, ...]:
+        """The places of the conditions that a record of ``topic`` with these headers meets.
+
+        Since when they have stood is for whoever reads the topic: a record's own instant is its sender's to say.
+        """
+        return tuple(
+            place
+            for place, each in enumerate(self.conditions)
+            if isinstance(each, RecordComes) and each.topic == topic and each.passes(headers)
+        )
 
 
 class JobTriggers(NamedTuple):

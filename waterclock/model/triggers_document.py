@@ -103,7 +103,7 @@ def check_triggers(triggers: Triggers, job_id: str = "") -> None:
         if each in triggers.conditions[:place]:
             _refuse(pointer, "The same condition is given twice", "Give it once")
         if isinstance(each, RecordComes):
-            _check_records(each, pointer, triggers)
+            _check_records(each, pointer)
             continue
         if not _NAME.match(each.job):
             _refuse(f"{pointer}/job", f"{_shown(each.job)} is not a job's name", "Name a job of the same tenant")
@@ -119,12 +119,9 @@ def _check_within(triggers: Triggers) -> None:
         _refuse("/on/within", f"A window of {within_us / 1e6:.6g} s", "Whole seconds, at least 1s and at most 31d")
 
 
-def _check_records(condition: RecordComes, pointer: str, triggers: Triggers) -> None:
-    """Records have no place in a window: whoever gathers knows no headers."""
+def _check_records(condition: RecordComes, pointer: str) -> None:
     if not _TOPIC.match(condition.topic):
         _refuse(f"{pointer}/topic", f"{_shown(condition.topic)} is not a topic's name", "Name a topic of the cluster")
-    if triggers.within_us:
-        _refuse(pointer, "Records do not go with a window", 'Give {"job": ...} alone beside "within", or leave it out')
     if len(condition.headers) > HEADERS_MAX:
         _refuse(f"{pointer}/headers", f"{len(condition.headers)} headers", f"At most {HEADERS_MAX}")
     for name, text in condition.headers:

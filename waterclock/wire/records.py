@@ -146,7 +146,8 @@ def _command_to_record(command: Command) -> Dict:
     spec = None if command.spec is None else _spec_to_record(command.spec)
     calendars = orjson.dumps(uses_to_stored(command.calendars)).decode() if command.calendars else ""
     changed = {"tier": command.tier.name if command.tier is not None else "", "rerun_from": list(command.rerun_from)}
-    return command._asdict() | {"spec": spec, "calendars": calendars} | changed
+    headers = [{"name": name, "text": text} for name, text in command.headers]
+    return command._asdict() | {"spec": spec, "calendars": calendars, "headers": headers} | changed
 
 
 def _command_from_record(record: Dict) -> Command:
@@ -157,6 +158,7 @@ def _command_from_record(record: Dict) -> Command:
         "calendars": uses_from_stored(orjson.loads(record["calendars"])) if record["calendars"] else (),
         "rerun_from": tuple(record["rerun_from"]),
         "tier": Tier[record["tier"]] if record["tier"] else None,
+        "headers": tuple((header["name"], header["text"]) for header in record["headers"]),
     }
     return Command(**record | said)
 
