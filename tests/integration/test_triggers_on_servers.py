@@ -80,6 +80,32 @@ def test_a_record_on_a_topic_starts_the_job_that_waits_for_such_with_its_value(s
     assert all(each["command_id"].startswith("record/") for each in found)
 
 
+def test_a_record_and_an_end_within_a_window_start_a_job_once_with_its_own_payload(stack: Stack, sources: str) -> None:
+    stack.run_of("stock", {"handler": "demo.echo", "payload": 1})
+    file = stack.folder / "counted.json"
+    both = {
+        "all": [{"job": "stock", "ended": "succeeded"}, {"topic": sources, "headers": {"type": "placed"}}],
+        "within": "1m",
+    }
+    file.write_text(json.dumps({"handler": "demo.echo", "payload": "own", "on": both}))
+    assert one(stack, "job", "create", "counted", "--file", str(file))["on"] == both
+    one(stack, "job", "trigger", "stock")
+    producer = Producer({"bootstrap.servers": stack.bootstrap})
+    for kind in ("returned", "placed"):
+        producer.produce(sources, b'{"order": 2}', key=b"k", headers={"type": kind, "trace": b"\xff"})
+    assert producer.flush(20) == 0
+
+    (row,) = until(lambda: stack.command("run", "list", "counted")[1])
+    card = until(partial(ended, stack, row["run"]))
+    assert card["triggered_by"].startswith((f"{sources}/", "default:stock@"))
+    assert card["result"] == "own"
+    told = [decode(record["value"])[1] for record in dumps.dump(stack.bootstrap, stack.names.commands)]
+    (asked,) = (
+        each for each in told if each["job_id"] == "default:counted" and each["triggered_by"].startswith(sources)
+    )
+    assert (asked["payload"], asked["headers"]) == (None, [{"name": "type", "text": "placed"}])
+
+
 def test_two_ends_within_a_window_start_a_job_once_and_one_alone_lapses_and_is_told(stack: Stack) -> None:
     for name in ("orders", "items"):
         stack.run_of(name, {"handler": "demo.echo", "payload": 1})

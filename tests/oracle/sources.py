@@ -58,6 +58,8 @@ def _wrong(job, source, offsets, sold, stood):
         said = {header["name"]: header["text"] for header in told["headers"]}
         if not said.items() <= {"type": json.loads(record["value"])["type"]}.items():
             yield f"{job.job_id} was told of {source} with headers that it has not: {said}"
+        if any(_waited(each, topic, record) and not _asks(each) <= said.items() for each in stood):
+            yield f"{job.job_id} was told of {source} without the headers that it asks for: {said}"
     words = [job.judged.verdicts[offset].word for offset in offsets]
     made = [run_id for offset in offsets for run_id in job.redriven(offset)]
     if words.count("applied") > 1:
@@ -79,8 +81,11 @@ def _count(job, made):
 def _passes(condition, topic, record):
     if condition.job != f"records of {topic}":
         return False
-    wanted = dict(json.loads(condition.ended))
-    return not wanted or wanted == {"type": json.loads(record["value"])["type"]}
+    return _asks(condition) <= {"type": json.loads(record["value"])["type"]}.items()
+
+
+def _asks(condition):
+    return dict(json.loads(condition.ended)).items()
 
 
 def _waited(condition, topic, record):

@@ -18,6 +18,7 @@ from waterclock.retry_router.shard import Wanted
 from waterclock.retry_router.trail import Note
 from waterclock.retry_router.triggering import RunEnd
 
+from waterclock.intake import topic_starts
 from waterclock.intake.topic_listener import TopicListener
 from waterclock.listeners import Listeners
 from waterclock.log.port import Committed, Outgoing, TopicPartition
@@ -205,6 +206,18 @@ def filters_not_heeded() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def headers_not_told() -> Iterator[None]:
+    """A record is told without the headers by which it was chosen: so a window cannot know which condition it met."""
+    right = topic_starts.command_message
+
+    def message(names: Names, command: Command) -> Outgoing:
+        return right(names, command._replace(headers=()))
+
+    with mock.patch.object(topic_starts, "command_message", message):
+        yield
+
+
 PLANTED_TRIGGERS: dict[str, Planted] = {
     "what an end starts sent after its round": sent_after_the_round,
     "ends answered before it is known who waits": listeners_unread,
@@ -213,6 +226,7 @@ PLANTED_TRIGGERS: dict[str, Planted] = {
     "what a record starts sent after its round": records_answered_after_their_round,
     "a source begun at its end at a take-over": sources_begun_at_their_end,
     "filters on headers not heeded": filters_not_heeded,
+    "headers of a record not told": headers_not_told,
     "one end counted in two windows": started_by_what_came_before,
     "half a window lost at a take-over": window_lost_at_a_take_over,
     "started though the window lapsed": started_though_the_window_lapsed,

@@ -224,6 +224,13 @@ def test_the_judge_of_records_sees_headers_that_a_record_has_not() -> None:
     assert [each for each in complaints if "headers that it has not" in each]
 
 
+def test_the_judge_of_records_sees_headers_that_were_not_told() -> None:
+    world = Records(waiting(*BOTH_KINDS))
+    world.came(())
+    complaints, _ = sources_judge.check(*told_of(world))
+    assert [each for each in complaints if "without the headers" in each]
+
+
 def test_the_judge_of_records_sees_a_value_that_went_to_a_job_with_a_window() -> None:
     world = Records(waiting(*BOTH_KINDS))
     world.came(payload=b'{"type": "placed"}')
