@@ -82,7 +82,9 @@ class ApiProcess:
     @property
     def is_called(self) -> bool:
         """Whether something waits for its turn that no log tells of: a request, a time-out, a command to be sent."""
-        return self._loop.is_anything_due() or self._services.outbox.depth > 0
+        tail = self._services.tail
+        assert tail is not None
+        return self._loop.is_anything_due() or self._services.outbox.depth > 0 or tail.is_called
 
     def serve(self, call: Call, answered: Answered) -> None:
         """A request comes in; ``answered`` is told its end, once."""

@@ -28,6 +28,7 @@ class Answers:
         self._recent: OrderedDict[_Place, tuple[Instant, Answered]] = OrderedDict()
         self.forgotten_until: Instant = 0
         """Answers that came up to this instant may have been forgotten."""
+        self._expected: OrderedDict[_Place, None] = OrderedDict()
         self._stamps: OrderedDict[tuple[str, int], Instant] = OrderedDict()
 
     @property
@@ -39,7 +40,18 @@ class Answers:
         """A future for the answer to this command; call it before the command is sent, and ``forget`` at the end."""
         future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
         self._waiting[job_id, command_id] = future
+        self._expected[job_id, command_id] = None
+        while len(self._expected) > RECENT_MAX:
+            self._expected.popitem(last=False)
         return future
+
+    def was_expected(self, job_id: str, command_id: str) -> bool:
+        """Whether it was sent by this process, which has looked out for its answer ever since."""
+        return (job_id, command_id) in self._expected
+
+    def pass_unseen(self) -> None:
+        """From now on answers may pass unseen."""
+        self._expected.clear()
 
     def forget(self, job_id: str, command_id: str) -> None:
         """Nobody waits for it any more."""

@@ -66,21 +66,26 @@ class Counting:
         self._lags_s = float("-inf")
         self._asking_lags = asyncio.Lock()
         services.watchers.listen(self.take)
+        services.resting.needs.append(self._is_asked)
 
     def take(self, batch: SeenBatch) -> None:
         """A batch of the tail, for everybody who still asks."""
+        self._is_asked()
+        for tenant, counted in list(self._counted.items()):
+            if counted.waiting is None:
+                self._count(tenant, counted.tally, batch)
+            elif len(counted.waiting) < _HELD_BACK_MAX:
+                counted.waiting.append(batch)
+            else:  # the past is read more slowly than the present comes: whoever asks, begins anew
+                del self._counted[tenant]
+
+    def _is_asked(self) -> bool:
+        """Whether anybody's tally has to go on; those that nobody has asked for lately are gone."""
         now_s = self._services.clock.monotonic_s()
         for tenant, counted in list(self._counted.items()):
             if now_s - counted.asked_s > _IDLE_S:
                 del self._counted[tenant]
-            elif counted.waiting is None:
-                self._count(tenant, counted.tally, batch)
-            elif len(counted.waiting) < _HELD_BACK_MAX:
-                counted.waiting.append(batch)
-            else:
-                del self._counted[
-                    tenant
-                ]  # the past is read more slowly than the present comes: whoever asks, begins anew
+        return bool(self._counted)
 
     async def tally(self, tenant: str) -> Tally:
         """The tenant's tally, up to now. Raises BackendDown, and Problem (503) where too many tenants ask."""
@@ -88,7 +93,8 @@ class Counting:
         if counted is None:
             if len(self._counted) >= _TENANTS_MAX:
                 raise busy(f"{_TENANTS_MAX} tenants look at their overview", retry_after_s=30)
-            counted = self._begin(tenant)
+            await self._services.follow()
+            counted = self._counted.get(tenant) or self._begin(tenant)
         counted.asked_s = self._services.clock.monotonic_s()
         if counted.recalled is not None:
             await asyncio.shield(counted.recalled)

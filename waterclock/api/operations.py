@@ -42,7 +42,9 @@ async def show_operation(operation_id: str, services: Held, caller: Reader) -> R
     if known is None:
         raise Problem("not-found", f"There is no operation {operation_id[:80]!r}", hint="They are kept for two days")
     answer = services.answers.recent(known.job_id, operation_id)
-    if answer is None and not services.would_have_seen(known.at):
+    if answer is None:
+        await services.follow()  # who asks will ask again: then what comes is seen
+    if answer is None and not services.would_have_seen(known.job_id, operation_id, known.at):
         answer = await services.ask(_search, services, known)
         if answer is not None:
             services.answers.keep(known.job_id, answer, services.clock.now())

@@ -151,6 +151,7 @@ def command_of(services: Services, caller: Caller, order: Order) -> Command:
 
 
 async def _append(services: Services, command: Command) -> None:
+    await services.follow()
     landed = services.outbox.put(command_message(services.names, command))
     try:
         async with asyncio.timeout(_ACKNOWLEDGED_WITHIN_S):

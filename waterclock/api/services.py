@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
@@ -31,6 +31,7 @@ from .measures import Measures
 from .outbox import LINGER_S, Outbox
 from .problems import Problem, busy
 from .rates import Rates
+from .resting import Resting
 from .tail import SeenBatch, Tail
 from .turning import Turning
 from .watchers import Watchers
@@ -87,17 +88,19 @@ class Services:
         self._asking = ThreadPoolExecutor(1, thread_name_prefix="log")  # one: its questions go through one client
         self._calls = 0
         self._questions = 0
-        self._began_at = clock.now()
         self._threads: list[Turning] = []
         self._looking: asyncio.Task[None] | None = None
         self._seen_s: dict[str, float] = {}
         self.tail: Tail | None = None
+        self.resting = Resting(clock, self._turn_tail)
+        self.resting.needs += [lambda: self.answers.waiting > 0, lambda: len(self.watchers) > 0]
 
     # -- life
 
     async def start(self, *, threads: bool = True) -> None:
         """Begin to read and to send. ``threads`` False: somebody else steps outbox and tail. Raises BackendDown."""
-        self.tail = tail = Tail(self.log, self.names.run_events, asyncio.get_running_loop(), self._take)
+        loop = asyncio.get_running_loop()
+        self.tail = tail = Tail(self.log, self.names.run_events, loop, self._take, self._tail_began)
         self.watchers.positions.update(await self.ask(tail.begin))
         self._show()
         if threads:
@@ -145,12 +148,21 @@ class Services:
         finally:
             self._questions -= 1
 
-    def would_have_seen(self, sent_at: Instant) -> bool:
+    async def follow(self) -> None:
+        """Have run-events read from now on: before anything is sent whose answer is waited for. Raises BackendDown."""
+        await self.resting.follow()
+
+    def would_have_seen(self, job_id: str, command_id: str, sent_at: Instant) -> bool:
         """Whether an answer to what was sent then has passed this process, or has not come yet.
 
         Then there is no use in a search through the log: whoever follows an operation asks several times a second.
         """
-        return sent_at > max(self._began_at, self.answers.forgotten_until) + _MARGIN_US
+        since = self.resting.followed_since
+        if since is None:
+            return False
+        if self.answers.was_expected(job_id, command_id):
+            return sent_at > self.answers.forgotten_until
+        return sent_at > max(since, self.answers.forgotten_until) + _MARGIN_US
 
     async def _who_serves(self) -> dict[str, Served]:
         lease_ttl_s = self.settings.worker.lease_ttl_s
@@ -171,6 +183,7 @@ class Services:
     async def _look_for_ever(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_S)
+            self.resting.look()
             await self._look()
 
     async def _look(self) -> None:
@@ -187,6 +200,15 @@ class Services:
                 continue  # `away` tells
             self._seen_s[name] = self.clock.monotonic_s()
 
+    def _turn_tail(self, turn: int) -> None:
+        assert self.tail is not None
+        if not turn:
+            self.answers.pass_unseen()
+        self.tail.turn_to(turn)
+
+    def _tail_began(self, turn: int, ends: Mapping[int, int]) -> None:
+        self.resting.began(turn, ends, self.watchers.positions)
+
     def _take(self, batch: SeenBatch) -> None:
         for seen in batch.orders:
             detail = seen.event.detail
@@ -201,6 +223,8 @@ class Services:
         gauge("waterclock_api_commands_waiting", "Commands that wait for the log", lambda: self.outbox.depth)
         gauge("waterclock_api_answers_awaited", "Commands whose answer is waited for", lambda: self.answers.waiting)
         gauge("waterclock_api_streams", "Open streams of events", lambda: len(self.watchers))
+        follows = lambda: float(self.resting.followed_since is not None)  # noqa: E731
+        gauge("waterclock_api_follows", "Whether run-events are read: 0 while nobody wants what comes", follows)
 
 
 async def _run(pool: ThreadPoolExecutor, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:

@@ -54,6 +54,7 @@ async def stream(
 ) -> StreamingResponse:
     """Each event's data is JSON; its id is `partition:offset,...`, which `Last-Event-ID` hands back."""
     marks = _read_marks(last_event_id) if last_event_id else {}
+    await services.follow()
     watcher = services.watchers.add(caller.tenant, own_job_id(caller, job) if job is not None else "", caller.key)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_told(services, caller, watcher, marks), media_type="text/event-stream", headers=headers)

@@ -2,7 +2,8 @@
 
 Without a group, from the end, committed records alone. What must hold: every batch is handed to the event loop in
 order, with a bound on how many may be on their way (a slow loop slows the reader, never fills the memory); of a record
-nothing but its kind is looked at until somebody wants it, because most pass by unseen. How it fails: a position that
+nothing but its kind is looked at until somebody wants it, because most pass by unseen; it rests while it is told to
+(``resting.py``). How it fails: a position that
 the log lost: it goes on at the end and says so; who waited for an answer in between gets an operation instead.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import structlog
 
@@ -94,15 +95,28 @@ def _seen(record: Record) -> Seen:
 
 
 class Tail:
-    """``step`` belongs to one thread; ``deliver`` is called on ``loop`` with each batch, in order."""
+    """``step`` belongs to one thread; ``deliver`` is called on ``loop`` with each batch, in order.
+
+    ``began`` is called there, too, when it has begun anew because it was told so: with the number of that turn, and
+    from where it reads, by partition.
+    """
 
     def __init__(
-        self, log: Log, topic: str, loop: asyncio.AbstractEventLoop, deliver: Callable[[SeenBatch], None]
+        self,
+        log: Log,
+        topic: str,
+        loop: asyncio.AbstractEventLoop,
+        deliver: Callable[[SeenBatch], None],
+        began: Callable[[int, Mapping[int, int]], None],
     ) -> None:
         self._log = log
         self._topic = topic
         self._loop = loop
         self._deliver = deliver
+        self._began = began
+        self._turn = self._wanted = 1
+        """Which turn of reading this is, and which is wanted; 0: none, it rests."""
+        self._stirred = threading.Event()
         self._room = threading.BoundedSemaphore(_BATCHES_UNDER_WAY)
         self._reader: Reader | None = None
 
@@ -120,6 +134,14 @@ class Tail:
     def step(self, wait_s: float = _POLL_S) -> bool:
         """Take what is new. False: nothing is. Raises BackendDown."""
         assert self._reader is not None, "begin() comes first"
+        wanted = self._wanted  # once: the event loop may change it meanwhile
+        if wanted != self._turn:
+            self._change(wanted)
+        if not wanted:
+            self._stirred.wait(wait_s)
+            self._stirred.clear()
+            self._reader.poll(1, 0.0)  # brings no record: the driver's own news has to be fetched
+            return False
         try:
             records = self._reader.poll(_POLL_RECORDS, wait_s)
         except LostResource as lost:
@@ -130,10 +152,28 @@ class Tail:
             self._hand_over(SeenBatch(records))
         return bool(records)
 
+    def turn_to(self, turn: int) -> None:
+        """Read from the end on, anew for another number; 0: rest. For the event loop."""
+        self._wanted = turn
+        self._stirred.set()
+
+    @property
+    def is_called(self) -> bool:
+        """Whether it is to do otherwise than it does."""
+        return self._wanted != self._turn
+
     def close(self) -> None:
         """Give the reader up."""
         if self._reader is not None:
             self._reader.close()
+
+    def _change(self, wanted: int) -> None:
+        assert self._reader is not None
+        if wanted:
+            self._loop.call_soon_threadsafe(self._began, wanted, self.begin())
+        else:
+            self._reader.assign({})
+        self._turn = wanted
 
     def _hand_over(self, seen: SeenBatch) -> None:
         while not self._room.acquire(timeout=_ROOM_WAIT_S):
