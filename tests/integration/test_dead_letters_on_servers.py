@@ -27,17 +27,8 @@ def stack(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("dead-letters")
-    stack = Stack(kafka_server, cassandra_server, fresh_prefix, fresh_keyspace, folder)
-    try:
-        for role in stack.roles:
-            role.start()
-        for role in stack.roles:
-            role.wait_ready()
+    with Stack(kafka_server, cassandra_server, fresh_prefix, fresh_keyspace, folder).running() as stack:
         yield stack
-    finally:
-        for role in reversed(stack.roles):
-            if role.process is not None:
-                role.stop()
 
 
 def one(stack: Stack, *words: str) -> dict[str, Any]:

@@ -7,8 +7,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -44,10 +45,26 @@ class Stack:
         }
         ensure_topics(kafka.address, topic_specs(self.names, 2))
         migrate([cassandra.host], cassandra.port, keyspace, SystemClock(), replication=1)
-        self.roles = [
-            RoleProcess(role, f"{role.replace('_', '-')}-1", self.env, folder / f"{role}.log", folder / f"{role}.ready")
-            for role in ("dispatcher", "workers", "retry_router", "recorder")
-        ]
+        self.roles = [self.role(name) for name in ("dispatcher", "workers", "retry_router", "recorder")]
+
+    def role(self, name: str) -> RoleProcess:
+        """One that is not started yet."""
+        instance, folder = f"{name.replace('_', '-')}-1", self.folder
+        return RoleProcess(name, instance, self.env, folder / f"{name}.log", folder / f"{name}.ready")
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        """All of its roles are up, until it is left."""
+        try:
+            for role in self.roles:
+                role.start()
+            for role in self.roles:
+                role.wait_ready()
+            yield self
+        finally:
+            for role in reversed(self.roles):
+                if role.process is not None:
+                    role.stop()
 
     def command(self, *words: str) -> tuple[int, list[dict[str, Any]], str]:
         """(exit code, JSON lines, stderr) of a command."""
@@ -62,13 +79,13 @@ class Stack:
         )
         return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
-    def run_of(self, name: str, document: dict[str, Any]) -> str:
-        """A job of that document, triggered; its run."""
+    def run_of(self, name: str, document: dict[str, Any], *words: str) -> str:
+        """A job of that document, triggered with these words; its run."""
         file = self.folder / f"{name}.json"
         file.write_text(json.dumps({"every": "12h", **document}))
         code, _, said = self.command("job", "create", name, "--file", str(file))
         assert code == 0, said
-        code, (shown,), said = self.command("job", "trigger", name)
+        code, (shown,), said = self.command("job", "trigger", name, *words)
         assert code == 0, said
         run: str = shown["run"]
         return run
@@ -83,17 +100,8 @@ def stack(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("run-logs")
-    stack = Stack(kafka_server, cassandra_server, fresh_prefix, fresh_keyspace, folder)
-    try:
-        for role in stack.roles:
-            role.start()
-        for role in stack.roles:
-            role.wait_ready()
+    with Stack(kafka_server, cassandra_server, fresh_prefix, fresh_keyspace, folder).running() as stack:
         yield stack
-    finally:
-        for role in reversed(stack.roles):
-            if role.process is not None:
-                role.stop()
 
 
 def test_the_command_line_shows_what_a_handler_logged_and_no_event_carries_it(stack: Stack) -> None:
