@@ -173,6 +173,23 @@ def test_a_dry_run_says_which_nodes_and_sends_nothing(
     assert sent == []
 
 
+@pytest.mark.parametrize("archive", [RunStatus.RUNNING, None])
+def test_what_failed_is_not_told_from_some_of_the_nodes(
+    waterclock: Run, history: DagHistory, sent: list[Command], archive: RunStatus | None
+) -> None:
+    """The DagRun's row is written beside those of its nodes, and may be read before they are there."""
+    history.node("list", RunStatus.SUCCEEDED, 0.1, 4, result=b"[1]")
+    history.node("load.0", RunStatus.FAILED, 4, 124)
+    if archive is not None:
+        history.node("archive", archive, 4)
+    history.run(RunStatus.FAILED, ended_s=124, reason="nodes-failed: report")
+    for words in (("--failed",), ("--failed", "--dry-run")):
+        code, _, err = waterclock("dag", "rerun", history.run_id, *words)
+        assert (code, "History does not tell yet" in err, sent) == (4, True, [])
+    assert waterclock("dag", "rerun", history.run_id, "--from", "load")[0] == 0
+    assert [each.rerun_from for each in sent] == [("load",)]
+
+
 def test_a_rerun_names_version_and_nodes(waterclock: Run, history: DagHistory, sent: list[Command]) -> None:
     history.ended_badly()
     code, out, _ = waterclock("dag", "rerun", history.run_id, "--from", "load", "--payload", '{"a": 1}', "--note", "x")

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from waterclock.dead_letters.acting import Asked
 from waterclock.model.dag_events import NodeEnd
+from waterclock.model.dag_release import DagRunState
 from waterclock.model.dag_steps import NodeState
-from waterclock.model.dag_work import kept_nodes
+from waterclock.model.dag_work import NODES_FAILED, kept_nodes
 from waterclock.model.errors import Conflict, RequestError
-from waterclock.model.events import RunStatus
+from waterclock.model.events import FINAL, RunStatus
 from waterclock.model.job import Command, CommandKind
 
 from .picture import nodes_seen
@@ -97,6 +98,7 @@ def plan_rerun(seen: DagRunSeen, rerun_from: tuple[str, ...], *, failed: bool = 
         )
     before = seen.state.whole_nodes()
     if failed:
+        _check_told_whole(seen, seen.state)
         rerun_from = tuple(name for name in seen.graph.place if _has_failed(before.get(name)))
         if not rerun_from:
             raise Conflict(
@@ -125,6 +127,18 @@ def rerun_of(seen: DagRunSeen, rerun_from: tuple[str, ...], asked: Asked, payloa
     """The command that runs it again, of the same version."""
     command = act_on(CommandKind.RERUN, seen, asked)
     return command._replace(to_revision=seen.row.revision, rerun_from=rerun_from, payload=payload)
+
+
+def _check_told_whole(seen: DagRunSeen, state: DagRunState) -> None:
+    """Its own row may be written before those of its nodes: what failed cannot be told from some of them."""
+    has_open = any(row.status not in FINAL for row in seen.nodes.values())
+    by_itself = seen.row.status is RunStatus.SUCCEEDED or seen.row.reason.startswith(NODES_FAILED)
+    if has_open or (by_itself and None in state.ends):
+        raise Conflict(
+            f"History does not tell yet how all nodes of {seen.run_id} have ended",
+            pointer="/failed",
+            hint="Ask again in a moment, or say from which nodes",
+        )
 
 
 def _has_failed(node: NodeState | None) -> bool:
