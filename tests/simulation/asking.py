@@ -112,7 +112,8 @@ class Asking:
 
     def _command(self, order: Order, now: Instant) -> Command | None:
         if order.kind is CommandKind.CANCEL:
-            run_id = self._onlooker.run_at(order.pick)
+            look = self._onlooker
+            run_id = look.open_dag_run_at(order.pick, job_id=order.job_id) if order.job_id else look.run_at(order.pick)
             return self._of_run(order, run_id, now) if run_id else None
         if order.kind is CommandKind.REDRIVE:
             return self._redrive(order, now)

@@ -39,8 +39,8 @@ def dag_orders(rng: random.Random, start_at: Instant, horizon: int, *, has_side:
         return []
     return [
         *with_policies(rng, _orders(rng, start_at, horizon, has_side=has_side)),
-        *_reruns(rng, horizon),
-        *_pauses(rng, horizon),
+        *reruns(rng, horizon, "e"),
+        *pauses(rng, horizon, "h"),
     ]
 
 
@@ -59,20 +59,21 @@ def _orders(rng: random.Random, start_at: Instant, horizon: int, *, has_side: bo
                 yield order._replace(payload=rng.choice(["", '{"of":"the trigger"}']), pick=rng.randrange(1 << 16))
 
 
-def _pauses(rng: random.Random, horizon: int) -> Iterator[Order]:
-    """Of single DagRuns; some are never taken back, before the end of the play."""
+def pauses(rng: random.Random, horizon: int, name: str) -> Iterator[Order]:
+    """Of single DagRuns; some are never taken back, before the end of the play. ``name``: of the commands."""
     for number in range(rng.choice([0, 0, 2, 6])):
         at, pick = rng.randrange(4 * US_PER_S, horizon), rng.randrange(1 << 16)
-        yield Order(at, CommandKind.PAUSE_RUN, "", None, f"h{number}", pick=pick)
+        yield Order(at, CommandKind.PAUSE_RUN, "", None, f"{name}{number}", pick=pick)
         if rng.random() < 0.7:
             after = at + rng.randrange(8 * US_PER_S)
-            yield Order(min(after, horizon - 1), CommandKind.RESUME_RUN, "", None, f"h{number}.r", pick=pick)
+            yield Order(min(after, horizon - 1), CommandKind.RESUME_RUN, "", None, f"{name}{number}.r", pick=pick)
 
 
-def _reruns(rng: random.Random, horizon: int) -> Iterator[Order]:
+def reruns(rng: random.Random, horizon: int, name: str) -> Iterator[Order]:
+    """Of DagRuns that have ended. ``name``: of the commands."""
     for number in range(rng.randint(0, 8)):
         at, pick = rng.randrange(horizon // 3, horizon), rng.randrange(1 << 16)
-        order = Order(at, CommandKind.RERUN, "", None, f"e{number}", wants_answer=rng.random() < 0.3, pick=pick)
+        order = Order(at, CommandKind.RERUN, "", None, f"{name}{number}", wants_answer=rng.random() < 0.3, pick=pick)
         yield order._replace(payload=rng.choice(["", "", '{"of":"the rerun"}']))
 
 
@@ -84,12 +85,13 @@ def _spec(rng: random.Random, start_at: Instant, *, has_side: bool) -> JobSpec:
         rng.choice(list(Tier)),
         payload=rng.choice([b"", b'{"of":"the job"}']),
         concurrency=beside(rng, keyed=False) if rng.random() < _LIMITED_SHARE else FREE,
-        dag=_dag(rng, has_side=has_side),
+        dag=small_dag(rng, _NODES_MAX, has_side=has_side),
     )
 
 
-def _dag(rng: random.Random, *, has_side: bool) -> DagSpec:
-    drawn = random_dag(rng, _NODES_MAX)
+def small_dag(rng: random.Random, nodes_max: int, *, has_side: bool) -> DagSpec:
+    """Any Dag of so many nodes, with code of the play behind them."""
+    drawn = random_dag(rng, nodes_max)
     lists = {node.map_over.of for node in drawn.nodes if node.map_over is not None}
     nodes = tuple(_node(rng, node, drawn, lists, has_side=has_side) for node in drawn.nodes)
     timeout_us = rng.choice([0, 0, 0, 10, 30]) * US_PER_S

@@ -13,6 +13,7 @@ from tests.oracle.chronicle import Chronicle
 from tests.oracle.records import decode
 from waterclock.log.memory import MemoryLog
 from waterclock.log.port import Isolation, Record, TopicPartition
+from waterclock.model.ids import job_of_run
 from waterclock.wire.names import Names
 
 FRESH = 2
@@ -107,11 +108,11 @@ class Onlooker:
             if runs[run_id]["nodes"] is not None and runs[run_id]["paused"]
         ]
 
-    def open_dag_run_at(self, pick: int, *, is_paused: bool) -> str:
-        """A DagRun that somebody might pause, or let go on; "" without any."""
+    def open_dag_run_at(self, pick: int, *, is_paused: bool = False, job_id: str = "") -> str:
+        """A DagRun that somebody might pause, let go on, or cancel, of any job or of this one; "" without any."""
         runs, paused = self.look().runs, self.paused()
         going = [run_id for run_id in sorted(self.chronicle.open) if runs[run_id]["nodes"] is not None]
-        among = paused if is_paused else going
+        among = [each for each in (paused if is_paused else going) if job_id in ("", job_of_run(each))]
         return among[pick % len(among)] if among else ""
 
     def dag_run_at(self, pick: int) -> tuple[str, int, list[str], list[str]] | None:

@@ -39,7 +39,8 @@ STEADY = {"t:steady": "sim.emits", "t:second": "sim.ok"}
 class Order(NamedTuple):
     """A command that people give at tick ``at``. One intention may be given several times, under one name.
 
-    ``pick``: of a cancel or a redrive, which of the runs in sight it is for. ``door``: "" for ``commands`` itself,
+    ``pick``: of a cancel or a redrive, which of the runs in sight it is for; of a cancel that names a job, which of its
+    open DagRuns. ``door``: "" for ``commands`` itself,
     ``api``, or ``avro`` and ``json`` for job-events, there with ``has_id`` a ``ce_id`` and with a ``fate`` in the
     sender's own transaction (``commits``, ``aborts``, ``hangs``). ``caller``: the tenant that asks, where it is not the
     job's own. ``resume_at``: of a pause, when it ends by itself. Of a rollback ``pick`` chooses the version.

@@ -20,6 +20,7 @@ from .beside_people import beside_orders
 from .buggify import SITES, SMALL, draw_some
 from .calendar_people import calendar_orders
 from .counted_people import counted_orders
+from .dag_chain_people import dag_chain_orders
 from .dag_people import dag_orders
 from .delay_people import delay_orders
 from .dice import dice
@@ -169,10 +170,11 @@ def draw(seed: int) -> Plan:
     orders = [*with_counts(dice(seed, "counts"), orders)]
     orders += trigger_orders(dice(seed, "triggers"), horizon)
     orders += delay_orders(dice(seed, "delays"), start_at, horizon)
-    sales = draw_sales(dice(seed, "sales"), horizon) if waits_for_sales(orders) else []
     dags = dice(seed, "dags")
     of_dags = dag_orders(dags, start_at, horizon, has_side=has_side)
     orders += of_dags
+    orders += dag_chain_orders(dice(seed, "dag chains"), horizon, has_side=has_side) if of_dags else []
+    sales = draw_sales(dice(seed, "sales"), horizon) if waits_for_sales(orders) else []
     engines = ENGINES[: dags.randint(1, 2)] if of_dags else ()
     return Plan(
         seed=seed,

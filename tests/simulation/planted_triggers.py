@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from waterclock.dispatcher import gathering, starts
+from waterclock.dispatcher import admitting, emit, gathering, starts
 from waterclock.dispatcher.admission import Admission
 from waterclock.dispatcher.commands import Applied
 from waterclock.dispatcher.emit import Emitter
@@ -22,10 +22,12 @@ from waterclock.intake import topic_starts
 from waterclock.intake.topic_listener import TopicListener
 from waterclock.listeners import Listeners
 from waterclock.log.port import Committed, Outgoing, TopicPartition
+from waterclock.model.cause import NO_CAUSE, Cause
+from waterclock.model.events import Origin, Pending, RunEvent
 from waterclock.model.flow_state import RunFlow
 from waterclock.model.fold import OpenRun
 from waterclock.model.gathering import Arrival, Gathering
-from waterclock.model.ids import Instant
+from waterclock.model.ids import Instant, job_of_run
 from waterclock.model.job import Command, JobStatus, JobVersion
 from waterclock.model.triggers import JobTriggers, RecordComes, Triggers
 from waterclock.transact import Round, Rounds
@@ -218,6 +220,66 @@ def headers_not_told() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def dag_runs_start_nobody() -> Iterator[None]:
+    """The end of a DagRun starts nobody: it has no attempt that might have ended."""
+
+    def end(self: RouterShard, run_id: str, run: OpenRun[Note], at: Instant, wanted: Wanted) -> None:
+        ends = len(wanted.ends)
+        right(self, run_id, run, at, wanted)
+        if run.state.is_dag:
+            del wanted.ends[ends:]
+
+    right = RouterShard._ended
+    with mock.patch.object(RouterShard, "_ended", end):
+        yield
+
+
+@contextmanager
+def ends_by_nodes_not_told() -> Iterator[None]:
+    """A DagRun that ends by the outcome of its last node, because it was cancelled or over its time, starts nobody."""
+
+    def take(self: RouterShard, event: RunEvent, offset: int, wanted: Wanted) -> None:
+        ends = len(wanted.ends)
+        right(self, event, offset, wanted)
+        wanted.ends[ends:] = [end for end in wanted.ends[ends:] if end.run_id == event.run_id]
+
+    right = RouterShard.take
+    with mock.patch.object(RouterShard, "take", take):
+        yield
+
+
+@contextmanager
+def nodes_end_their_dag_run() -> Iterator[None]:
+    """The end of a node is told as that of its DagRun; the command's id is the same, so the first one counts."""
+
+    def end(self: RouterShard, run_id: str, run: OpenRun[Note], at: Instant, wanted: Wanted) -> None:
+        right(self, run_id, run, at, wanted)
+        dag_run_id, _, node = run_id.partition("/")
+        if self.live and node:
+            place = self.partition, self.fold.position - 1
+            wanted.ends.append(RunEnd(dag_run_id, job_of_run(dag_run_id), run.state.status, at, 0, *place))
+
+    right = RouterShard._ended
+    with mock.patch.object(RouterShard, "_ended", end):
+        yield
+
+
+@contextmanager
+def cause_of_a_dag_run_lost() -> Iterator[None]:
+    """A DagRun does not say what started it: who it starts in its turn counts anew."""
+
+    def pending(version: JobVersion, origin: Origin, payload: bytes | None = None, cause: Cause = NO_CAUSE) -> Pending:
+        return right(version, origin, payload, NO_CAUSE if version.spec.dag is not None else cause)
+
+    right = emit.pending_of_version
+    with (
+        mock.patch.object(emit, "pending_of_version", pending),
+        mock.patch.object(admitting, "pending_of_version", pending),
+    ):
+        yield
+
+
 PLANTED_TRIGGERS: dict[str, Planted] = {
     "what an end starts sent after its round": sent_after_the_round,
     "ends answered before it is known who waits": listeners_unread,
@@ -232,4 +294,8 @@ PLANTED_TRIGGERS: dict[str, Planted] = {
     "started though the window lapsed": started_though_the_window_lapsed,
     "windows end unsaid": windows_closed_by_the_clock,
     "paused jobs started by others": paused_jobs_started,
+    "the end of a DagRun starts nobody": dag_runs_start_nobody,
+    "the end of a DagRun by a node not told": ends_by_nodes_not_told,
+    "the end of a node told as its DagRun's": nodes_end_their_dag_run,
+    "cause of a DagRun lost": cause_of_a_dag_run_lost,
 }

@@ -78,6 +78,9 @@ ALMOST_SURE_IN_A_SLICE = (
     "skipped:calendar",
     "calendars brought",
     "started by an end",
+    "started by the end of a DagRun",
+    "DagRuns started by an end",
+    "DagRuns started by others that ended",
 )
 
 
