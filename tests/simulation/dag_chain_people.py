@@ -22,7 +22,7 @@ from .senders import SHOP
 
 CHAINED, AFTER, FOLLOWING = "t:chained", "t:after-chained", "t:following"
 """A Dag that others start, a job that its DagRuns start, and another Dag that they start, too."""
-_SHARE = 0.5
+_SHARE = 0.3
 _RING_SHARE = 0.15
 _FOLLOWING_SHARE = 0.5
 _NODES_MAX = 3
