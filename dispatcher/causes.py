@@ -57,11 +57,16 @@ def _record(source: str) -> Cause:
 
 
 def arrival_of(command: Command, cause: Cause, spec: JobSpec, number: int, at: Instant) -> Arrival | None:
-    """What a TRIGGER brings to a job with a window; None where nothing is gathered. Raises RequestError."""
+    """What a TRIGGER brings to a job with a window; None where nothing is gathered. Raises RequestError.
+
+    Refused is what the job, as it stands, does not wait for: in a window it would count for nothing, and of what was
+    told for a window that is gone it would make a whole run.
+    """
     source, on = cause.source, spec.on
-    if not source or on is None or not on.within_us:
+    has_window = on is not None and on.within_us > 0
+    if not source or not (has_window or command.gathers):
         return None
-    places = _met_by_end(on, command) if "@" in source else _met_by_record(on, command)
+    places = _places_met(on, command) if on is not None else ()
     if not places:
         ended = f" ({command.ended[:40] or 'no end'})" if "@" in source else ""
         raise RequestError(
@@ -69,17 +74,16 @@ def arrival_of(command: Command, cause: Cause, spec: JobSpec, number: int, at: I
             pointer="/triggered_by",
             hint="Its conditions were changed meanwhile: nothing follows from it",
         )
-    return Arrival(source, cause.hops, at, number, places)
+    return Arrival(source, cause.hops, at, number, places) if has_window else None
 
 
-def _met_by_end(on: Triggers, command: Command) -> tuple[int, ...]:
-    name, status = split_job_id(job_of_run(command.triggered_by))[1], _STATUSES.get(command.ended)
+def _places_met(on: Triggers, command: Command) -> tuple[int, ...]:
+    source = command.triggered_by
+    if "@" not in source:
+        headers = {name: text.encode() for name, text in command.headers}
+        return on.places_passed_by(source.partition("/")[0], headers)
+    name, status = split_job_id(job_of_run(source))[1], _STATUSES.get(command.ended)
     return on.places_met_by(name, status, command.ended_at) if status is not None else ()
-
-
-def _met_by_record(on: Triggers, command: Command) -> tuple[int, ...]:
-    topic = command.triggered_by.partition("/")[0]
-    return on.places_passed_by(topic, {name: text.encode() for name, text in command.headers})
 
 
 def check_lapse(command: Command, appended_at: Instant) -> None:

@@ -78,4 +78,5 @@ def started_by(end: RunEnd, listeners: Iterable[JobTriggers], now: Instant) -> I
                 hops=end.hops + 1,
                 ended=end.status.name.lower(),
                 ended_at=end.at,
+                gathers=listener.on.within_us > 0,
             )

@@ -58,7 +58,8 @@ def condition_of(stored):
 
 def places_met(made, record):
     """The places of the conditions that the end meets which this TRIGGER tells, as the last of ``made`` stands."""
-    conditions = on_of(made[-1])[1]
+    on = on_of(made[-1])
+    conditions = on[1] if on is not None else ()
     if "@" not in record["triggered_by"]:
         return _places_of_record(conditions, record)
     name = record["triggered_by"].partition("@")[0].partition(":")[2]
@@ -94,6 +95,19 @@ def is_gathered(record, standing):
     """Whether what this command tells has its part in a window."""
     on = on_of(standing)
     return record["kind"] == "TRIGGER" and bool(record["triggered_by"]) and on is not None and on[2] > 0
+
+
+def is_left_over(made, record, standing):
+    """Whether this command tells, for a window, what the job as it stands does not wait for."""
+    is_for_window = is_gathered(record, standing) or (record["kind"] == "TRIGGER" and record["gathers"])
+    return bool(record["triggered_by"]) and is_for_window and not places_met(made, record)
+
+
+def wrong_telling(job, told):
+    """A word where no version of the job was such that whoever told this could believe of a window what it says."""
+    windows = {on[2] > 0 for version in job.judged.made if (on := on_of(version)) is not None}
+    if told["gathers"] not in windows:
+        yield f"{job.job_id} was told of {told['triggered_by']} as if it had {'a' if told['gathers'] else 'no'} window"
 
 
 def expected(job):

@@ -344,7 +344,7 @@ def _is_refused(record, spec, made, standing, stamp, appended_at, rules):  # wha
     return (
         (standing is None and record["kind"] != "CREATE")
         or record["hops"] > HOPS_MAX
-        or (gathering.is_gathered(record, standing) and not gathering.places_met(made, record))
+        or gathering.is_left_over(made, record, standing)
         or (record["kind"] == "LAPSE" and record["due_at"] - appended_at > gathering.AHEAD)
         or (record["kind"] == "ROLLBACK" and spec is None)
         or (standing is not None and _is_no_end(record["kind"], standing))

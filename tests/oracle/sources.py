@@ -2,7 +2,7 @@
 
 Input: dumps of ``commands`` and ``run-events``, and by topic the records of somebody else, whose values say in JSON
 what their header ``type`` says. Such a TRIGGER names a record by ``<topic>/<partition>/<offset>``, and has its value as
-the payload, or none for a job with a window; what waited for what follows from the commands of each job. Which runs
+the payload; what waited for what follows from the commands of each job. Which runs
 windows make is for ``gathering.py``: here, that each record has its part once, and is told with its own headers.
 """
 
@@ -52,9 +52,10 @@ def _wrong(job, source, offsets, sold, stood):
     topic, record = sold[source]
     if not any(_passes(each, topic, record) for each in stood):
         yield f"{job.job_id} was started by {source}, and never waited for that"
-    if not {told["payload"] for told in offsets.values()} <= _payloads(job, record):
+    if {told["payload"] for told in offsets.values()} != {record["value"]}:
         yield f"{job.job_id} was started by {source} with another payload than its value"
     for told in offsets.values():
+        yield from gathering.wrong_telling(job, told)
         said = {header["name"]: header["text"] for header in told["headers"]}
         if not said.items() <= {"type": json.loads(record["value"])["type"]}.items():
             yield f"{job.job_id} was told of {source} with headers that it has not: {said}"
@@ -66,12 +67,6 @@ def _wrong(job, source, offsets, sold, stood):
         yield f"{source} was to have its part in {job.job_id} once, and has it in {made} ({words})"
     elif job.judged.gathered.keys().isdisjoint(offsets) and _count(job, made) != words.count("applied"):
         yield f"{source} was to start one run of {job.job_id}, and started {made} ({words})"
-
-
-def _payloads(job, record):
-    """What may go with a record: it depends on whether a version with a window stood, or one without."""
-    windows = {bool(on[2]) for version in job.judged.made if (on := gathering.on_of(version)) is not None}
-    return {None if has_window else record["value"] for has_window in windows}
 
 
 def _count(job, made):

@@ -108,6 +108,8 @@ def check(commands, events, work=(), rules=owed.Rules(), until=0):  # noqa: B008
     for (job_id, source), told in asked.items():
         counts["ends told again"] += len(told) > 1
         counts["chains that were cut"] += hops.get(source, 0) >= HOPS_MAX
+        for each in told.values():
+            complaints += gathering.wrong_telling(found[job_id], each.record)
         if found[job_id].judged.gathered.keys().isdisjoint(told):
             complaints += _wrong_runs(found[job_id], source, told, ends, counts)
     complaints += _missing(ends, stood, asked, counts)

@@ -83,7 +83,7 @@ def patched(world: DagApiWorld, before: Any, **parts: Any) -> Any:
         ({"any": [{"job": "refused"}]}, "/on/any/0/job"),
         ({"any": [LOAD, {"topic": "shop.secret"}]}, "/on/any/1/topic"),
         ({"all": [LOAD], "within": "5m"}, "/on/all"),
-        ({"any": [ON_ORDERS], "within": "5m"}, "/on/any/0"),
+        ({"any": [ON_ORDERS], "within": "32d"}, "/on/within"),
     ],
 )
 def test_a_dag_that_nothing_starts_or_not_so_is_refused_at_its_place(

@@ -36,6 +36,7 @@ class Windows(World):
         self.command(CommandKind.CREATE, JOB, spec)
         self.run(1)
         self.number = 0
+        self.gathers = spec.on is not None and spec.on.within_us > 0
 
     def ended(self, job_id: str, status: str = "succeeded", hops: int = 1, wait_s: float = 0.5) -> str:
         self.number += 1
@@ -45,7 +46,7 @@ class Windows(World):
         return source
 
     def told(self, source: str, status: str = "succeeded", hops: int = 1, **more: Any) -> None:
-        more = {"ended": status, "ended_at": self.clock.now(), "hops": hops} | more
+        more = {"ended": status, "ended_at": self.clock.now(), "hops": hops, "gathers": self.gathers} | more
         self.command(CommandKind.TRIGGER, JOB, triggered_by=source, command_id=f"{source}/{status}", **more)
 
     def made(self) -> list[tuple[str, int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -14,14 +13,17 @@ from tests.unit.test_topic_listener import NAMES, ORDERS, PLACED
 from tests.unit.test_topic_listener import World as Listening
 from tests.unit.test_triggers_windows import ALL, JOB, LOAD, WITHIN_US, Windows
 from waterclock.model.document import PAYLOAD_MAX, spec_from_document, spec_to_document
+from waterclock.model.errors import RequestError
 from waterclock.model.events import EventKind
 from waterclock.model.job import NEVER, CommandKind, JobSpec, Tier
 from waterclock.model.stored_spec import spec_from_json, spec_to_json
 from waterclock.model.triggers import Condition, JobTriggers, RecordComes, RunEnds, Triggers
+from waterclock.model.triggers_document import check_triggers
 from waterclock.wire import codec
 from waterclock.wire.messages import job_triggers_message
 
 RETURNED = (("type", "returned"),)
+VALUE = b'{"type": "placed"}'
 MIXED = (RunEnds("load"), RecordComes(ORDERS, PLACED))
 BOTH_KINDS = (RecordComes(ORDERS, PLACED), RecordComes(ORDERS, RETURNED))
 
@@ -38,7 +40,7 @@ class Records(Windows):
     def came(self, headers: tuple[tuple[str, str], ...] = PLACED, wait_s: float = 0.5, **more: Any) -> str:
         self.offset += 1
         source = f"{ORDERS}/1/{self.offset}"
-        more = {"command_id": f"record/i/1/{self.offset}", "headers": headers} | more
+        more = {"command_id": f"record/i/1/{self.offset}", "headers": headers, "gathers": True, "payload": VALUE} | more
         self.command(CommandKind.TRIGGER, JOB, triggered_by=source, **more)
         self.run(wait_s)
         return source
@@ -144,6 +146,42 @@ def test_an_edit_of_what_records_are_waited_for_ends_the_window() -> None:
     assert (world.skipped(), world.judged()) == ([("window", "its conditions changed")], [])
 
 
+@pytest.mark.parametrize(
+    ("after", "made"),
+    [
+        (RecordComes(ORDERS, PLACED), [VALUE]),  # it waits for it still, and for nothing else
+        (RecordComes(ORDERS, RETURNED), []),
+        (RunEnds("load"), []),
+    ],
+)
+def test_what_was_told_for_a_window_that_is_gone_makes_a_run_only_if_it_is_waited_for(
+    after: Condition, made: list[bytes]
+) -> None:
+    world = Records(waiting(*MIXED))
+    world.command(CommandKind.UPDATE, JOB, replace(waiting(after), on=Triggers((after,))))
+    world.came()
+    assert world.payloads() == made
+    assert len(world.records(NAMES.rejects)) == (not made)
+    assert world.judged() == []
+
+
+def test_an_end_that_was_told_for_a_window_that_is_gone_makes_no_run_unless_it_is_waited_for() -> None:
+    world = Records(waiting(*MIXED))
+    world.command(CommandKind.UPDATE, JOB, replace(waiting(*MIXED), on=Triggers((RecordComes(ORDERS, PLACED),))))
+    world.ended(LOAD)
+    assert (world.made(), len(world.records(NAMES.rejects)), world.judged()) == ([], 1, [])
+
+
+def test_a_record_that_is_told_again_after_an_edit_is_the_same_record() -> None:
+    world = Records(waiting(*MIXED))
+    world.command(CommandKind.UPDATE, JOB, replace(waiting(*MIXED), on=Triggers((RecordComes(ORDERS, PLACED),))))
+    world.came(gathers=False)
+    world.command(CommandKind.UPDATE, JOB, waiting(RecordComes(ORDERS), RunEnds("load")))
+    world.offset = 0
+    world.came(headers=())
+    assert (len(world.made()), world.records(NAMES.rejects)) == (1, [])
+
+
 # What the intake tells ---------------------------------------------------------------------------------------------
 
 
@@ -165,13 +203,25 @@ def test_the_intake_tells_which_headers_were_asked_for_and_no_others() -> None:
     assert on.places_passed_by(ORDERS, {name: text.encode() for name, text in command.headers}) == (0, 2)
 
 
-def test_a_value_is_sent_to_jobs_without_a_window_alone() -> None:
+def test_a_command_says_whether_it_was_told_for_a_window() -> None:
     world = listening(Triggers(BOTH_KINDS, (), WITHIN_US, wants_all=True))
     world.waits("acme:ship")
     world.record(b"value")
     world.turn(world.listener())
-    assert {each.job_id: each.payload for each in world.commands} == {JOB: None, "acme:ship": b"value"}
-    assert {each.headers for each in world.commands} == {PLACED}
+    assert {each.job_id: each.gathers for each in world.commands} == {JOB: True, "acme:ship": False}
+    assert {(each.headers, each.payload) for each in world.commands} == {(PLACED, b"value")}
+
+
+def test_the_largest_conditions_on_headers_fit_into_a_command_beside_the_largest_value() -> None:
+    headers = tuple((f"h{number}", "\U0001f30d" * 200) for number in range(10, 42))
+    on = Triggers(tuple(RecordComes(ORDERS, headers[at : at + 8]) for at in range(0, 32, 8)), (), WITHIN_US)
+    check_triggers(on)
+    with pytest.raises(RequestError, match="characters"):
+        check_triggers(replace(on, conditions=(*on.conditions, RecordComes(ORDERS, headers[4:12]))))
+    world = listening(on)
+    place = world.record(b"x" * PAYLOAD_MAX, tuple((name, text.encode()) for name, text in headers))
+    world.turn(world.listener())
+    assert (world.started, world.rejects) == ([(JOB, place)], [])
 
 
 def test_a_value_that_is_too_large_keeps_out_those_alone_whose_payload_it_is() -> None:
@@ -208,8 +258,7 @@ def told_of(world: Records) -> tuple[list[Any], list[Any], dict[str, list[Any]]]
     commands, events = ([raw(each) for each in world.records(topic)] for topic in (NAMES.commands, NAMES.run_events))
     at = world.clock.now()
     sold = [
-        {"partition": 1, "offset": offset, "timestamp_us": at, "value": json.dumps({"type": "placed"}).encode()}
-        for offset in range(1, world.offset + 1)
+        {"partition": 1, "offset": offset, "timestamp_us": at, "value": VALUE} for offset in range(1, world.offset + 1)
     ]
     return commands, events, {ORDERS: sold}
 
@@ -231,8 +280,11 @@ def test_the_judge_of_records_sees_headers_that_were_not_told() -> None:
     assert [each for each in complaints if "without the headers" in each]
 
 
-def test_the_judge_of_records_sees_a_value_that_went_to_a_job_with_a_window() -> None:
+@pytest.mark.parametrize(
+    ("told", "word"), [({"payload": b"other"}, "another payload"), ({"gathers": False}, "as if it had no window")]
+)
+def test_the_judge_of_records_sees_a_record_that_is_told_otherwise(told: dict[str, Any], word: str) -> None:
     world = Records(waiting(*BOTH_KINDS))
-    world.came(payload=b'{"type": "placed"}')
+    world.came(**told)
     complaints, _ = sources_judge.check(*told_of(world))
-    assert [each for each in complaints if "another payload" in each]
+    assert [each for each in complaints if word in each]

@@ -76,13 +76,15 @@ def answer(names: Names, heard: Heard, topic_id: str, listeners: Iterable[JobTri
         passing = [each for each in passing if each.on.within_us]
     if len(passing) > STARTED_MAX:
         errors.append(_too_many(passing[STARTED_MAX:]))
-    commands = [command_message(names, _start(record, topic_id, each, now)) for each in islice(passing, STARTED_MAX)]
+    commands = [command_message(names, _start(heard, topic_id, each, now)) for each in islice(passing, STARTED_MAX)]
     rejects = [_reject(names, heard, error, now) for error in errors]
     return _answer(*commands, *rejects)
 
 
-def _start(record: Record, topic_id: str, listener: JobTriggers, now: Instant) -> Command:
-    """A job with a window makes one run of many records, with its own payload: the value of this one is not sent."""
+def _start(heard: Heard, topic_id: str, listener: JobTriggers, now: Instant) -> Command:
+    """The value goes along for a window, too: no use is made of it there, but the job may have none any more when its
+    owner reads this."""
+    record = heard.record
     place = f"{record.partition}/{record.offset}"
     headers = dict(record.headers)
     asked = {
@@ -97,9 +99,10 @@ def _start(record: Record, topic_id: str, listener: JobTriggers, now: Instant) -
         f"record/{topic_id}/{place}",
         ACTOR,
         now,
-        payload=None if listener.on.within_us else record.value,
+        payload=record.value if heard.value_bytes <= PAYLOAD_MAX else None,
         triggered_by=f"{record.topic}/{place}",
         headers=tuple(sorted(asked.items())),
+        gathers=listener.on.within_us > 0,
     )
 
 

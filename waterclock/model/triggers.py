@@ -23,6 +23,9 @@ CONDITIONS_MAX = 16
 HEADERS_MAX, HEADER_MAX = 8, 200
 """Headers that a condition names, and characters of each name and text."""
 
+HEADERS_LENGTH_MAX = 8_000
+"""Characters of all of them together, of one job: they go into a command beside a payload."""
+
 HOPS_MAX = 16
 """Runs in a row of which each was started by the end of the one before: the longest chain, so that a ring ends."""
 

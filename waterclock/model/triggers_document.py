@@ -19,6 +19,7 @@ from .time_text import format_duration, parse_duration
 from .triggers import (
     CONDITIONS_MAX,
     HEADER_MAX,
+    HEADERS_LENGTH_MAX,
     HEADERS_MAX,
     WITHIN_US_MAX,
     WITHIN_US_MIN,
@@ -69,9 +70,14 @@ def triggers_to_document(triggers: Triggers | None) -> dict[str, Any]:
 def triggers_text(document: Mapping[str, Any]) -> str:
     """Such a document in a line for people: ``on load-orders, load-items``, ``on all of a, b within 2h``."""
     said = document[KEY]
-    named = (each.get("job") or f"records of {each['topic']}" for each in said.get("all") or said["any"])
+    named = (each.get("job") or _records_text(each) for each in said.get("all") or said["any"])
     names = ", ".join(dict.fromkeys(named))
     return f"on {'all of ' * ('all' in said)}{names}" + (f" within {said['within']}" if "within" in said else "")
+
+
+def _records_text(condition: Mapping[str, Any]) -> str:
+    asked = "".join(f" {name}={text}" for name, text in condition.get("headers", {}).items())
+    return f"records of {condition['topic']}{asked}"
 
 
 def without_schedule(document: Mapping[str, object], owners: Mapping[str, tuple[str, ...]]) -> Schedule:
@@ -109,6 +115,9 @@ def check_triggers(triggers: Triggers, job_id: str = "") -> None:
             _refuse(f"{pointer}/job", f"{_shown(each.job)} is not a job's name", "Name a job of the same tenant")
         if each.job == own_name:
             _refuse(f"{pointer}/job", "It would start itself, without end", "Name another job, or give it a schedule")
+    headers = [header for each in triggers.conditions if isinstance(each, RecordComes) for header in each.headers]
+    if (length := sum(len(name) + len(text) for name, text in headers)) > HEADERS_LENGTH_MAX:
+        _refuse(f"/on/{word}", f"Its headers have {length} characters", f"At most {HEADERS_LENGTH_MAX} in all")
 
 
 def _check_within(triggers: Triggers) -> None:
