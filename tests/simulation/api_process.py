@@ -80,6 +80,11 @@ class ApiProcess:
         return True
 
     @property
+    def wake_count(self) -> int:
+        """How often somebody has wanted run-events while it rested."""
+        return self._services.resting._turn - 1
+
+    @property
     def is_called(self) -> bool:
         """Whether something waits for its turn that no log tells of: a request, a time-out, a command to be sent."""
         tail = self._services.tail

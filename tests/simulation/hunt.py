@@ -132,6 +132,7 @@ MUST_HAPPEN = (
     "api info",
     "api repeated",
     "api replayed",
+    "api woken",
     "acknowledged",
     "sent avro",
     "sent json",

@@ -133,6 +133,7 @@ class World:
         self.onlooker = Onlooker(self.outside, NAMES)
         self._owners: dict[int, str] = {}
         self._herds: dict[str, Counter[str]] = {}
+        self._wakes: dict[str, int] = {}
         self._transaction_s = {"worker": WorkerSettings(lease_ttl_s=plan.lease_s).transaction_timeout_s}
 
     def transactional_id(self, slot: str) -> str:
@@ -244,6 +245,13 @@ class World:
         for word, count in (found - self._herds.get(life.client, Counter())).items():
             counts[f"herds {word}"] += count
         self._herds[life.client] = found
+
+    def count_wakes(self, life: Life, counts: Counter[str]) -> None:
+        """How often an API that rested was asked for what it has to follow, since the last look."""
+        if isinstance(life.core, ApiProcess):
+            found = life.core.wake_count
+            counts["api woken"] += found - self._wakes.get(life.client, 0)
+            self._wakes[life.client] = found
 
     def _core(self, life: Life, log: MemoryLog, clock: Clock) -> Role:
         slot, pace, store = life.slot, self.plan.pace, MemoryStore(clock, self.tables, life.client)

@@ -11,14 +11,14 @@ import pytest
 from tests.unit.api_world import JOB, ApiWorld, until
 from tests.unit.test_api_stream import Served, watching
 from tests.unit.test_overview import Teller, counts, overview
-from waterclock.api import resting
+from waterclock.api import answers, operations, resting
 from waterclock.api.resting import REST_AFTER_S, Resting
 from waterclock.api.services import Services
-from waterclock.api.tail import Tail
+from waterclock.api.tail import SeenBatch, Tail
 from waterclock.clock import ManualClock
 from waterclock.log.memory import MemoryCluster, MemoryLog
 from waterclock.log.port import Outgoing
-from waterclock.model.errors import BackendDown
+from waterclock.model.errors import BackendDown, LostResource
 from waterclock.model.events import EventKind, RunEvent
 from waterclock.model.ids import US_PER_S
 from waterclock.wire.codec import encode_event
@@ -105,6 +105,7 @@ def test_an_answer_that_passed_while_it_rested_is_found_in_the_log() -> None:
     with ApiWorld(wait_s=0.05) as world:
         world.obeys = False
         place = world.client.post(JOBS, json=JOB).headers["location"]
+        world.services.answers.pass_unseen()  # as after ten minutes
         rest(world.services)
         world.obeys = True
         until(lambda: world.records("waterclock.run-events") > 0)
@@ -122,6 +123,47 @@ def test_the_log_is_not_searched_for_an_answer_that_would_have_been_seen(monkeyp
         assert world.client.get(place).json()["status"] == "pending"
 
 
+def test_an_answer_that_nobody_waits_for_any_more_is_looked_out_for_a_while() -> None:
+    with ApiWorld(wait_s=0.05) as world:
+        world.obeys = False
+        place = world.client.post(JOBS, json=JOB).headers["location"]
+        world.services.resting._wanted_s -= 2 * REST_AFTER_S
+        world.services.resting.look()
+        assert world.services.resting.followed_since is not None
+        assert world.services.answers.are_owed(world.clock.now() + answers.OWED_US - US_PER_S)
+        world.obeys = True
+        until(lambda: not world.services.answers.are_owed(world.clock.now()))
+        assert world.client.get(place).json()["status"] == "applied"
+
+
+def test_a_search_for_an_answer_goes_on_where_the_one_before_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "_SEARCHED_MAX", 20)
+    with ApiWorld(wait_s=0.05) as world:
+        world.obeys = False
+        place = world.client.post(JOBS, json=JOB).headers["location"]
+        world.services.answers.pass_unseen()
+        rest(world.services)
+        teller = Teller(world)
+        for _ in range(60):
+            teller.pending("default:nightly")
+        before = world.records("waterclock.run-events")
+        world.obeys = True
+        until(lambda: world.records("waterclock.run-events") > before)
+        asked = [world.client.get(place).json()["status"] for _ in range(6)]
+        assert (asked[0], asked[-1]) == ("pending", "applied")
+        assert not world.services.searched
+
+
+def test_events_that_the_log_lost_before_they_were_read_leave_no_hole_unsaid(world: Served) -> None:
+    world.create()
+    with watching(world) as lines:
+        services = world.second
+        services._tail_missed({0: 7, 1: 9})
+        assert lines.next()["event"] == "dropped"
+        assert services.watchers.positions == {0: 7, 1: 9}
+        assert not services.would_have_seen("default:nightly", "x", services.resting.followed_since or 0)
+
+
 # The parts alone ---------------------------------------------------------------------------------------------------
 
 
@@ -135,11 +177,18 @@ class Parts:
         self.log = MemoryLog(cluster, "api")
         self.positions: dict[int, int] = {}
         self.seen: list[int] = []
-        self.tail = Tail(
-            self.log, TOPIC, loop, lambda batch: self.seen.extend(each.offset for each in batch), self._began
-        )
+        self.missed: list[Any] = []
+        self.tail = Tail(self.log, TOPIC, loop, self._take, self._began, self._missed)
         self.resting = Resting(self.clock, self.tail.turn_to)
         self.tail.begin()
+        self.resting.start()
+
+    def _take(self, batch: SeenBatch) -> None:
+        self.seen.extend(each.offset for each in batch)
+
+    def _missed(self, ends: Any) -> None:
+        self.missed.append(ends)
+        self.resting.miss()
 
     def _began(self, turn: int, ends: Any) -> None:
         self.resting.began(turn, ends, self.positions)
@@ -230,6 +279,39 @@ def test_a_log_that_does_not_answer_is_told_to_who_wants_it_and_it_goes_on_later
             await parts.resting.follow()
         await parts.turn()
         await parts.resting.follow()
+
+    played(story)
+
+
+class Losing:
+    """A reader whose position is gone, once."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader, self.loses = reader, True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    def poll(self, max_records: int, timeout_s: float) -> Any:
+        if self.loses:
+            self.loses = False
+            raise LostResource("position", "offset 3 is not there any more")
+        return self._reader.poll(max_records, timeout_s)
+
+
+def test_a_position_that_the_log_lost_is_told_while_it_reads_and_is_nothing_while_it_rests() -> None:
+    async def story(parts: Parts) -> None:
+        parts.append(3)
+        parts.tail._reader = losing = Losing(parts.tail._reader)  # type: ignore[assignment]
+        parts.clock.advance(US_PER_S)
+        await parts.turn()
+        assert (parts.missed, parts.seen) == ([{0: 3}], [])
+        assert parts.resting.followed_since == parts.clock.now()
+        parts.unwanted()
+        losing.loses = True
+        await parts.turn()
+        parts.resting.miss()  # told by a turn that is over: it must not look as if it read
+        assert (parts.missed, parts.resting.followed_since) == ([{0: 3}], None)
 
     played(story)
 

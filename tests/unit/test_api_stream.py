@@ -248,7 +248,7 @@ def test_the_stream_of_a_key_that_was_revoked_ends(monkeypatch: pytest.MonkeyPat
 def test_an_answer_reaches_only_who_sent_that_command_for_that_job() -> None:
     async def story() -> tuple[bool, bool]:
         answers = Answers()
-        future = answers.expect("acme:a", "api-1")
+        future = answers.expect("acme:a", "api-1", 0)
         foreign = Answered("api-1", 7, CommandVerdict.REPEATED, 1)
         answers.settle("globex:b", foreign, 0)
         was_settled = future.done() or answers.recent("acme:a", "api-1") is not None

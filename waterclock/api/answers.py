@@ -11,10 +11,12 @@ from collections import OrderedDict
 from typing import TypeAlias
 
 from waterclock.model.events import Answered, Revised
-from waterclock.model.ids import Instant
+from waterclock.model.ids import US_PER_S, Instant
 
 RECENT_MAX = 20_000
 STAMPS_MAX = 5_000
+OWED_US = 600 * US_PER_S
+"""An answer that outlasts its request is looked out for so long; later it is searched for in the log."""
 
 _Place: TypeAlias = tuple[str, str]
 """(job id, command id). The job too: a sender on job-events chooses its own command ids, and could choose another's."""
@@ -28,7 +30,8 @@ class Answers:
         self._recent: OrderedDict[_Place, tuple[Instant, Answered]] = OrderedDict()
         self.forgotten_until: Instant = 0
         """Answers that came up to this instant may have been forgotten."""
-        self._expected: OrderedDict[_Place, None] = OrderedDict()
+        self._owed: OrderedDict[_Place, Instant] = OrderedDict()
+        """Since when, of what has not been answered yet."""
         self._stamps: OrderedDict[tuple[str, int], Instant] = OrderedDict()
 
     @property
@@ -36,22 +39,28 @@ class Answers:
         """How many wait."""
         return len(self._waiting)
 
-    def expect(self, job_id: str, command_id: str) -> asyncio.Future[Answered]:
+    def expect(self, job_id: str, command_id: str, now: Instant) -> asyncio.Future[Answered]:
         """A future for the answer to this command; call it before the command is sent, and ``forget`` at the end."""
         future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
         self._waiting[job_id, command_id] = future
-        self._expected[job_id, command_id] = None
-        while len(self._expected) > RECENT_MAX:
-            self._expected.popitem(last=False)
+        self._owed[job_id, command_id] = now
+        while len(self._owed) > RECENT_MAX:
+            self._owed.popitem(last=False)
         return future
 
-    def was_expected(self, job_id: str, command_id: str) -> bool:
-        """Whether it was sent by this process, which has looked out for its answer ever since."""
-        return (job_id, command_id) in self._expected
+    def is_owed(self, job_id: str, command_id: str) -> bool:
+        """Whether this process has sent it, and has looked out in vain for its answer ever since."""
+        return (job_id, command_id) in self._owed
+
+    def are_owed(self, now: Instant) -> bool:
+        """Whether anybody waits, or any answer has to be looked out for: for a while, in case somebody asks for it."""
+        while self._owed and next(iter(self._owed.values())) + OWED_US < now:
+            self._owed.popitem(last=False)
+        return bool(self._owed or self._waiting)
 
     def pass_unseen(self) -> None:
-        """From now on answers may pass unseen."""
-        self._expected.clear()
+        """From now on answers may have passed unseen."""
+        self._owed.clear()
 
     def forget(self, job_id: str, command_id: str) -> None:
         """Nobody waits for it any more."""
@@ -59,6 +68,7 @@ class Answers:
 
     def settle(self, job_id: str, answer: Answered, now: Instant) -> None:
         """An answer came."""
+        self._owed.pop((job_id, answer.command_id), None)
         future = self._waiting.get((job_id, answer.command_id))
         if future is not None and not future.done():
             future.set_result(answer)

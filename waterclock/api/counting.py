@@ -65,7 +65,7 @@ class Counting:
         self._lags: Mapping[Tier, int] = {}
         self._lags_s = float("-inf")
         self._asking_lags = asyncio.Lock()
-        services.watchers.listen(self.take)
+        services.watchers.listen(self.take, self._counted.clear)
         services.resting.needs.append(self._is_asked)
 
     def take(self, batch: SeenBatch) -> None:
@@ -91,8 +91,6 @@ class Counting:
         """The tenant's tally, up to now. Raises BackendDown, and Problem (503) where too many tenants ask."""
         counted = self._counted.get(tenant)
         if counted is None:
-            if len(self._counted) >= _TENANTS_MAX:
-                raise busy(f"{_TENANTS_MAX} tenants look at their overview", retry_after_s=30)
             await self._services.follow()
             counted = self._counted.get(tenant) or self._begin(tenant)
         counted.asked_s = self._services.clock.monotonic_s()
@@ -114,6 +112,8 @@ class Counting:
 
     def _begin(self, tenant: str) -> _Counted:
         """Count what the tail brings from now on, and read back what was before."""
+        if len(self._counted) >= _TENANTS_MAX:
+            raise busy(f"{_TENANTS_MAX} tenants look at their overview", retry_after_s=30)
         services = self._services
         now = services.clock.now()
         tally = Tally(tenant, generation=services.settings.generation, since=now)

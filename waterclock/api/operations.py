@@ -1,8 +1,8 @@
 """Routes of operations: what became of a command that outlasted its request.
 
 The answer is looked for where it is cheapest: among those that this process saw, else in run-events itself, from the
-moment the command was sent (so it is found after a restart, and by another process). The search is bounded; where it
-ends without an answer the operation is pending, and the job tells the rest.
+moment the command was sent (so it is found after a restart or a rest, and by others). Each search is bounded, and
+the next one goes on where it ended; until then the operation is pending, and the job tells the rest.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from .services import Services
 from .shapes import Answers
 
 _SEARCHED_MAX = 50_000
+_SEARCHES_MAX = 1_000
 _EARLIER_US = 5 * US_PER_S
 """Clocks differ: the search begins a little before the command was sent."""
 
@@ -45,17 +46,27 @@ async def show_operation(operation_id: str, services: Held, caller: Reader) -> R
     if answer is None:
         await services.follow()  # who asks will ask again: then what comes is seen
     if answer is None and not services.would_have_seen(known.job_id, operation_id, known.at):
-        answer = await services.ask(_search, services, known)
+        answer, searched_to = await services.ask(_search, services, known, services.searched.get(operation_id, 0))
+        _note(services, operation_id, searched_to if answer is None else None)
         if answer is not None:
             services.answers.keep(known.job_id, answer, services.clock.now())
     return views.reply(200, views.operation_view(known, answer))
 
 
-def _search(services: Services, operation: Operation) -> Answered | None:
-    """The answer in the log. Raises BackendDown."""
+def _note(services: Services, operation_id: str, searched_to: int | None) -> None:
+    """How far the log has been searched, of those that were asked for last; None: it was found."""
+    services.searched.pop(operation_id, None)
+    if searched_to is not None:
+        services.searched[operation_id] = searched_to
+    while len(services.searched) > _SEARCHES_MAX:
+        services.searched.popitem(last=False)
+
+
+def _search(services: Services, operation: Operation, searched_to: int) -> tuple[Answered | None, int]:
+    """The answer in the log, or else up to which offset it is not there. Raises BackendDown."""
     log, topic = services.log, services.names.run_events
     place = TopicPartition(topic, partition_of(operation.job_id, log.partitions(topic)))
-    start = log.offset_at(place, operation.at - _EARLIER_US)
+    start = max(searched_to, log.offset_at(place, operation.at - _EARLIER_US), log.low_watermark(place))
     end = min(log.high_watermark(place), start + _SEARCHED_MAX)
     for record in read_range(log, Isolation.COMMITTED, place, start, end, idle_polls=10):
         if record.key != operation.job_id.encode():
@@ -65,5 +76,5 @@ def _search(services: Services, operation: Operation) -> Answered | None:
         except UndecodableRecord:
             continue
         if isinstance(detail, Answered) and detail.command_id == operation.operation_id:
-            return detail
-    return None
+            return detail, record.offset
+    return None, max(start, end)

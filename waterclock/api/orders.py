@@ -54,7 +54,8 @@ async def give_all(services: Services, commands: Sequence[Command]) -> list[Answ
 
     What was not answered stands in the log all the same, and will be obeyed.
     """
-    expected = [services.answers.expect(command.job_id, command.command_id) for command in commands]
+    now = services.clock.now()
+    expected = [services.answers.expect(command.job_id, command.command_id, now) for command in commands]
     try:
         async with asyncio.TaskGroup() as sending:
             for command in commands:
@@ -81,7 +82,7 @@ class Obeyed(NamedTuple):
 async def give(services: Services, caller: Caller, order: Order, *, wait: bool) -> Obeyed:
     """Send the command; with ``wait`` wait for its answer. Raises Problem, BackendDown."""
     command = command_of(services, caller, order)
-    expected = services.answers.expect(command.job_id, command.command_id)
+    expected = services.answers.expect(command.job_id, command.command_id, command.at)
     try:
         await _append(services, command)
         answer = await _answer(services, expected) if wait else None
@@ -151,11 +152,10 @@ def command_of(services: Services, caller: Caller, order: Order) -> Command:
 
 
 async def _append(services: Services, command: Command) -> None:
-    await services.follow()
-    landed = services.outbox.put(command_message(services.names, command))
     try:
         async with asyncio.timeout(_ACKNOWLEDGED_WITHIN_S):
-            await landed
+            await services.follow()
+            await services.outbox.put(command_message(services.names, command))
     except TimeoutError:
         raise BackendDown("kafka", f"no acknowledgement within {_ACKNOWLEDGED_WITHIN_S:g} s") from None
 

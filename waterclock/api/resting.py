@@ -31,8 +31,8 @@ class Resting:
         """Of those who wait for the tail to begin."""
         self.needs: list[Callable[[], bool]] = []
         """Asked whether anybody wants the tail still."""
-        self.followed_since: Instant | None = clock.now()
-        """Since when nothing has passed unseen; None: it rests."""
+        self.followed_since: Instant | None = None
+        """Since when nothing has passed unseen; None: it rests, or has not begun."""
 
     async def follow(self) -> None:
         """Have the tail read. Raises BackendDown."""
@@ -48,6 +48,16 @@ class Resting:
                 await asyncio.shield(self._began)
         except TimeoutError:
             raise BackendDown("kafka", f"run-events cannot be read within {_FOLLOWS_WITHIN_S:g} s") from None
+
+    def start(self) -> None:
+        """The tail reads, from now on."""
+        self.followed_since = self._clock.now()
+        self._wanted_s = self._clock.monotonic_s()
+
+    def miss(self) -> None:
+        """Something has passed unseen up to now. Of a tail that was told to rest meanwhile it tells nothing."""
+        if self.followed_since is not None:
+            self.followed_since = self._clock.now()
 
     def began(self, turn: int, ends: Mapping[int, int], positions: dict[int, int]) -> None:
         """The tail reads from ``ends`` on, which go into ``positions`` before anybody is told."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
@@ -92,16 +93,19 @@ class Services:
         self._looking: asyncio.Task[None] | None = None
         self._seen_s: dict[str, float] = {}
         self.tail: Tail | None = None
+        self.searched: OrderedDict[str, int] = OrderedDict()
+        """By operation, up to which offset of its partition its answer was looked for in vain."""
         self.resting = Resting(clock, self._turn_tail)
-        self.resting.needs += [lambda: self.answers.waiting > 0, lambda: len(self.watchers) > 0]
+        self.resting.needs += [lambda: self.answers.are_owed(clock.now()), lambda: len(self.watchers) > 0]
 
     # -- life
 
     async def start(self, *, threads: bool = True) -> None:
         """Begin to read and to send. ``threads`` False: somebody else steps outbox and tail. Raises BackendDown."""
         loop = asyncio.get_running_loop()
-        self.tail = tail = Tail(self.log, self.names.run_events, loop, self._take, self._tail_began)
+        self.tail = tail = Tail(self.log, self.names.run_events, loop, self._take, self._tail_began, self._tail_missed)
         self.watchers.positions.update(await self.ask(tail.begin))
+        self.resting.start()
         self._show()
         if threads:
             for name, core in (("outbox", self.outbox), ("tail", tail)):
@@ -160,8 +164,8 @@ class Services:
         since = self.resting.followed_since
         if since is None:
             return False
-        if self.answers.was_expected(job_id, command_id):
-            return sent_at > self.answers.forgotten_until
+        if self.answers.is_owed(job_id, command_id):
+            return True
         return sent_at > max(since, self.answers.forgotten_until) + _MARGIN_US
 
     async def _who_serves(self) -> dict[str, Served]:
@@ -200,6 +204,9 @@ class Services:
                 continue  # `away` tells
             self._seen_s[name] = self.clock.monotonic_s()
 
+    def _follows(self) -> float:
+        return float(self.resting.followed_since is not None)
+
     def _turn_tail(self, turn: int) -> None:
         assert self.tail is not None
         if not turn:
@@ -208,6 +215,11 @@ class Services:
 
     def _tail_began(self, turn: int, ends: Mapping[int, int]) -> None:
         self.resting.began(turn, ends, self.watchers.positions)
+
+    def _tail_missed(self, ends: Mapping[int, int]) -> None:
+        self.answers.pass_unseen()
+        self.resting.miss()
+        self.watchers.miss(ends)
 
     def _take(self, batch: SeenBatch) -> None:
         for seen in batch.orders:
@@ -223,8 +235,7 @@ class Services:
         gauge("waterclock_api_commands_waiting", "Commands that wait for the log", lambda: self.outbox.depth)
         gauge("waterclock_api_answers_awaited", "Commands whose answer is waited for", lambda: self.answers.waiting)
         gauge("waterclock_api_streams", "Open streams of events", lambda: len(self.watchers))
-        follows = lambda: float(self.resting.followed_since is not None)  # noqa: E731
-        gauge("waterclock_api_follows", "Whether run-events are read: 0 while nobody wants what comes", follows)
+        gauge("waterclock_api_follows", "Whether run-events are read: 0 while nobody wants what comes", self._follows)
 
 
 async def _run(pool: ThreadPoolExecutor, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:

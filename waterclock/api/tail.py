@@ -3,8 +3,8 @@
 Without a group, from the end, committed records alone. What must hold: every batch is handed to the event loop in
 order, with a bound on how many may be on their way (a slow loop slows the reader, never fills the memory); of a record
 nothing but its kind is looked at until somebody wants it, because most pass by unseen; it rests while it is told to
-(``resting.py``). How it fails: a position that
-the log lost: it goes on at the end and says so; who waited for an answer in between gets an operation instead.
+(``resting.py``). How it fails: a position that the log lost: it goes on at the end and says so; who waited for an
+answer in between gets an operation instead.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Tail:
     """``step`` belongs to one thread; ``deliver`` is called on ``loop`` with each batch, in order.
 
     ``began`` is called there, too, when it has begun anew because it was told so: with the number of that turn, and
-    from where it reads, by partition.
+    from where it reads, by partition. ``missed``, with the latter, when it had to: events have passed unseen.
     """
 
     def __init__(
@@ -108,12 +108,14 @@ class Tail:
         loop: asyncio.AbstractEventLoop,
         deliver: Callable[[SeenBatch], None],
         began: Callable[[int, Mapping[int, int]], None],
+        missed: Callable[[Mapping[int, int]], None],
     ) -> None:
         self._log = log
         self._topic = topic
         self._loop = loop
         self._deliver = deliver
         self._began = began
+        self._missed = missed
         self._turn = self._wanted = 1
         """Which turn of reading this is, and which is wanted; 0: none, it rests."""
         self._stirred = threading.Event()
@@ -140,13 +142,13 @@ class Tail:
         if not wanted:
             self._stirred.wait(wait_s)
             self._stirred.clear()
-            self._reader.poll(1, 0.0)  # brings no record: the driver's own news has to be fetched
-            return False
         try:
-            records = self._reader.poll(_POLL_RECORDS, wait_s)
+            # At rest it brings no record: but the driver's own news has to be fetched.
+            records = self._reader.poll(_POLL_RECORDS, wait_s if wanted else 0.0)
         except LostResource as lost:
-            _log.warning("the tail goes on at the end", cause=str(lost))
-            self.begin()
+            if wanted:
+                _log.warning("the tail goes on at the end", cause=str(lost))
+                self._loop.call_soon_threadsafe(self._missed, self.begin())
             return False
         if records:
             self._hand_over(SeenBatch(records))

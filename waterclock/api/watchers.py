@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from waterclock.model.events import EventKind
 
@@ -37,10 +37,15 @@ class Watcher:
         if self.lost or not self.wants(seen):
             return
         if len(self._waiting) >= QUEUE_MAX:
-            self.lost = True
-            self._waiting.clear()
+            self.lose()
         else:
             self._waiting.append(seen)
+        self._news.set()
+
+    def lose(self) -> None:
+        """Something is missing here: nothing more comes."""
+        self.lost = True
+        self._waiting.clear()
         self._news.set()
 
     def wants(self, seen: Seen) -> bool:
@@ -74,7 +79,7 @@ class Watchers:
     def __init__(self, watchers_max: int) -> None:
         self._watchers_max = watchers_max
         self._watchers: set[Watcher] = set()
-        self._listeners: list[Callable[[SeenBatch], None]] = []
+        self._listeners: list[tuple[Callable[[SeenBatch], None], Callable[[], None]]] = []
         self._closed = False
         self.positions: dict[int, int] = {}
         """The next offset of each partition."""
@@ -82,9 +87,12 @@ class Watchers:
     def __len__(self) -> int:
         return len(self._watchers)
 
-    def listen(self, listener: Callable[[SeenBatch], None]) -> None:
-        """Call ``listener`` with every batch of events, of all tenants: for figures. It must be quick."""
-        self._listeners.append(listener)
+    def listen(self, listener: Callable[[SeenBatch], None], missed: Callable[[], None]) -> None:
+        """Call ``listener`` with every batch of events, of all tenants: for figures. It must be quick.
+
+        ``missed`` is called where events have passed unseen.
+        """
+        self._listeners.append((listener, missed))
 
     def add(self, tenant: str, job_id: str = "", key: str = "") -> Watcher:
         """One more watcher. Raises Problem (503) where there are too many; one key may have a quarter of them."""
@@ -107,8 +115,16 @@ class Watchers:
         for watcher in self._watchers:
             for seen in batch:
                 watcher.offer(seen)
-        for listener in self._listeners:
+        for listener, _ in self._listeners:
             listener(batch)
+
+    def miss(self, ends: Mapping[int, int]) -> None:
+        """Events have passed unseen; the tail goes on at ``ends``. Who watches comes back, and reads them again."""
+        self.positions.update(ends)
+        for watcher in self._watchers:
+            watcher.lose()
+        for _, missed in self._listeners:
+            missed()
 
     def close(self) -> None:
         """Every stream ends."""
