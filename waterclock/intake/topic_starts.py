@@ -67,32 +67,28 @@ def answer(names: Names, heard: Heard, topic_id: str, listeners: Iterable[JobTri
             return Answer((), 0)
         return _answer(_reject(names, heard, RequestError("a header's name is not UTF-8", hint="Rename it"), now))
     headers = dict(record.headers)  # the last one of a name counts
-    passing = [each for each in listeners if each.on.places_passed_by(record.topic, headers)]
+    passing = [(each, met) for each in listeners if (met := each.on.places_passed_by(record.topic, headers))]
     if not passing:
         return Answer((), 0)
     errors = []
-    if heard.value_bytes > PAYLOAD_MAX and any(not each.on.within_us for each in passing):
+    if heard.value_bytes > PAYLOAD_MAX and any(not each.on.within_us for each, _ in passing):
         errors.append(_too_large(heard))
-        passing = [each for each in passing if each.on.within_us]
+        passing = [(each, met) for each, met in passing if each.on.within_us]
     if len(passing) > STARTED_MAX:
-        errors.append(_too_many(passing[STARTED_MAX:]))
-    commands = [command_message(names, _start(heard, topic_id, each, now)) for each in islice(passing, STARTED_MAX)]
+        errors.append(_too_many([each for each, _ in passing[STARTED_MAX:]]))
+    starts = (_start(heard, topic_id, each, met, now) for each, met in islice(passing, STARTED_MAX))
+    commands = [command_message(names, each) for each in starts]
     rejects = [_reject(names, heard, error, now) for error in errors]
     return _answer(*commands, *rejects)
 
 
-def _start(heard: Heard, topic_id: str, listener: JobTriggers, now: Instant) -> Command:
+def _start(heard: Heard, topic_id: str, listener: JobTriggers, met: Iterable[int], now: Instant) -> Command:
     """The value goes along for a window, too: no use is made of it there, but the job may have none any more when its
     owner reads this."""
     record = heard.record
     place = f"{record.partition}/{record.offset}"
-    headers = dict(record.headers)
-    asked = {
-        name: text
-        for each in listener.on.conditions
-        if isinstance(each, RecordComes) and each.topic == record.topic and each.passes(headers)
-        for name, text in each.headers
-    }
+    conditions = [listener.on.conditions[place] for place in met]
+    asked = {header for each in conditions if isinstance(each, RecordComes) for header in each.headers}
     return Command(
         CommandKind.TRIGGER,
         listener.job_id,
@@ -101,7 +97,7 @@ def _start(heard: Heard, topic_id: str, listener: JobTriggers, now: Instant) -> 
         now,
         payload=record.value if heard.value_bytes <= PAYLOAD_MAX else None,
         triggered_by=f"{record.topic}/{place}",
-        headers=tuple(sorted(asked.items())),
+        headers=tuple(sorted(asked)),
         gathers=listener.on.within_us > 0,
     )
 

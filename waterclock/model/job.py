@@ -218,8 +218,8 @@ class Command(NamedTuple):
     ``backfill_id``: the one to turn. Of a TRIGGER by the end of a run: ``triggered_by`` is that run, ``ended`` its
     final status as a word, ``ended_at`` when, ``hops`` how many stand one before the other (``Cause``); by a record
     ``headers`` are those of its headers that the job's conditions ask for; ``gathers``: whether the job had a window as
-    whoever told it knew the job. LAPSE: ``to_revision`` is the number of the
-    command that opened the window, ``due_at`` its end.
+    whoever told it knew the job. LAPSE: ``to_revision`` is the number of the command that opened the window, ``due_at``
+    its end.
     """
 
     kind: CommandKind

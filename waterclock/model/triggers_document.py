@@ -28,6 +28,7 @@ from .triggers import (
     RecordComes,
     RunEnds,
     Triggers,
+    name_of,
 )
 
 KEY = "on"
@@ -76,8 +77,7 @@ def triggers_text(document: Mapping[str, Any]) -> str:
 
 
 def _records_text(condition: Mapping[str, Any]) -> str:
-    asked = "".join(f" {name}={text}" for name, text in condition.get("headers", {}).items())
-    return f"records of {condition['topic']}{asked}"
+    return f"records of {name_of(RecordComes(condition['topic'], tuple(condition.get('headers', {}).items())))}"
 
 
 def without_schedule(document: Mapping[str, object], owners: Mapping[str, tuple[str, ...]]) -> Schedule:
