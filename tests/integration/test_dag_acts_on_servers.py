@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -21,15 +20,16 @@ import pytest
 
 from tests.acceptance import dumps
 from tests.acceptance.taken import take_work
-from tests.conftest import Running
 from tests.integration.test_dead_letters_on_servers import events_of, one, until
-from tests.integration.test_run_logs_on_servers import Stack
+from tests.integration.test_run_logs_on_servers import Stack, stack
 from tests.oracle import dag_runs, makings
 from tests.oracle.records import decode
 from waterclock import cli
 from waterclock.commands.failing import ExitCode
 
 pytestmark = pytest.mark.servers
+
+__all__ = ["stack"]  # the fixture: roles of its own for this module, of the kind STACK
 
 _ACTS = {"PAUSE_RUN": "pause", "RESUME_RUN": "resume", "CANCEL": "cancel", "RERUN": "rerun"}
 
@@ -142,17 +142,7 @@ class DagStack(Stack):
         return later
 
 
-@pytest.fixture(scope="module")
-def stack(
-    kafka_server: Running,
-    cassandra_server: Running,
-    fresh_prefix: str,
-    fresh_keyspace: str,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[DagStack]:
-    folder = tmp_path_factory.mktemp("dag-acts")
-    with DagStack(kafka_server, cassandra_server, fresh_prefix, fresh_keyspace, folder).running() as stack:
-        yield stack
+STACK = DagStack
 
 
 def test_a_paused_dag_run_begins_no_node_and_stuck_names_it_until_it_is_resumed(stack: DagStack) -> None:

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.acceptance import dumps
-from tests.conftest import Running
-from tests.integration.test_run_logs_on_servers import Stack
+from tests.integration.test_run_logs_on_servers import Stack, stack
 from tests.oracle.records import decode
 
 pytestmark = pytest.mark.servers
 
+__all__ = ["stack"]  # the fixture: roles of its own for this module
+
 _WITHIN_S = 40.0
-
-
-@pytest.fixture(scope="module")
-def stack(
-    kafka_server: Running,
-    cassandra_server: Running,
-    fresh_prefix: str,
-    fresh_keyspace: str,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Stack]:
-    folder = tmp_path_factory.mktemp("dead-letters")
-    with Stack(kafka_server, cassandra_server, fresh_prefix, fresh_keyspace, folder).running() as stack:
-        yield stack
 
 
 def one(stack: Stack, *words: str) -> dict[str, Any]:

@@ -93,14 +93,17 @@ class Stack:
 
 @pytest.fixture(scope="module")
 def stack(
+    request: pytest.FixtureRequest,
     kafka_server: Running,
     cassandra_server: Running,
     fresh_prefix: str,
     fresh_keyspace: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Stack]:
-    folder = tmp_path_factory.mktemp("run-logs")
-    with Stack(kafka_server, cassandra_server, fresh_prefix, fresh_keyspace, folder).running() as stack:
+    """Roles of its own for each module that imports this; its ``STACK``, if it has one, is which kind of stack."""
+    kind: type[Stack] = getattr(request.module, "STACK", Stack)
+    folder = tmp_path_factory.mktemp("roles")
+    with kind(kafka_server, cassandra_server, fresh_prefix, fresh_keyspace, folder).running() as stack:
         yield stack
 
 

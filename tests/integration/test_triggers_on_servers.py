@@ -12,8 +12,8 @@ from confluent_kafka import Producer
 
 from tests.acceptance import dumps
 from tests.acceptance.real_stack import RoleProcess
-from tests.integration.test_dead_letters_on_servers import one, shown, stack, until
-from tests.integration.test_run_logs_on_servers import Stack
+from tests.integration.test_dead_letters_on_servers import one, shown, until
+from tests.integration.test_run_logs_on_servers import Stack, stack
 from tests.oracle import triggers
 from tests.oracle.records import decode
 from waterclock.log.kafka_topics import ensure_topics
