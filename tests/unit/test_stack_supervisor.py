@@ -287,6 +287,19 @@ def test_a_child_gives_way_also_to_other_sessions(tmp_path):
     assert of_the_session[-2:] == (["nice", "7"] if autogroup.exists() else [])
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="timer slack is Linux's")
+def test_threads_of_a_child_with_timer_slack_may_wake_so_much_late_and_those_of_others_as_ever(tmp_path):
+    told = "import ctypes, sys, threading\n"
+    told += "def tell(): print(ctypes.CDLL(None).prctl(30, 0, 0, 0, 0))\n"  # PR_GET_TIMERSLACK
+    told += "each = threading.Thread(target=tell); each.start(); each.join()"
+    program = [sys.executable, "-c", told]
+    lazy = Child("lazy", program, tmp_path / "lazy", timer_slack_ns=1_000_000)
+    other = Child("other", program, tmp_path / "other")
+    asyncio.run(until(lambda: lazy.exit_code() is not None and other.exit_code() is not None))
+    assert lazy.last_lines() == "1000000"
+    assert int(other.last_lines()) < 1_000_000
+
+
 def test_roles_share_our_session_servers_have_their_own_and_neither_hears_our_ctrl_c(tmp_path):
     waits = "import sys; print('here', flush=True); sys.stdin.read(); import time; time.sleep(60)"
     server = Child("server", [sys.executable, "-c", waits], tmp_path / "log")

@@ -26,6 +26,11 @@ DEFAULT_PORT = 9042
 _NICENESS = 4
 """Not 10: a machine that was busy with other things starved it, and its node took too long to agree on a table."""
 
+_TIMER_SLACK_NS = 1_000_000
+"""Its idle workers look for work every 10 us (SEPWorker.doWaitSpin), which Linux makes 60, until 10 ms after the last
+request: 24,000 wake-ups a second by 190 requests, 0.15 of a core, and each pushes somebody else off. So they look every
+1 ms, and so long a request may wait for one of them."""
+
 _STORAGE_PORT = 7000
 
 _EXPORTS = """
@@ -76,7 +81,8 @@ def launch_cassandra(
     settings = _settings(picked.port, storage_port, kit.heaps) | dict(overrides)
     (conf / "cassandra.yaml").write_text(json.dumps(settings, indent=1) + "\n")
     (conf / "logback.xml").write_text(_LOGBACK)
-    child = Child("cassandra", _command(kit, lib, data_dir, unsafe_system=unsafe_system), log_path)
+    command = _command(kit, lib, data_dir, unsafe_system=unsafe_system)
+    child = Child("cassandra", command, log_path, timer_slack_ns=_TIMER_SLACK_NS)
     answers = listening if "authenticator" in overrides else release_version
     # Nothing that fires waits for it: due rows are loaded a minute ahead, history is written behind. Kafka it must not
     # hold up: p99 of due to started was 316 ms with equal shares and 141 so (two busy cores, interleaved).

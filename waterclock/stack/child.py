@@ -25,6 +25,7 @@ class Child:
 
     ``own_session``: whether it begins a session of its own. Linux shares full processors out among sessions first
     (autogroups): roles with one each would leave the broker, for which all of them wait, a tenth.
+    ``timer_slack_ns``: how late its threads may wake from a sleep, see ``leash.py``; 0: as late as ours.
     """
 
     def __init__(
@@ -35,12 +36,14 @@ class Child:
         env: Mapping[str, str] | None = None,
         *,
         own_session: bool = True,
+        timer_slack_ns: int = 0,
     ) -> None:
         self.name = name
         self.log_path = log_path
         self._own_session = own_session
         log_path.parent.mkdir(parents=True, exist_ok=True)
-        leashed = [sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), *argv]
+        slack = ["--timer-slack", str(timer_slack_ns)] if timer_slack_ns else []
+        leashed = [sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), *slack, *argv]
         try:
             with log_path.open("ab") as log:
                 self._log_start = log.tell()
