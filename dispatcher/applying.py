@@ -105,7 +105,8 @@ def apply_commands(
     for batch in batches:
         batch.shard.changes += 1
     index.write_due([row for batch in batches for row in batch.rows()])
-    index.apply([_change(plan) for batch in batches for plan in batch.decisions if isinstance(plan, Plan)])
+    plans = [plan for batch in batches for plan in batch.decisions if isinstance(plan, Plan)]
+    index.apply([_change(plan) for plan in plans if plan.is_stored])
     for batch in batches:
         _carry_out_all(batch, out, now)
     return sum(len(batch.records) for batch in batches)

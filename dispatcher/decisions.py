@@ -38,6 +38,11 @@ class Plan:
     deletes: list[DueDelete] = field(default_factory=list)
     served: KeyState | None = None
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether the store is told. Not of a run alone: its job stands as it stood, and was written then."""
+        return self.applied.version is not None or self.applied.run_at is None
+
 
 @dataclass(slots=True)
 class Refusal:

@@ -13,7 +13,8 @@ from waterclock.log.memory import CommitFate
 from waterclock.log.port import TopicPartition
 from waterclock.model.document import HANDLER_MAX, PAYLOAD_MAX
 from waterclock.model.errors import BackendDown
-from waterclock.model.ids import US_PER_S, make_run_id
+from waterclock.model.events import CommandVerdict, EventKind
+from waterclock.model.ids import US_PER_S, make_run_id, ordinal
 from waterclock.model.job import CommandKind, Every, JobSpec, JobStatus, JobVersion, Once
 from waterclock.store.memory import MemoryStore
 from waterclock.transact import Round
@@ -51,17 +52,28 @@ def test_a_trigger_and_a_resume_of_one_millisecond_leave_the_job_as_the_last_one
     assert (row.status, row.src_offset) == (JobStatus.ACTIVE, last)
 
 
-def test_a_trigger_is_seen_to_be_applied() -> None:
+def test_a_trigger_writes_nothing_to_the_store_and_is_answered() -> None:
+    """Its job stands as it stood: to say so again cost two writes, for which every command behind it waited."""
     world = World(partitions=1)
     world.run(1)
-    world.command(CommandKind.CREATE, "t:beat", every(5))
+    created = world.command(CommandKind.CREATE, "t:beat", every(3_600))
     world.run(2)
-    for _ in range(3):
-        last = world.command(CommandKind.TRIGGER, "t:beat")
-        world.run(1)
-        row = MemoryStore(world.clock, world.tables, "reader").job("t:beat")
-        assert row is not None
-        assert row.src_offset == last
+    calls: list[str] = []
+    world.tables.on_call = lambda _, operation: calls.append(operation)
+    triggered = [world.command(CommandKind.TRIGGER, "t:beat", answer=True) for _ in range(3)]
+    world.run(1)
+    assert [call for call in calls if call.startswith("apply")] == []
+    answered = [event.detail for event in world.events(EventKind.ANSWERED)]
+    assert [(each.offset, each.verdict) for each in answered] == [
+        (offset, CommandVerdict.APPLIED) for offset in triggered
+    ]
+    assert len(world.runs("t:beat")) == 3
+    world.command(CommandKind.CREATE, "t:beat", every(3_600))
+    world.run(1)
+    assert "apply:jobs" in calls, "who defines a job again writes it again"
+    row = MemoryStore(world.clock, world.tables, "reader").job("t:beat")
+    assert row is not None
+    assert (row.status, row.revision) == (JobStatus.ACTIVE, ordinal(1, created))
 
 
 def test_while_the_store_is_away_a_waiting_command_does_not_make_the_loop_spin() -> None:

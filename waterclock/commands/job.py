@@ -14,7 +14,7 @@ from waterclock.log.port import Log
 from waterclock.model.document import schedule_text, spec_to_document
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.events import RunStatus
-from waterclock.model.ids import US_PER_S, Instant, make_run_id
+from waterclock.model.ids import US_PER_S, Instant, make_run_id, ordinal
 from waterclock.model.job import CommandKind, JobSpec, JobStatus, Once
 from waterclock.model.time_text import format_rfc3339, parse_duration, parse_rfc3339
 from waterclock.model.upcoming import due_times, upcoming
@@ -47,6 +47,7 @@ from .job_options import (
 )
 from .ordering import Obeyed, check_pool, command_for, order
 from .output import Format, OutputOption, say, show_one, show_rows
+from .passing import pass_one
 from .saving import follow_calendars, spec_here
 
 app = typer.Typer(add_completion=False, help="Define, look at and change jobs.", no_args_is_help=True)
@@ -187,12 +188,13 @@ def trigger(
     body = None if payload is None else json.dumps(json_or_text(payload), separators=(",", ":")).encode()
     with open_log(settings) as log, open_store(settings) as store:
         _standing(store, job_id)
-        obeyed = order(settings, log, store, command_for(CommandKind.TRIGGER, job_id, payload=body))
+        answer = pass_one(settings, log, command_for(CommandKind.TRIGGER, job_id, payload=body))
+        series = ordinal(settings.generation, answer.offset)
         within_s = wait_us / US_PER_S if wait_us else watching.SEEN_WITHIN_S
-        run = watching.triggered_run(store, job_id, obeyed.revision, within_s)
+        run = watching.triggered_run(store, job_id, series, within_s)
         row = watching.row_of(store, run)
         told = {"held": row.reason} if row and row.status is RunStatus.PENDING and row.reason else {}
-        show_one({"job": job_id, "run": run, "revision": obeyed.revision} | told, output)
+        show_one({"job": job_id, "run": run, "revision": series} | told, output)
         if row is not None and row.status is RunStatus.SKIPPED:
             raise CommandFailed(
                 f"{run} was dropped: {row.reason}",

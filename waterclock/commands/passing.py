@@ -18,7 +18,7 @@ import typer
 from waterclock.clock import SystemClock
 from waterclock.dead_letters.acting import Asked
 from waterclock.log.port import Isolation, Log, Reader, TopicPartition
-from waterclock.model.errors import UndecodableRecord
+from waterclock.model.errors import Busy, Conflict, NotFound, RequestError, UndecodableRecord
 from waterclock.model.events import Answered, CommandVerdict
 from waterclock.model.ids import partition_of
 from waterclock.model.job import Command
@@ -37,6 +37,9 @@ _FLUSH_S = 10.0
 _WAIT_S = 0.05
 _POLL = 500
 _REFUSED_SHOWN = 20
+_SILENCE = "No dispatcher may own that part of the jobs: `waterclock status`, `waterclock lag`."
+_AT_ONCE_PER_S = 1_000.0
+_REFUSALS: dict[str, type[RequestError]] = {kind.problem: kind for kind in (NotFound, Conflict, Busy)}
 
 
 class Passed(NamedTuple):
@@ -84,6 +87,23 @@ def pass_on(settings: Settings, log: Log, commands: Sequence[Command], rate_per_
     return Passed(answers)
 
 
+def pass_one(settings: Settings, log: Log, command: Command) -> Answered:
+    """Append one command and wait for what became of it. Raises what it was refused with, CommandFailed when nobody
+    answers in time, BackendDown."""
+    command = command._replace(answer=True)
+    answer = pass_on(settings, log, [command], _AT_ONCE_PER_S).answers.get(command.command_id)
+    if answer is None:
+        raise CommandFailed(
+            f"The command stands in the log and was not answered within {ANSWERED_WITHIN_S:g} s",
+            hint=f"{_SILENCE} It will be obeyed once one does: do not repeat it",
+            exit_code=ExitCode.TIMEOUT,
+        )
+    if answer.verdict == CommandVerdict.REFUSED:
+        kind = _REFUSALS.get(answer.problem, RequestError)
+        raise kind(answer.message, pointer=answer.pointer, hint=answer.hint)
+    return answer
+
+
 def _gather(
     reader: Reader, wanted: set[str], answers: dict[str, Answered], *, until_s: float, whole: bool = False
 ) -> None:
@@ -126,8 +146,7 @@ def tell_failures(refused: Sequence[str], silent: int = 0, *, done: int = 0, dry
         others = f" ({done} were done, {len(refused)} refused)" if done or refused else ""
         raise CommandFailed(
             f"{silent} commands stand in the log and were not answered within {ANSWERED_WITHIN_S:g} s{others}",
-            hint="No dispatcher may own their partitions: `waterclock status`, `waterclock lag`. They will be obeyed "
-            "once one does",
+            hint=f"{_SILENCE} They will be obeyed once one does",
             exit_code=ExitCode.TIMEOUT,
         )
     if refused and dry_run:

@@ -62,7 +62,8 @@ class DueDelete(NamedTuple):
 
 
 class JobRow(NamedTuple):
-    """The authoritative row of a job, as of the command at (``src_partition``, ``src_offset``)."""
+    """The authoritative row of a job, as of the command at (``src_partition``, ``src_offset``): the newest that has
+    made a version, or asked for what stood already. One that only made a run leaves the row alone."""
 
     job_id: str
     spec: JobSpec
@@ -79,7 +80,7 @@ class JobRow(NamedTuple):
 
 
 class JobChange(NamedTuple):
-    """Everything that one applied command writes. ``version`` is None where it makes none (trigger, no change).
+    """Everything that one applied command writes. ``version`` is None where it makes none (nothing changed).
 
     Written in the order versions, due deletes and writes, look-ups, ``jobs`` last. Each row carries its own stamp: that
     of the command, but for ``jobs`` (the stamp of the version that stands, so that equal cells meet equal ones) and the
