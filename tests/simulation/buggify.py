@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import NamedTuple
 from unittest import mock
 
-from waterclock.dispatcher import applying, backfill_lanes, backfill_reading, emit, event_tail, releasing
+from waterclock.dispatcher import applying, backfill_lanes, backfill_reading, emit, event_tail, releasing, window
 from waterclock.dispatcher import loop as dispatching
 from waterclock.retry_router import deaths, keeper, open_attempts, reconciler, work_records
 from waterclock.workers import barrier, control, read_back
@@ -71,6 +71,7 @@ SMALL = {
     "events of a backfill's reading": Small(backfill_reading, "_EVENTS", 20),
     "records of history at a time": Small(recording, "_POLL_RECORDS", 20),  # it is behind then, and leaves rows
     "versions of a job at a time": Small(tabular, "VERSIONS_PAGE", 1),
+    "rows looked for before they are written": Small(window, "LOOKED_FOR_FROM", 1),
 }
 
 
