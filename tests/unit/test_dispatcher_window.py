@@ -84,6 +84,14 @@ def assert_none_is_missing(world: World, created_at: Instant) -> None:
         assert len(made) <= len(owed) + 1
 
 
+def assert_it_writes_and_fires_on(world: World, created_at: Instant, calls: Calls) -> None:
+    """What it missed it has written before its first fire, and no fire is missing later."""
+    until_it_fires(world)
+    assert "write_due" in calls.made
+    world.run(400)
+    assert_none_is_missing(world, created_at)
+
+
 def test_a_successor_does_not_write_again_what_stands_before_it_fires() -> None:
     world, created_at, calls = a_world()
     world.crash()
@@ -102,20 +110,14 @@ def test_a_successor_writes_what_its_predecessor_has_not_written() -> None:
     assert {row.job_id for row in lost} == set(BEATS)
     for row in lost:
         lose(world, row)
-    until_it_fires(world)
-    assert "write_due" in calls.made
-    world.run(400)
-    assert_none_is_missing(world, created_at)
+    assert_it_writes_and_fires_on(world, created_at, calls)
 
 
 def test_a_successor_writes_the_one_row_that_is_missing_among_those_that_stand() -> None:
     world, created_at, calls = a_world()
     world.crash()
     lose(world, rows_ahead(world, ["t:beat-3"])[0])
-    until_it_fires(world)
-    assert "write_due" in calls.made
-    world.run(400)
-    assert_none_is_missing(world, created_at)
+    assert_it_writes_and_fires_on(world, created_at, calls)
 
 
 def test_a_row_of_a_later_minute_is_written_beside_those_that_stand_in_the_next() -> None:
@@ -140,10 +142,7 @@ def test_a_row_that_says_something_else_is_written_anew(change: dict[str, object
         lose(world, row)
     MemoryStore(world.clock, world.tables, "onlooker").write_due(changed)
     calls.made.clear()
-    until_it_fires(world)
-    assert "write_due" in calls.made
-    world.run(400)
-    assert_none_is_missing(world, created_at)
+    assert_it_writes_and_fires_on(world, created_at, calls)
 
 
 def test_a_store_that_is_away_between_the_look_and_the_write_leaves_the_slice_to_be_taken_again() -> None:
