@@ -47,6 +47,8 @@ _TAKEN_OVER_WITHIN_US = 15 * US_PER_S
 """After a kill: a session, and the take-over. Nobody can be on time on shards that nobody owns."""
 _SETTLED_US = 5 * US_PER_S
 """After the edge has jumped its own margin of a few seconds is caught up in order."""
+_AWAY_BY_CLOCK_S = 3.0
+"""In real time, where the hours of an absence are those of the dispatchers' clock alone."""
 _ASKS_EVERY_S = 1.0
 """People ask for something about so often while nobody is there."""
 _LIBRARIES = (
@@ -206,7 +208,7 @@ def be_absent(
     for instance in INSTANCES:
         stack.roles[instance].kill()
     since = time.time_ns() // 1_000
-    gone_until_s = time.monotonic() + (size.away_s if meanwhile else 3.0)
+    gone_until_s = time.monotonic() + (size.away_s if meanwhile else _AWAY_BY_CLOCK_S)
     while time.monotonic() < gone_until_s:
         if meanwhile is not None:
             meanwhile.ask()
