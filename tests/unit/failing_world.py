@@ -10,7 +10,7 @@ from waterclock.log.port import Isolation, Outgoing, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.events import DeadLetter, Ended, EventKind, RunEvent, SourceRecord, Started, WorkRecord
 from waterclock.model.fingerprint import fingerprint
-from waterclock.model.ids import job_of_run, ordinal
+from waterclock.model.ids import RunId, job_of_run, ordinal
 from waterclock.model.job import Tier
 from waterclock.wire import codec
 from waterclock.wire.messages import dead_letter_message, event_message
@@ -57,7 +57,7 @@ class FailingWorld(ApiWorld):
         self.ended(EventKind.ATTEMPT_FAILED, run_id, self.started(run_id), error)
         self.event(EventKind.RUN_FAILED, run_id, 1, reason="ValueError")
         self.append_letter(run_id, error, redrives)
-        until(lambda: any(each.series == int(run_id.partition("~")[2]) for each in self.failures()))
+        until(lambda: any(str(RunId(*each[:4])) == run_id for each in self.failures()))
         return run_id
 
     def append_letter(self, run_id: str, error: str = "no 7", redrives: int = 0) -> None:

@@ -217,19 +217,6 @@ def test_blocking_handlers_get_as_many_threads_as_they_may_have(bench: Bench) ->
     assert {ended.outcome for ended in bench.ends(16)} == {Outcome.SUCCEEDED}
 
 
-def test_quick_handlers_need_few_threads(bench: Bench) -> None:
-    seen: set[int] = set()
-
-    @bench.app.handler("quick")
-    def quick(ctx: Context) -> None:
-        seen.add(threading.get_ident())
-
-    for _ in range(20):
-        bench.executors.submit([_attempt("quick", number) for number in range(200)])
-        bench.ends(200)
-    assert len(seen) <= 8
-
-
 def test_nothing_waits_behind_a_handler_that_blocks(bench: Bench) -> None:
     release = threading.Event()
 
