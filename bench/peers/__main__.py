@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.peers import processes
@@ -41,7 +42,7 @@ def main(argv: list[str]) -> int:
     name = time.strftime("peers-%Y%m%dT%H%M%SZ.jsonl", time.gmtime())
     report = Report(None if asked.smoke else RESULTS / name)
     try:
-        measure(_installed(peers, report), SMOKE if asked.smoke else Sizes(), asked.rounds, report)
+        measure(installed(peers, report), SMOKE if asked.smoke else Sizes(), asked.rounds, report)
     except KeyboardInterrupt:
         report.miss("later-rounds", "interrupted")
     report.close()
@@ -54,19 +55,25 @@ def measure(peers: list[Peer], sizes: Sizes, rounds: int, report: Report) -> Non
     """Interleaved: each round begins with another peer, so that none always follows the same one."""
     for number in range(rounds):
         turn = number % len(peers) if peers else 0
-        for peer in [*peers[turn:], *peers[:turn]]:
-            print(f"round {number + 1}: {peer.name}", flush=True)
-            with tempfile.TemporaryDirectory(prefix=processes.FOLDER, ignore_cleanup_errors=True) as folder:
-                try:
-                    for measured in Trial(peer, sizes, Path(folder)).run():
-                        report.add(peer.name, number + 1, measured)
-                except (ValueError, TimeoutError, Lacking) as trouble:
-                    report.miss(peer.name, f"round {number + 1}: {trouble}")
-                finally:
-                    processes.end_all()
+        one_round([*peers[turn:], *peers[:turn]], sizes, number, report)
 
 
-def _installed(peers: list[Peer], report: Report) -> list[Peer]:
+def one_round(peers: Sequence[Peer], sizes: Sizes, number: int, report: Report) -> None:
+    """Each of them once, in this order, on fresh servers; nothing of it lives on. ``number`` counts from 0."""
+    for peer in peers:
+        print(f"round {number + 1}: {peer.name}", flush=True)
+        with tempfile.TemporaryDirectory(prefix=processes.FOLDER, ignore_cleanup_errors=True) as folder:
+            try:
+                for measured in Trial(peer, sizes, Path(folder)).run():
+                    report.add(peer.name, number + 1, measured)
+            except (ValueError, TimeoutError, Lacking) as trouble:
+                report.miss(peer.name, f"round {number + 1}: {trouble}")
+            finally:
+                processes.end_all()
+
+
+def installed(peers: list[Peer], report: Report) -> list[Peer]:
+    """Those that can be had on this machine, made ready; why others cannot, the report says."""
     ready = []
     for peer in peers:
         try:

@@ -2,13 +2,15 @@
 
 Bars (medians of five rounds, 216,000 runs of 12,000 jobs each): >= 8,000 runs/s, >= 5x the best Celery with Redis,
 >= 1.5x dramatiq with RabbitMQ, >= 3x River; drain >= 14,000/s with its history; CPU <= 200 us a run, all processes
-together. The drain ends with the last row in Cassandra; when the log alone had it all is told beside.
+together. The drain ends with the last row in Cassandra; when the log alone had it all is told beside. Each round of
+ours is followed by one of each peer that a bar names.
 """
 
 from __future__ import annotations
 
 from tests.acceptance.evidence import Evidence
 from tests.bench import amount, burst, drain, peers
+from tests.bench.beside import Beside
 from tests.bench.figures import Figures
 from tests.bench.series import Series
 
@@ -16,12 +18,14 @@ SHORT_FORM = False
 RUNS_PER_S = 8_000
 DRAIN_PER_S = 14_000
 CPU_US = 200
+PEERS = "celery-redis dramatiq-rabbitmq river-default river-tuned"
 TIMES_PEERS = (("celery-redis", 5.0), ("dramatiq-rabbitmq", 1.5), ("river", 3.0))
 
 
 def main(short: bool = False) -> None:
     evidence, figures = Evidence("bench-burst", None), Figures("bench-burst")
     size, series = burst.SHORT if short else burst.WHOLE, Series(figures)
+    beside = None if short else Beside(PEERS)
     for _ in range(1 if short else amount.rounds()):
         one = burst.measure(size)
         series.raw(one.raw_runs_per_s)
@@ -32,9 +36,12 @@ def main(short: bool = False) -> None:
         series.take("drain.runs_per_s", two.with_history_per_s, "runs/s", n=two.runs)
         series.take("drain.in_log_runs_per_s", two.in_log_per_s, "runs/s", n=two.runs)
         _tell(series, "drain.cpu_us_per_run", two.cpu_us, two.runs)
+        if beside is not None:
+            beside.round()
     found = {name: series.judged(name) for name in series.names()}
-    if short:
+    if beside is None:
         return
+    beside.close()
     rate, drained = found["runs_per_s"], found["drain.runs_per_s"]
     evidence.demand(amount.is_whole(), "a quick look: fewer rounds than the bar asks for")
     evidence.demand(rate.median >= RUNS_PER_S, f"{rate.median:.0f} runs/s (scaled {rate.scaled:.0f}), not {RUNS_PER_S}")
