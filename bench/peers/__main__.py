@@ -17,6 +17,7 @@ from bench.peers.report import RESULTS, Report
 from bench.peers.servers import Lacking
 from bench.peers.trial import Sizes, Trial
 
+ROUNDS = 5
 SMOKE = Sizes(tasks=300, herd=200, warm=50)
 """Shows that everything works, measures nothing: nothing of it is kept, and others may work beside it."""
 
@@ -24,7 +25,7 @@ SMOKE = Sizes(tasks=300, herd=200, warm=50)
 def main(argv: list[str]) -> int:
     """The exit status: 0, 2 when nothing was measured, 3 when peers are missing."""
     parser = argparse.ArgumentParser(prog="bench.peers", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, help="five; of a smoke one")
     parser.add_argument("--only", default="", help="names of peers, separated by blanks or commas")
     parser.add_argument("--smoke", action="store_true", help="tiny, and not kept")
     asked = parser.parse_args(argv)
@@ -42,7 +43,8 @@ def main(argv: list[str]) -> int:
     name = time.strftime("peers-%Y%m%dT%H%M%SZ.jsonl", time.gmtime())
     report = Report(None if asked.smoke else RESULTS / name)
     try:
-        measure(installed(peers, report), SMOKE if asked.smoke else Sizes(), asked.rounds, report)
+        rounds = asked.rounds or (1 if asked.smoke else ROUNDS)
+        measure(installed(peers, report), SMOKE if asked.smoke else Sizes(), rounds, report)
     except KeyboardInterrupt:
         report.miss("later-rounds", "interrupted")
     report.close()
