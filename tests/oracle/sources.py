@@ -11,10 +11,6 @@ import json
 
 from . import gathering, jobs, owed, triggers
 
-COMMITTED_WITHIN_US = 10_000_000
-"""What is said can be read once its round is committed, which the dump does not tell: its stamp is that of the append,
-and whoever stands still in between (seed 154991013202: for 2 s) is heard only then. No round is open for longer."""
-
 
 def is_record(source):
     """Whether a TRIGGER's source is a record, and no run."""
@@ -88,6 +84,6 @@ def _asks(condition):
 
 
 def _waited(condition, topic, record):
-    """It had been said, and could be read, before the record was written; and it stands still."""
-    is_told = condition.told_at is not None and condition.told_at + COMMITTED_WITHIN_US < record["timestamp_us"]
+    """It was known before the record was written, and stands still."""
+    is_told = condition.known_at is not None and condition.known_at < record["timestamp_us"]
     return is_told and condition.until is None and _passes(condition, topic, record)

@@ -27,6 +27,9 @@ from .reducer import FINAL, OF_NO_RUN, changes
 HOPS_MAX = owed.HOPS_MAX
 COUNTED = {"succeeded": ("SUCCEEDED",), "failed": ("FAILED",), "any": ("SUCCEEDED", "FAILED", "CANCELLED")}
 BY_ROUTERS = ("RETRYING", "RUN_FAILED", "RUN_EXPIRED")
+COMMITTED_WITHIN_US = 10_000_000
+"""What is said can be read once its round is committed, which the dump does not tell: its stamp is that of the append,
+and whoever stands still in between (seed 154991013202: for 2 s) is heard only then. No round is open for longer."""
 
 
 class End(typing.NamedTuple):
@@ -46,13 +49,14 @@ class End(typing.NamedTuple):
 
 
 class Stood(typing.NamedTuple):
-    """A condition, from a command's stamp until another took it away. ``told_at``: when the owner said so; None: never.
-    ``until`` None: it stands; else ``gone_at``: when that other command was appended."""
+    """A condition, from a command's stamp until another took it away. ``known_at``: when at the latest everybody could
+    read that the owner has it; None: never. ``until`` None: it stands; else ``gone_at``: when that other command was
+    appended."""
 
     job: str
     ended: str
     since: int
-    told_at: int | None
+    known_at: int | None
     until: int | None
     gone_at: int = 0
 
@@ -185,7 +189,7 @@ def _waited(end, stood, answered):
         return
     for job_id, conditions in stood.items():
         for each in conditions if _is_beside(job_id, end) else ():
-            is_told = each.told_at is not None and each.told_at < end.written_at and _meets(end, each)
+            is_told = each.known_at is not None and each.known_at < end.written_at and _meets(end, each)
             if is_told and (each.until is None or answered.is_before(end, each.gone_at)):
                 yield job_id, each
                 break
@@ -210,7 +214,7 @@ def stood_for(job):
         now = set(map(gathering.condition_of, said.get("all", said.get("any"))))
         ended = {"until": version.stamp, "gone_at": appended_at[version.offset]}
         found += [standing.pop(gone)._replace(**ended) for gone in sorted(standing.keys() - now)]
-        told = [fact.stamp for fact in job.revised[version.offset]]
+        told = [fact.stamp + COMMITTED_WITHIN_US for fact in job.revised[version.offset]]
         for new in sorted(now - standing.keys()):
             standing[new] = Stood(*new, version.stamp, min(told, default=None), None)
     return [*found, *standing.values()]

@@ -29,10 +29,15 @@ class History(World):
         super().__init__(partitions=1)
         self.hand = self.outside.appender()
         self.ends: dict[str, tuple[str, int]] = {}
-        self.command(CommandKind.CREATE, REPORT, ON_LOAD)
-        self.run(1)
+        self.waits(REPORT)
         if is_routed:
             self.ended(OTHER, EventKind.RUN_FAILED)
+
+    def waits(self, job_id: str, known_after_us: int = triggers.COMMITTED_WITHIN_US) -> None:
+        """A job that waits for the load, and so much time, in which everybody may read that it does."""
+        self.command(CommandKind.CREATE, job_id, ON_LOAD)
+        self.run(1)
+        self.clock.advance(known_after_us)
 
     def event(self, kind: EventKind, run_id: str, attempt: int = 0, **parts: Any) -> int:
         event = RunEvent(kind, run_id.partition("@")[0], run_id, self.clock.now(), attempt)._replace(**parts)
@@ -194,9 +199,18 @@ def test_a_run_that_forgets_what_started_it_after_it_was_held_is_seen(history: H
     assert history.judged() == [f"{held.run_id}: its PENDING says nothing, it was {source} as number 1"]
 
 
+def test_an_end_before_everybody_could_read_that_a_job_waits_starts_nothing(history: History) -> None:
+    history.waits(OTHER, known_after_us=triggers.COMMITTED_WITHIN_US - 2_000_000)
+    history.told(history.ended(LOAD))
+    assert history.judged() == []
+    history.clock.advance(1_000_000)
+    source = history.ended(LOAD)
+    history.told(source)
+    assert history.judged() == [f"{source} ended SUCCEEDED, and did not start {OTHER}"]
+
+
 def test_an_end_that_was_answered_while_a_job_waited_for_it_had_to_start_it(history: History) -> None:
-    history.command(CommandKind.CREATE, OTHER, ON_LOAD)
-    history.run(1)
+    history.waits(OTHER)
     source = history.ended(LOAD)
     history.told(source)
     history.command(CommandKind.DELETE, OTHER)
@@ -205,8 +219,7 @@ def test_an_end_that_was_answered_while_a_job_waited_for_it_had_to_start_it(hist
 
 
 def test_an_end_that_may_have_been_answered_after_a_job_waited_for_it_starts_nothing(history: History) -> None:
-    history.command(CommandKind.CREATE, OTHER, ON_LOAD)
-    history.run(1)
+    history.waits(OTHER)
     source = history.ended(LOAD)
     history.command(CommandKind.DELETE, OTHER)
     history.run(1)
