@@ -102,7 +102,8 @@ def load_slice(
             ahead.append(following_row)
     if was_ahead:
         ahead = yield from _missing(index, minute + 1, ahead)
-    yield lambda: index.write_due(ahead)
+    if ahead:
+        yield lambda: index.write_due(ahead)
     for chain in chains:
         shard.timeline.add(chain)
     for row in deferred:
