@@ -163,7 +163,7 @@ def test_a_job_that_is_rolled_back_is_found_by_the_calendars_it_gets_back(
     def ordered(_settings: Settings, _log: Any, _store: Any, command: Command) -> Obeyed:
         noted = [each.job_id for each in store.noted_jobs("default", "holidays", 9)]
         assert (command.kind, noted) == (CommandKind.ROLLBACK, [JOB]), "noted before the command is sent"
-        return Obeyed(row, row.revision, 1)
+        return Obeyed(row, was_so=False)
 
     for name, patched in (("open_store", opened), ("open_log", opened), ("here", Settings), ("order", ordered)):
         monkeypatch.setattr(job, name, patched)

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from waterclock.clock import ManualClock
-from waterclock.commands import ordering
+from waterclock.commands import passing
 from waterclock.commands.failing import CommandFailed, ExitCode
 from waterclock.commands.liveness import judge
 from waterclock.commands.ordering import command_for, order
 from waterclock.log.memory import MemoryLog
-from waterclock.log.port import Isolation, Record, TopicPartition
+from waterclock.log.port import Isolation, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.errors import Conflict, NotFound, RequestError
-from waterclock.model.events import EventKind, Heartbeat, Lease, LeaseKind, Reject, RunEvent, SourceRecord, Started
+from waterclock.model.errors import Busy, Conflict, NotFound, RequestError
+from waterclock.model.events import Answered, CommandVerdict, EventKind, Heartbeat, Lease, LeaseKind, RunEvent, Started
 from waterclock.model.ids import ordinal, partition_of
-from waterclock.model.job import CommandKind
+from waterclock.model.job import Command, CommandKind
 from waterclock.settings import Settings
 from waterclock.wire.codec import decode_command
-from waterclock.wire.messages import event_message, heartbeat_message, lease_message, reject_message
+from waterclock.wire.messages import event_message, heartbeat_message, lease_message
 from waterclock.wire.names import Names, topic_specs
 
 NAMES = Names()
 JOB = "default:hello"
 TTL_S = 15.0
+ROW = SimpleNamespace(job_id=JOB, revision=7)
 
 
 @pytest.fixture
@@ -38,68 +40,84 @@ def log(clock):
     return MemoryLog.alone(clock, {spec.name: spec.partitions for spec in topic_specs(NAMES, 4)})
 
 
-class Shard:
-    """A store whose job row is as far as ``obey`` says, asked after every look; refuses where ``refusal`` is set."""
+class Owned:
+    """A log whose shard owner has answered every command by the time a flush returns, if it ``obeys``."""
 
-    def __init__(self, log: MemoryLog, refusal: tuple[str, str] | None = None, *, obeys: bool = True) -> None:
-        self.log = log
-        self.refusal = refusal
-        self.obeys = obeys
+    def __init__(self, log: MemoryLog, *, obeys: bool = True, **answer: Any) -> None:
+        self._log = log
+        self._obeys = obeys
+        self._answer = {"verdict": CommandVerdict.APPLIED, "revision": 7} | answer
+        self.commands: list[Command] = []
 
-    def job(self, job_id: str):
-        record = newest_command(self.log)
-        if record is None or not self.obeys:
-            return None
-        if self.refusal:
-            reason, pointer = self.refusal
-            source = SourceRecord(record.topic, record.partition, record.offset, record.key, record.value)
-            appended = self.log.appender()
-            appended.append(reject_message(NAMES, Reject("dispatcher", reason, pointer, "do so", 1, source)))
-            appended.flush(1)
-            return None
-        return SimpleNamespace(src_partition=record.partition, src_offset=record.offset)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    def appender(self) -> Any:
+        appender, flush = self._log.appender(), None
+
+        def flushed(within_s: float) -> None:
+            flush(within_s)
+            self._obey(appender)
+
+        flush, appender.flush = appender.flush, flushed
+        return appender
+
+    def _obey(self, appender: Any) -> None:
+        place = TopicPartition(NAMES.commands, partition_of(JOB, 4))
+        records = list(read_range(self._log, Isolation.COMMITTED, place, 0, self._log.high_watermark(place)))
+        self.commands = [decode_command(record.value) for record in records]
+        if not self._obeys:
+            return
+        for command_id in ("somebody-elses", self.commands[-1].command_id):
+            detail = Answered(command_id, records[-1].offset, **self._answer)
+            appender.append(event_message(NAMES, RunEvent(EventKind.ANSWERED, JOB, "", 1, detail=detail)))
 
 
-def newest_command(log: MemoryLog) -> Record | None:
-    place = TopicPartition(NAMES.commands, partition_of(JOB, 4))
-    records = list(read_range(log, Isolation.COMMITTED, place, 0, log.high_watermark(place)))
-    return records[-1] if records else None
+class Rows:
+    """A store with one row, or none."""
+
+    def __init__(self, row: object = ROW) -> None:
+        self._row = row
+
+    def job(self, job_id: str) -> object:
+        assert job_id == JOB
+        return self._row
 
 
-def test_an_obeyed_command_names_its_revision(log):
-    obeyed = order(Settings(), log, Shard(log), command_for(CommandKind.PAUSE, JOB))
-    record = newest_command(log)
-    assert obeyed.revision == ordinal(Settings().generation, record.offset)
-    command = decode_command(record.value)
-    assert (command.kind, command.job_id) == (CommandKind.PAUSE, JOB)
+def test_an_obeyed_command_shows_how_the_job_stands_then(log):
+    owned = Owned(log)
+    assert order(Settings(), owned, Rows(), command_for(CommandKind.PAUSE, JOB)) == (ROW, False)
+    (command,) = owned.commands
+    assert (command.kind, command.job_id, command.answer) == (CommandKind.PAUSE, JOB, True)
     assert command.actor.startswith("cli:")
 
 
+def test_a_command_that_changes_nothing_says_so(log):
+    owned = Owned(log, verdict=CommandVerdict.UNCHANGED)
+    assert order(Settings(), owned, Rows(), command_for(CommandKind.PAUSE, JOB)).was_so
+
+
 @pytest.mark.parametrize(
-    ("pointer", "kind"), [("/job_id", NotFound), ("/expected_revision", Conflict), ("/spec/schedule/at", RequestError)]
+    ("problem", "kind"), [("not-found", NotFound), ("conflict", Conflict), ("busy", Busy), ("invalid", RequestError)]
 )
-def test_a_refused_command_raises_what_it_was_refused_with(log, pointer, kind):
+def test_a_refused_command_raises_what_it_was_refused_with(log, problem, kind):
+    refusal = {"message": "it cannot be", "pointer": "/spec", "hint": "do so"}
+    owned = Owned(log, verdict=CommandVerdict.REFUSED, revision=0, problem=problem, **refusal)
     with pytest.raises(kind) as told:
-        order(Settings(), log, Shard(log, ("it cannot be", pointer)), command_for(CommandKind.PAUSE, JOB))
+        order(Settings(), owned, Rows(), command_for(CommandKind.PAUSE, JOB))
     assert type(told.value) is kind
-    assert (told.value.message, told.value.pointer, told.value.hint) == ("it cannot be", pointer, "do so")
+    assert (told.value.message, told.value.pointer, told.value.hint) == ("it cannot be", "/spec", "do so")
 
 
-def test_somebody_elses_refusal_is_not_ours(log, monkeypatch):
-    monkeypatch.setattr(ordering, "APPLIED_WITHIN_S", 0.2)
-    order(Settings(), log, Shard(log), command_for(CommandKind.PAUSE, JOB))
-    first = newest_command(log)
-    source = SourceRecord(first.topic, first.partition, first.offset, first.key, first.value)
-    appender = log.appender()
-    appender.append(reject_message(NAMES, Reject("dispatcher", "old", "/job_id", "", 1, source)))
-    appender.flush(1)
-    assert order(Settings(), log, Shard(log), command_for(CommandKind.RESUME, JOB)).offset == first.offset + 1
+def test_a_job_that_is_gone_behind_the_answer_is_not_found(log):
+    with pytest.raises(NotFound, match="any more"):
+        order(Settings(), Owned(log), Rows(None), command_for(CommandKind.DELETE, JOB))
 
 
 def test_a_command_that_nobody_obeys_says_where_it_stands_and_not_to_repeat_it(log, monkeypatch):
-    monkeypatch.setattr(ordering, "APPLIED_WITHIN_S", 0.2)
+    monkeypatch.setattr(passing, "ANSWERED_WITHIN_S", 0.2)
     with pytest.raises(CommandFailed) as told:
-        order(Settings(), log, Shard(log, obeys=False), command_for(CommandKind.PAUSE, JOB))
+        order(Settings(), Owned(log, obeys=False), Rows(), command_for(CommandKind.PAUSE, JOB))
     assert told.value.exit_code is ExitCode.TIMEOUT
     assert f"waterclock.commands[{partition_of(JOB, 4)}]@0" in told.value.message
     assert "do not repeat" in told.value.hint

@@ -20,9 +20,8 @@ from waterclock.store.backfill_port import BackfillReading, BackfillRow
 from waterclock.store.cassandra import CassandraStore
 
 from .connect import here, job_id_of, open_log, open_store
-from .ordering import user_name
 from .output import Format, OutputOption, say, show_one, show_rows
-from .passing import pass_on, refusals, tell_failures
+from .passing import pass_on, refusals, tell_failures, user_name
 
 app = typer.Typer(add_completion=False, help="Run a job's fires of a past range.", no_args_is_help=True)
 

@@ -20,9 +20,8 @@ from waterclock.store.job_filter import PATIENT_MAX, STANDING, FoundJobs, JobFil
 from waterclock.store.port import JobRow
 
 from .connect import here, open_log, open_store
-from .ordering import user_name
 from .output import OutputOption, say, show_one
-from .passing import pass_on, refusals, tell_failures
+from .passing import pass_on, refusals, tell_failures, user_name
 
 _CAP = 1_000
 _RATE_PER_S = 100.0

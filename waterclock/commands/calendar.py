@@ -31,9 +31,8 @@ from waterclock.store.calendar_use import (
 )
 
 from .connect import here, open_log, open_store
-from .ordering import user_name
 from .output import OutputOption, instant_text, say, show_one, show_rows
-from .passing import pass_on, refusals, tell_failures
+from .passing import pass_on, refusals, tell_failures, user_name
 
 app = typer.Typer(add_completion=False, help="Days and instants on which jobs do not fire.", no_args_is_help=True)
 

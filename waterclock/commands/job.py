@@ -282,7 +282,7 @@ def rollback(
         obeyed = order(settings, log, store, command)
         follow_calendars(settings, log, store, job_id, obeyed.row.spec)
         show_one(_card(obeyed.row), output)
-    if obeyed.row.revision != obeyed.revision:
+    if obeyed.was_so:
         say("it was so already: nothing has changed")
 
 
@@ -295,7 +295,7 @@ def _say_of(obeyed: Obeyed, spec: JobSpec, warning: str) -> None:
         say(f"warning: {warning}")
     if isinstance(spec.schedule, Once) and spec.schedule.at <= obeyed.row.updated_at:
         say("its instant is over: it was decided at once")
-    if obeyed.row.revision != obeyed.revision:
+    if obeyed.was_so:
         say("it was so already: nothing has changed")
     say(f"next: waterclock run list {obeyed.row.job_id}")
 

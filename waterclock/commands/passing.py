@@ -1,4 +1,4 @@
-"""Sends commands about single runs, and waits for what became of each: ANSWERED on run-events.
+"""Sends commands, and waits for what became of each: ANSWERED on run-events.
 
 What must hold: the readers stand at the ends before anything is sent, so no answer is missed; a rate is kept. How it
 fails: no answer within five seconds of the last command: it stands in the log and will be obeyed once a dispatcher owns
@@ -7,17 +7,19 @@ its shard; whoever asked is told how many those are.
 
 from __future__ import annotations
 
+import getpass
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import typer
 
 from waterclock.clock import SystemClock
 from waterclock.dead_letters.acting import Asked
-from waterclock.log.port import Isolation, Log, Reader, TopicPartition
+from waterclock.log.port import Isolation, Log, Reader, Ticket, TopicPartition
 from waterclock.model.errors import Busy, Conflict, NotFound, RequestError, UndecodableRecord
 from waterclock.model.events import Answered, CommandVerdict
 from waterclock.model.ids import partition_of
@@ -28,7 +30,6 @@ from waterclock.wire.messages import command_message
 from waterclock.wire.names import Names
 
 from .failing import CommandFailed, ExitCode
-from .ordering import user_name
 from .output import say
 
 ANSWERED_WITHIN_S = 5.0
@@ -43,9 +44,13 @@ _REFUSALS: dict[str, type[RequestError]] = {kind.problem: kind for kind in (NotF
 
 
 class Passed(NamedTuple):
-    """What became of the commands, by their ids; one that is not in it was not answered in time."""
+    """What became of the commands, by their ids, and where they stand in the log.
+
+    One without an answer was not answered in time.
+    """
 
     answers: dict[str, Answered]
+    tickets: Mapping[str, Ticket] = MappingProxyType({})
 
     def tally(self, commands: Sequence[Command]) -> tuple[int, int, int]:
         """(done, refused, not answered)."""
@@ -53,6 +58,14 @@ class Passed(NamedTuple):
         refused = sum(answer is not None and answer.verdict == CommandVerdict.REFUSED for answer in said)
         silent = sum(answer is None for answer in said)
         return len(said) - refused - silent, refused, silent
+
+
+def user_name() -> str:
+    """Who sits at this terminal."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
 
 
 def asked_here(note: str = "") -> Asked:
@@ -71,12 +84,13 @@ def pass_on(settings: Settings, log: Log, commands: Sequence[Command], rate_per_
     appender = log.appender()
     wanted = {command.command_id for command in commands}
     answers: dict[str, Answered] = {}
+    tickets: dict[str, Ticket] = {}
     began_s = time.monotonic()
     slice_size = max(1, min(_SLICE, round(rate_per_s / 4)))
     try:
         for start in range(0, len(commands), slice_size):
             for command in commands[start : start + slice_size]:
-                appender.append(command_message(names, command))
+                tickets[command.command_id] = appender.append(command_message(names, command))
             appender.flush(_FLUSH_S)
             due_s = began_s + min(start + slice_size, len(commands)) / rate_per_s
             _gather(reader, wanted, answers, until_s=due_s if start + slice_size < len(commands) else 0.0)
@@ -84,17 +98,19 @@ def pass_on(settings: Settings, log: Log, commands: Sequence[Command], rate_per_
     finally:
         appender.close()
         reader.close()
-    return Passed(answers)
+    return Passed(answers, tickets)
 
 
 def pass_one(settings: Settings, log: Log, command: Command) -> Answered:
     """Append one command and wait for what became of it. Raises what it was refused with, CommandFailed when nobody
     answers in time, BackendDown."""
     command = command._replace(answer=True)
-    answer = pass_on(settings, log, [command], _AT_ONCE_PER_S).answers.get(command.command_id)
+    passed = pass_on(settings, log, [command], _AT_ONCE_PER_S)
+    answer, ticket = passed.answers.get(command.command_id), passed.tickets[command.command_id]
     if answer is None:
+        place = f"{Names(settings.kafka.prefix).commands}[{ticket.partition}]@{ticket.offset}"
         raise CommandFailed(
-            f"The command stands in the log and was not answered within {ANSWERED_WITHIN_S:g} s",
+            f"The command stands at {place}, and was not answered within {ANSWERED_WITHIN_S:g} s",
             hint=f"{_SILENCE} It will be obeyed once one does: do not repeat it",
             exit_code=ExitCode.TIMEOUT,
         )
