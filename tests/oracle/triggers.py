@@ -29,7 +29,8 @@ COUNTED = {"succeeded": ("SUCCEEDED",), "failed": ("FAILED",), "any": ("SUCCEEDE
 BY_ROUTERS = ("RETRYING", "RUN_FAILED", "RUN_EXPIRED")
 COMMITTED_WITHIN_US = 10_000_000
 """What is said can be read once its round is committed, which the dump does not tell: its stamp is that of the append,
-and whoever stands still in between (seed 154991013202: for 2 s) is heard only then. No round is open for longer."""
+and whoever stands still in between (seed 154991013202: for 2 s) is heard only then. So long a dispatcher's transaction
+may stay open, in the simulation too; a broker may look for it later still."""
 
 
 class End(typing.NamedTuple):

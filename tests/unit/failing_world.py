@@ -57,7 +57,7 @@ class FailingWorld(ApiWorld):
         self.ended(EventKind.ATTEMPT_FAILED, run_id, self.started(run_id), error)
         self.event(EventKind.RUN_FAILED, run_id, 1, reason="ValueError")
         self.append_letter(run_id, error, redrives)
-        until(lambda: any(str(RunId(*each[:4])) == run_id for each in self.failures()))
+        until(lambda: run_id in map(_run_of, self.failures()))
         return run_id
 
     def append_letter(self, run_id: str, error: str = "no 7", redrives: int = 0) -> None:
@@ -89,3 +89,7 @@ class FailingWorld(ApiWorld):
 
     def status_of(self, run_id: str) -> str:
         return str(self.client.get(f"{API}/runs/{run_id}").json()["status"])
+
+
+def _run_of(failure: Any) -> str:
+    return str(RunId(failure.job_id, failure.fire_at, failure.series, failure.node))

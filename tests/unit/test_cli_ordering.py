@@ -27,7 +27,7 @@ from waterclock.wire.names import Names, topic_specs
 NAMES = Names()
 JOB = "default:hello"
 TTL_S = 15.0
-ROW = SimpleNamespace(job_id=JOB, revision=7)
+BEFORE, ROW = SimpleNamespace(job_id=JOB, revision=3), SimpleNamespace(job_id=JOB, revision=7)
 
 
 @pytest.fixture
@@ -44,6 +44,7 @@ class Owned:
     """A log whose shard owner has answered every command by the time a flush returns, if it ``obeys``."""
 
     def __init__(self, log: MemoryLog, *, obeys: bool = True, **answer: Any) -> None:
+        self.row: object = BEFORE
         self._log = log
         self._obeys = obeys
         self._answer = {"verdict": CommandVerdict.APPLIED, "revision": 7} | answer
@@ -68,25 +69,26 @@ class Owned:
         self.commands = [decode_command(record.value) for record in records]
         if not self._obeys:
             return
-        for command_id in ("somebody-elses", self.commands[-1].command_id):
-            detail = Answered(command_id, records[-1].offset, **self._answer)
+        self.row = ROW
+        others = Answered("somebody-elses", records[-1].offset, CommandVerdict.REFUSED, 0, problem="conflict")
+        for detail in (others, Answered(self.commands[-1].command_id, records[-1].offset, **self._answer)):
             appender.append(event_message(NAMES, RunEvent(EventKind.ANSWERED, JOB, "", 1, detail=detail)))
 
 
 class Rows:
-    """A store with one row, or none."""
+    """A store with the row of the job as ``owned`` has it, or with none."""
 
-    def __init__(self, row: object = ROW) -> None:
-        self._row = row
+    def __init__(self, owned: Owned | None = None) -> None:
+        self._owned = owned
 
     def job(self, job_id: str) -> object:
         assert job_id == JOB
-        return self._row
+        return self._owned.row if self._owned else None
 
 
 def test_an_obeyed_command_shows_how_the_job_stands_then(log):
     owned = Owned(log)
-    assert order(Settings(), owned, Rows(), command_for(CommandKind.PAUSE, JOB)) == (ROW, False)
+    assert order(Settings(), owned, Rows(owned), command_for(CommandKind.PAUSE, JOB)) == (ROW, False)
     (command,) = owned.commands
     assert (command.kind, command.job_id, command.answer) == (CommandKind.PAUSE, JOB, True)
     assert command.actor.startswith("cli:")
@@ -94,7 +96,7 @@ def test_an_obeyed_command_shows_how_the_job_stands_then(log):
 
 def test_a_command_that_changes_nothing_says_so(log):
     owned = Owned(log, verdict=CommandVerdict.UNCHANGED)
-    assert order(Settings(), owned, Rows(), command_for(CommandKind.PAUSE, JOB)).was_so
+    assert order(Settings(), owned, Rows(owned), command_for(CommandKind.PAUSE, JOB)).was_so
 
 
 @pytest.mark.parametrize(
@@ -104,14 +106,14 @@ def test_a_refused_command_raises_what_it_was_refused_with(log, problem, kind):
     refusal = {"message": "it cannot be", "pointer": "/spec", "hint": "do so"}
     owned = Owned(log, verdict=CommandVerdict.REFUSED, revision=0, problem=problem, **refusal)
     with pytest.raises(kind) as told:
-        order(Settings(), owned, Rows(), command_for(CommandKind.PAUSE, JOB))
+        order(Settings(), owned, Rows(owned), command_for(CommandKind.PAUSE, JOB))
     assert type(told.value) is kind
     assert (told.value.message, told.value.pointer, told.value.hint) == ("it cannot be", "/spec", "do so")
 
 
 def test_a_job_that_is_gone_behind_the_answer_is_not_found(log):
-    with pytest.raises(NotFound, match="any more"):
-        order(Settings(), Owned(log), Rows(None), command_for(CommandKind.DELETE, JOB))
+    with pytest.raises(NotFound, match="was obeyed"):
+        order(Settings(), Owned(log), Rows(), command_for(CommandKind.DELETE, JOB))
 
 
 def test_a_command_that_nobody_obeys_says_where_it_stands_and_not_to_repeat_it(log, monkeypatch):

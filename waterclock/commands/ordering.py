@@ -79,5 +79,5 @@ def order(settings: Settings, log: Log, store: Reading, command: Command) -> Obe
     answer = pass_one(settings, log, command)
     row = store.job(command.job_id)
     if row is None:
-        raise NotFound(f"There is no job {command.job_id} any more", hint="Somebody has removed it since")
+        raise NotFound(f"The command was obeyed, and since then the job {command.job_id} is gone")
     return Obeyed(row, was_so=answer.verdict == CommandVerdict.UNCHANGED)

@@ -38,7 +38,10 @@ _FLUSH_S = 10.0
 _WAIT_S = 0.05
 _POLL = 500
 _REFUSED_SHOWN = 20
-_SILENCE = "No dispatcher may own that part of the jobs: `waterclock status`, `waterclock lag`."
+_SILENCE = (
+    "No dispatcher may own that part of the jobs (`waterclock status`, `waterclock lag`), or one could not read it "
+    "(`waterclock topics tail rejects`)."
+)
 _AT_ONCE_PER_S = 1_000.0
 _REFUSALS: dict[str, type[RequestError]] = {kind.problem: kind for kind in (NotFound, Conflict, Busy)}
 
@@ -111,7 +114,7 @@ def pass_one(settings: Settings, log: Log, command: Command) -> Answered:
         place = f"{Names(settings.kafka.prefix).commands}[{ticket.partition}]@{ticket.offset}"
         raise CommandFailed(
             f"The command stands at {place}, and was not answered within {ANSWERED_WITHIN_S:g} s",
-            hint=f"{_SILENCE} It will be obeyed once one does: do not repeat it",
+            hint=f"{_SILENCE} Unless it was rejected it will be obeyed: do not repeat it",
             exit_code=ExitCode.TIMEOUT,
         )
     if answer.verdict == CommandVerdict.REFUSED:
@@ -124,7 +127,7 @@ def _gather(
     reader: Reader, wanted: set[str], answers: dict[str, Answered], *, until_s: float, whole: bool = False
 ) -> None:
     """Take the answers that come until then; ``whole``: no longer than until all are there. One look at least."""
-    while True:  # ends at ``until_s``
+    while not (whole and len(answers) == len(wanted)):  # ends at ``until_s``
         for record in reader.poll(_POLL, _WAIT_S):
             try:
                 detail = decode_event(record.value or b"").detail
@@ -132,7 +135,7 @@ def _gather(
                 continue
             if isinstance(detail, Answered) and detail.command_id in wanted:
                 answers[detail.command_id] = detail
-        if time.monotonic() >= until_s or (whole and len(answers) == len(wanted)):
+        if time.monotonic() >= until_s:
             return
 
 
@@ -162,7 +165,7 @@ def tell_failures(refused: Sequence[str], silent: int = 0, *, done: int = 0, dry
         others = f" ({done} were done, {len(refused)} refused)" if done or refused else ""
         raise CommandFailed(
             f"{silent} commands stand in the log and were not answered within {ANSWERED_WITHIN_S:g} s{others}",
-            hint=f"{_SILENCE} They will be obeyed once one does",
+            hint=f"{_SILENCE} Unless they were rejected they will be obeyed",
             exit_code=ExitCode.TIMEOUT,
         )
     if refused and dry_run:
