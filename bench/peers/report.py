@@ -39,6 +39,10 @@ class Report:
         self.missing[peer] = reason
         self._line(f"peer.{peer}.missing", 0, "", reason, 0)
 
+    def rounds(self, peer: str, what: str) -> list[Figure]:
+        """A peer's figure, round by round."""
+        return self._found.get((peer, what), [])
+
     def close(self) -> None:
         """Median and range of each figure; the ratio is that of the range: largest to smallest."""
         for (peer, what), rounds in self._found.items():

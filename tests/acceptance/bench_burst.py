@@ -41,7 +41,7 @@ def main(short: bool = False) -> None:
     found = {name: series.judged(name) for name in series.names()}
     if beside is None:
         return
-    beside.close()
+    there = beside.close()
     rate, drained = found["runs_per_s"], found["drain.runs_per_s"]
     evidence.demand(amount.is_whole(), "a quick look: fewer rounds than the bar asks for")
     evidence.demand(rate.median >= RUNS_PER_S, f"{rate.median:.0f} runs/s (scaled {rate.scaled:.0f}), not {RUNS_PER_S}")
@@ -50,7 +50,8 @@ def main(short: bool = False) -> None:
     )
     cpu = found["cpu_us_per_run.all"]
     evidence.demand(cpu.median <= CPU_US, f"{cpu.median:.0f} us of CPU a run (scaled {cpu.scaled:.0f}), not {CPU_US}")
-    _beside_peers(evidence, figures, rate.median, drained.median)
+    evidence.demand(not beside.lacks(), f"peers: {'; '.join(beside.lacks())}")
+    _beside_peers(evidence, figures, there, rate.median, drained.median)
     print(f"kept in {figures.save()}")
     evidence.close()
 
@@ -61,9 +62,8 @@ def _tell(series: Series, name: str, cpu_us: dict[str, float], runs: int) -> Non
     series.take(f"{name}.all", sum(cpu_us.values()), "us", n=runs)
 
 
-def _beside_peers(evidence: Evidence, figures: Figures, rate: float, drained: float) -> None:
+def _beside_peers(evidence: Evidence, figures: Figures, there: peers.Peers, rate: float, drained: float) -> None:
     """The bars against others, each told with the peer's name."""
-    there = peers.newest()
     for start, times in TIMES_PEERS:
         try:
             peer = there.best(peers.called(start), "burst.runs_per_s")

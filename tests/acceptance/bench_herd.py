@@ -37,7 +37,7 @@ def main(short: bool = False) -> None:
     found = {name: series.judged(name) for name in series.names()}
     if beside is None:
         return
-    beside.close()
+    there = beside.close()
     evidence.demand(amount.is_whole(), "a quick look: fewer rounds than the bar asks for")
     for name, bar in BARS_MS.items():
         reached = found.get(name)
@@ -48,7 +48,8 @@ def main(short: bool = False) -> None:
             reached.median <= bar,
             f"herd of {name}: {reached.median:.0f} ms (scaled {reached.scaled:.0f}), wanted <= {bar:.0f}",
         )
-    ours, there = found["5000.handled.p99"].median, peers.newest()
+    ours = found["5000.handled.p99"].median
+    evidence.demand(not beside.lacks(), f"peers: {'; '.join(beside.lacks())}")
     for word, of, times in TIMES_PEERS:
         try:
             peer = there.best(of, "herd-5000.p99_ms", lowest=True)

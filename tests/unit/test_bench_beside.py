@@ -26,7 +26,8 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[list[Peer]]:
     def one_round(who: Sequence[Peer], _sizes: Sizes, number: int, report: Report) -> None:
         measured.append(list(who))
         for peer in who:
-            report.add(peer.name, number + 1, Figure("burst.runs_per_s", float(number + 1), "1/s", peer.tasks))
+            what = "burst.runs_per_s" if peer.tasks else "herd-5000.p99_ms"
+            report.add(peer.name, number + 1, Figure(what, float(number + 1), "1/s", peer.tasks))
 
     monkeypatch.setattr(harness, "one_round", one_round)
     monkeypatch.setattr(harness, "installed", lambda who, _report: who)
@@ -41,20 +42,42 @@ def test_each_round_begins_with_another_peer_and_the_medians_are_what_bars_are_h
     beside = Beside(NAMES, results=tmp_path)
     for _ in range(3):
         beside.round()
-    beside.close()
+    found = beside.close()
     assert [who[0].name for who in rounds] == NAMES.split()
-    assert peers.newest(tmp_path).best(peers.called("celery-redis"), "burst.runs_per_s") == ("celery-redis", 2.0)
+    assert found.best(peers.called("celery-redis"), "burst.runs_per_s") == ("celery-redis", 2.0)
+    assert beside.lacks() == []
 
 
-def test_a_herd_alone_has_no_burst(rounds: list[list[Peer]], tmp_path: Path) -> None:
-    Beside(NAMES, herds_alone=True, results=tmp_path).round()
+def test_a_herd_alone_has_no_burst_and_is_not_drawn_with_those_that_have(
+    rounds: list[list[Peer]], tmp_path: Path
+) -> None:
+    beside = Beside(NAMES, herds_alone=True, results=tmp_path)
+    beside.round()
     assert [peer.tasks for peer in rounds[0]] == [0, 0, 0]
+    assert beside.lacks() == []
+    assert list(tmp_path.glob("peers-*")) == []
+
+
+def test_a_peer_that_cannot_be_installed_is_lacking(
+    rounds: list[list[Peer]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def installed(who: Sequence[Peer], report: Report) -> list[Peer]:
+        report.miss("river-tuned", "there is no go on this machine")
+        return [peer for peer in who if peer.name != "river-tuned"]
+
+    monkeypatch.setattr(harness, "installed", installed)
+    beside = Beside(NAMES, results=tmp_path)
+    beside.round()
+    assert beside.lacks() == ["river-tuned: 0 of 1 rounds", "river-tuned: there is no go on this machine"]
 
 
 def test_peers_are_not_measured_beside_a_server_of_ours(
     rounds: list[list[Peer]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    beside = Beside(NAMES, results=tmp_path)
     monkeypatch.setattr(processes, "in_the_way", lambda: ["7: a server of our own"])
-    with pytest.raises(RuntimeError, match="7: a server of our own"):
-        Beside(NAMES, results=tmp_path).round()
+    beside.round()
     assert rounds == []
+    assert [each for each in beside.lacks() if "7: a server of our own" in each]
+    with pytest.raises(RuntimeError, match="7: a server of our own"):
+        Beside(NAMES, results=tmp_path)

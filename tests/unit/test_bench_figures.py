@@ -51,28 +51,26 @@ def test_a_series_tells_each_round_then_median_range_and_scaled() -> None:
     assert set(told["bench-x:runs_per_s"]) == {"bench", "value", "unit", "vs", "ratio", "n"}
 
 
-def _peers(folder: Path, name: str, **figures: float) -> None:
+def _peers(folder: Path, **figures: float) -> peers.Peers:
     lines = [json.dumps({"bench": f"peer.{bench}", "value": value, "unit": ""}) for bench, value in figures.items()]
-    (folder / f"peers-{name}.jsonl").write_text("\n".join(lines))
+    path = folder / "peers-20261123T000000Z.jsonl"
+    path.write_text("\n".join(lines))
+    return peers.Peers(path)
 
 
-def test_a_bar_is_held_against_the_best_peer_of_the_newest_file(tmp_path: Path) -> None:
-    _peers(tmp_path, "20261122T000000Z", **{"celery-redis.burst.runs_per_s": 9_999.0})
+def test_a_bar_is_held_against_the_best_peer_of_its_kind(tmp_path: Path) -> None:
     rates = {"celery-redis.burst.runs_per_s": 900.0, "celery-redis-threads.burst.runs_per_s": 1_100.0}
     waits = {"river-tuned.herd-5000.p99_ms": 90.0, "arq.herd-5000.p99_ms": 4_000.0, "taskiq.herd-5000.p99_ms": 2_000.0}
-    _peers(tmp_path, "20261123T000000Z", **rates, **waits)
-    found = peers.newest(tmp_path)
+    found = _peers(tmp_path, **rates, **waits)
     assert found.best(peers.called("celery-redis"), "burst.runs_per_s") == ("celery-redis-threads", 1_100.0)
     assert found.best(peers.in_python, "herd-5000.p99_ms", lowest=True) == ("taskiq", 2_000.0)
     assert found.best(peers.called("river"), "herd-5000.p99_ms", lowest=True) == ("river-tuned", 90.0)
 
 
-def test_without_a_peers_file_a_comparison_says_what_makes_one(tmp_path: Path) -> None:
-    with pytest.raises(peers.NoPeers, match=r"no bench/results/peers-.*make bench-peers"):
-        peers.newest(tmp_path).best(peers.in_python, "herd-5000.p99_ms")
-    _peers(tmp_path, "20261123T000000Z", **{"celery-redis.burst.runs_per_s": 1.0})
+def test_a_file_without_the_figure_is_nothing_to_compare_with(tmp_path: Path) -> None:
+    found = _peers(tmp_path, **{"celery-redis.burst.runs_per_s": 1.0})
     with pytest.raises(peers.NoPeers, match=r"peers-20261123T000000Z.jsonl has no peer figure 'drain.runs_per_s'"):
-        peers.newest(tmp_path).best(peers.called("river-tuned"), "drain.runs_per_s")
+        found.best(peers.called("river-tuned"), "drain.runs_per_s")
 
 
 def test_a_beat_owes_the_runs_that_are_due_in_the_span() -> None:
