@@ -214,7 +214,7 @@ def test_topics_tail_decodes_what_the_log_says(clones):
     assert one.run("job", "trigger", "told", "--wait", "20s").returncode == 0
     records = one.lines("topics", "tail", "run-events", "--from-start", "--no-follow")
     kinds = [record["value"]["kind"] for record in records if record["key"] == "default:told"]
-    assert kinds == ["REVISED", "PENDING", "ANSWERED", "STARTED", "ATTEMPT_SUCCEEDED"]
+    assert kinds == ["REVISED", "ANSWERED", "PENDING", "ANSWERED", "STARTED", "ATTEMPT_SUCCEEDED"]
     assert {record["kind"] for record in records} == {"RunEvent"}
     text = one.run("topics", "tail", "run-events", "--from-start", "--no-follow").stdout
     assert "ATTEMPT_SUCCEEDED  default:told@" in text
