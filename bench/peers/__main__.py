@@ -25,7 +25,7 @@ SMOKE = Sizes(tasks=300, herd=200, warm=50)
 def main(argv: list[str]) -> int:
     """The exit status: 0, 2 when nothing was measured, 3 when peers are missing."""
     parser = argparse.ArgumentParser(prog="bench.peers", description=__doc__)
-    parser.add_argument("--rounds", type=int, help="five; of a smoke one")
+    parser.add_argument("--rounds", type=int, help="without it five, and one of --smoke")
     parser.add_argument("--only", default="", help="names of peers, separated by blanks or commas")
     parser.add_argument("--smoke", action="store_true", help="tiny, and not kept")
     asked = parser.parse_args(argv)
@@ -56,8 +56,13 @@ def main(argv: list[str]) -> int:
 def measure(peers: list[Peer], sizes: Sizes, rounds: int, report: Report) -> None:
     """Interleaved: each round begins with another peer, so that none always follows the same one."""
     for number in range(rounds):
-        turn = number % len(peers) if peers else 0
-        one_round([*peers[turn:], *peers[:turn]], sizes, number, report)
+        one_round(turned(peers, number), sizes, number, report)
+
+
+def turned(peers: Sequence[Peer], number: int) -> list[Peer]:
+    """The order of a round, counted from 0."""
+    turn = number % len(peers) if peers else 0
+    return [*peers[turn:], *peers[:turn]]
 
 
 def one_round(peers: Sequence[Peer], sizes: Sizes, number: int, report: Report) -> None:

@@ -8,12 +8,11 @@ round, is told by ``lacks``: a bar must not pass because the best peer was away.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from bench.peers import __main__ as harness
 from bench.peers import processes
-from bench.peers.registry import Peer, chosen
+from bench.peers.registry import chosen
 from bench.peers.report import Report
 from bench.peers.trial import Sizes
 from tests.bench.figures import RESULTS
@@ -46,7 +45,7 @@ class Beside:
         except RuntimeError as trouble:  # our own rounds are not thrown away for it
             self._report.miss(f"round-{self._rounds + 1}", str(trouble))
         else:
-            harness.one_round(self._turned(), Sizes(), self._rounds, self._report)
+            harness.one_round(harness.turned(self._peers, self._rounds), Sizes(), self._rounds, self._report)
         self._rounds += 1
 
     def close(self) -> Peers:
@@ -59,10 +58,6 @@ class Beside:
         made = {peer.name: len(self._report.rounds(peer.name, self._judged)) for peer in self._wanted}
         few = [f"{name}: {count} of {self._rounds} rounds" for name, count in made.items() if count < self._rounds]
         return [*few, *(f"{name}: {reason}" for name, reason in self._report.missing.items())]
-
-    def _turned(self) -> Sequence[Peer]:
-        turn = self._rounds % max(1, len(self._peers))
-        return [*self._peers[turn:], *self._peers[:turn]]
 
 
 def _refuse_company() -> None:

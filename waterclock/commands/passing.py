@@ -126,7 +126,7 @@ def pass_one(settings: Settings, log: Log, command: Command) -> Answered:
 def _gather(
     reader: Reader, wanted: set[str], answers: dict[str, Answered], *, until_s: float, whole: bool = False
 ) -> None:
-    """Take the answers that come until then; ``whole``: no longer than until all are there. One look at least."""
+    """Take the answers that come until then, with one look at least; ``whole``: no longer than until all are there."""
     while not (whole and len(answers) == len(wanted)):  # ends at ``until_s``
         for record in reader.poll(_POLL, _WAIT_S):
             try:
