@@ -1,10 +1,12 @@
 """What the state topic holds of one partition's DagRuns, and what a round must tell it.
 
-A record of a DagRun or a node is written in the round that read what has changed it, and once more where an open
-attempt would make a successor re-read more than ``KEPT_BEHIND`` offsets. What must hold: records and tombstones ride in
-the round that commits the offsets they speak of, so the topic tells what was so at the committed position. So does the
-tombstone of a DagRun: a successor that found the record would read on behind its end. Those of its nodes, whose records
-mean nothing without it, may come rounds later.
+Of a DagRun or a node that changed a record is due once the change lies ``KEPT_BEHIND`` offsets back: until then the log
+tells it, of which a successor reads that much anyway (``fold.WINDOW``), and most DagRuns have ended before. What must
+hold: what is not in a record is read again, so the oldest change that was not written yet holds back the offset from
+which a successor reads (:attr:`KeptDags.read_from`), also where its node has ended and the fold does not. Records and
+tombstones ride in the round that commits the offsets they speak of, so the topic tells what was so at the committed
+position. So does the tombstone of a DagRun: a successor that found the record would read on behind its end. Those of
+its nodes, whose records mean nothing without it, may come rounds later. What no event tells is written at once.
 
 How it fails: a DagRun of which a record cannot be read, its own or that of a node, is left out whole, for half of it
 would release nodes again; the log line names the record. It rests: this release releases nothing of it, and what
@@ -15,7 +17,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TypeAlias
+from itertools import islice, takewhile
+from typing import NamedTuple, TypeAlias
 
 import structlog
 
@@ -26,7 +29,7 @@ from waterclock.model.dag_state import KeptDagRun, KeptNode
 from waterclock.model.dag_steps import NodeState
 from waterclock.model.dag_work import split_node_run_id
 from waterclock.model.errors import UndecodableRecord
-from waterclock.model.fold import Fold, OpenRun
+from waterclock.model.fold import WINDOW, Fold, OpenRun
 from waterclock.model.known_state import state_from_text, state_to_text
 from waterclock.model.run_state import RunState
 from waterclock.wire.codec import decode_dag_node, decode_dag_run
@@ -35,11 +38,11 @@ from waterclock.wire.names import Names
 
 from .open_dag import OpenDag
 
-KEPT_BEHIND = 100_000
-"""Offsets; folding so many takes about a second."""
+KEPT_BEHIND = WINDOW
+"""Offsets."""
 
 FORGOTTEN_PER_ROUND = 1_000
-_PER_ROUND = 500
+KEPT_PER_ROUND = 500
 
 _DagRun: TypeAlias = tuple[KeptDagRun, RunState]
 _Node: TypeAlias = tuple[KeptNode, RunState, NodeState]
@@ -47,18 +50,26 @@ _Node: TypeAlias = tuple[KeptNode, RunState, NodeState]
 _log = structlog.get_logger()
 
 
+class _Change(NamedTuple):
+    """Of one run what is in no record yet: since which offset, and of a node what it counts as, where it has ended."""
+
+    since: int
+    node: NodeState | None
+
+
 class KeptDags:
     """The records of one partition. ``role`` names the topic."""
 
-    __slots__ = ("_behind", "_changed", "_ended", "_forgotten", "_names", "_partition", "_role")
+    __slots__ = ("_at_once", "_behind", "_changed", "_ended", "_forgotten", "_names", "_partition", "_role", "_written")
 
     def __init__(self, names: Names, role: str, partition: int, *, behind: int = KEPT_BEHIND) -> None:
         self._names = names
         self._role = role
         self._partition = partition
         self._behind = behind
-        # By run id what changed since the last round; of a node what it counts as, None where only its attempt moved.
-        self._changed: dict[str, NodeState | None] = {}
+        self._changed: dict[str, _Change] = {}  # by run id, in the order of their offsets
+        self._at_once: list[str] = []
+        self._written: dict[str, dict[str, None]] = {}  # by DagRun its nodes that have a record
         self._ended: list[str] = []  # DagRuns of which the tombstone is due in the next round
         self._forgotten: deque[str] = deque()  # nodes, whose tombstones may wait
 
@@ -67,30 +78,44 @@ class KeptDags:
         """Whether there is something to be forgotten yet."""
         return bool(self._ended or self._forgotten)
 
-    def change(self, run_id: str, node: NodeState | None = None) -> None:
-        """This DagRun or node is to be written in the next round."""
-        self._changed[run_id] = node
+    @property
+    def read_from(self) -> int | None:
+        """The oldest offset that a successor must read because of changes that are in no record; None without any."""
+        return next((change.since for change in self._changed.values()), None)
+
+    def change(self, run_id: str, offset: int, node: NodeState | None = None) -> None:
+        """The event at ``offset`` has changed this DagRun or node."""
+        known = self._changed.get(run_id)
+        if known is None:
+            self._changed[run_id] = _Change(offset, node)
+        elif node is not None:
+            self._changed[run_id] = known._replace(node=node)
+
+    def write_at_once(self, run_id: str) -> None:
+        """This DagRun is to be written in the next round: something of it stands in no event."""
+        self._at_once.append(run_id)
 
     def end(self, run_id: str, run: OpenRun[None]) -> None:
         """A DagRun has ended: it and its nodes are to be forgotten."""
         self._changed.pop(run_id, None)
-        self._ended.append(run_id)
         for each in [] if run.dag is None else [*run.dag.open, *run.dag.ended]:
             self._changed.pop(each, None)
-            self._forgotten.append(each)
+        nodes = self._written.pop(run_id, None)
+        if nodes is not None:
+            self._ended.append(run_id)
+            self._forgotten.extend(nodes)
 
     def messages(self, fold: Fold[None], dags: dict[str, OpenDag]) -> Iterator[Outgoing]:
         """What this round must tell the topic; the fold knows then that a successor need not re-read it."""
-        for run_id in fold.pinned_below(fold.position - self._behind, _PER_ROUND):
-            self._changed.setdefault(run_id, None)
-        for run_id, node in self._changed.items():
+        for run_id in [*self._at_once, *self._due(fold.position - self._behind)]:
+            change = self._changed.pop(run_id, None)
             run = fold.open.get(run_id)
             if run is not None and run.state.is_dag and run.state.ending:
-                continue  # which of its nodes' events came before that, only the log can say: it is read from there
+                continue  # which of its nodes' events came before that, only the log can say: its pin in the fold stays
             if run is not None:
                 fold.keep(run_id)
-            yield self._record(run_id, node, fold, dags)
-        self._changed.clear()
+            yield self._record(run_id, None if change is None else change.node, fold, dags)
+        self._at_once.clear()
         for run_id in self._ended:
             yield state_tombstone(self._names, self._role, self._partition, run_id)
         self._ended.clear()
@@ -105,15 +130,22 @@ class KeptDags:
             if run_id not in strange:
                 fold.restore(run_id, state, kept.first_offset, None, kept.folded_to)
                 dags[run_id] = OpenDag.restored(kept, fold.open[run_id])
+                self._written[run_id] = {}
         for node_id, (node, state, known) in nodes.items():
             dag_run_id, key = split_node_run_id(node_id)
             dag = dags.get(dag_run_id)
             if dag is not None:
                 fold.restore(node_id, state, node.first_offset, None, node.folded_to)
                 dag.known[key] = known
+                self._written[dag_run_id][node_id] = None
             elif dag_run_id not in strange:
                 self._forgotten.append(node_id)  # its DagRun was forgotten, and then somebody died
         return list(dags.values())
+
+    def _due(self, before: int) -> list[str]:
+        """The runs whose oldest change lies before that offset; so many as a round may write."""
+        due = takewhile(lambda changed: changed[1].since < before, self._changed.items())
+        return [run_id for run_id, _ in islice(due, KEPT_PER_ROUND)]
 
     def _read(self, log: Log) -> tuple[dict[str, _DagRun], dict[str, _Node], set[str]]:
         """By run id the DagRuns and the nodes, and the DagRuns of which some record cannot be read."""
@@ -142,7 +174,9 @@ class KeptDags:
         state = fold.state(run_id)
         text, folded_to = state_to_text(state), fold.position
         dag_run_id, key = split_node_run_id(run_id)
+        written = self._written.setdefault(dag_run_id, {})
         if key:
+            written[run_id] = None
             first_offset = fold.open[run_id].first_offset if run_id in fold.open else -1
             counts_as = 0 if node is None or node.end is None else int(node.end)
             result = None if node is None else node.result

@@ -329,7 +329,7 @@ class DagEngine:
         dag.known |= kept
         if dag.start.payload is None:
             dag.start = dag.start._replace(payload=reading.given.payload)
-            shard.kept.change(dag.run_id)
+            shard.kept.write_at_once(dag.run_id)
         return True
 
     def _has_pools(self, dag: OpenDag, made: Made) -> bool:

@@ -110,7 +110,18 @@ class Shard(Followed[None]):
 
     def stand(self) -> Committed:
         """Where this partition stands, moved or not. Only while it is live."""
-        return Committed(self.next_offset, fold_from_text(self.fold.fold_from()))
+        held_back = self.kept.read_from
+        read_from = self.fold.fold_from() if held_back is None else min(held_back, self.fold.fold_from())
+        return Committed(self.next_offset, fold_from_text(read_from))
+
+    def to_commit(self) -> Committed | None:
+        """As it stands. None where nothing moved, and while it is not live."""
+        return self.stand() if super().to_commit() is not None else None
+
+    @property
+    def _read_last(self) -> int:
+        """The offset of the event that is being followed."""
+        return self.fold.position - 1
 
     def _concerns_us(self, event: RunEvent) -> bool:
         if "/" in event.run_id or event.kind is _SKIPPED:
@@ -129,7 +140,7 @@ class Shard(Followed[None]):
             self.to_decide[event.run_id] = None
         elif event.kind is EventKind.DAG_RESUMED:
             self.to_decide[event.run_id] = None
-        self.kept.change(event.run_id)
+        self.kept.change(event.run_id, offset)
 
     def _follow_node(self, event: RunEvent, state: RunState) -> None:
         dag_run_id, key = split_node_run_id(event.run_id)
@@ -144,19 +155,23 @@ class Shard(Followed[None]):
             self._note(dag, event.run_id, key, NodeState(end, result if end is NodeEnd.SUCCEEDED else None))
         elif event.kind is EventKind.PENDING:
             self._note(dag, event.run_id, key, NodeState())
+        else:
+            self.kept.change(event.run_id, self._read_last)
 
     def _follow_touched(self, run_id: str, state: RunState) -> None:
         """A node that ended with its DagRun's cancel, or a DagRun that runs, or has ended, by an event of a node."""
         dag_run_id, key = split_node_run_id(run_id)
         if not key:
-            self.kept.change(run_id)
+            self.kept.change(run_id, self._read_last)
             self._forget_if_ended(run_id)
         elif state.final:
             self._note(self.dags[dag_run_id], run_id, key, NodeState(end_of(state.status)))
+        else:
+            self.kept.change(run_id, self._read_last)
 
     def _note(self, dag: OpenDag, node_id: str, key: str, node: NodeState) -> None:
         dag.know(key, node)
-        self.kept.change(node_id, node)
+        self.kept.change(node_id, self._read_last, node)
         if node.end is not None or dag.is_strange:
             self.to_decide[dag.run_id] = None
 

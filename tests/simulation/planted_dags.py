@@ -87,10 +87,17 @@ def results_not_kept() -> Iterator[None]:
     """What a successor knows of nodes that have ended is how, and not what they have made."""
     right = KeptDags.change
 
-    def change(self: KeptDags, run_id: str, node: NodeState | None = None) -> None:
-        right(self, run_id, None if node is None else node._replace(result=None))
+    def change(self: KeptDags, run_id: str, offset: int, node: NodeState | None = None) -> None:
+        right(self, run_id, offset, None if node is None else node._replace(result=None))
 
     with mock.patch.object(KeptDags, "change", change):
+        yield
+
+
+@contextmanager
+def ends_that_hold_nothing_back() -> Iterator[None]:
+    """A successor does not read again what is in no record yet of nodes that have ended."""
+    with mock.patch.object(KeptDags, "read_from", None):
         yield
 
 
@@ -165,6 +172,7 @@ PLANTED_DAGS: dict[str, Planted] = {
     "state of Dags written after the offsets": state_after_offsets,
     "child released twice after a take-over": log_not_read_to_its_end,
     "results of nodes not kept": results_not_kept,
+    "ends of nodes in no record and not read again": ends_that_hold_nothing_back,
     "nodes under way not counted after a take-over": under_way_not_counted,
     "ended nodes forgotten at a take-over": ended_forgotten,
     "pause of a DagRun holds nothing": pause_holds_nothing,

@@ -57,7 +57,8 @@ class World:
         self.made = self.reruns = 0
 
     def engine(self, instance: str = "dag-engine-1", **parts: int) -> DagEngine:
-        log = MemoryLog(self.cluster, instance)
+        """Unless said otherwise it keeps what has changed in its next round."""
+        log, parts = MemoryLog(self.cluster, instance), {"kept_behind": 0, **parts}
         return DagEngine(log, self.store, self.clock, NAMES, instance, generation=GENERATION, **parts)
 
     def turn(self, engine: DagEngine, steps: int = 30) -> None:

@@ -56,6 +56,79 @@ def test_what_is_only_to_be_forgotten_waits_for_a_round_that_says_something_and_
     assert world.kept() == {}
 
 
+def test_a_dag_run_that_ends_soon_leaves_no_record() -> None:
+    """The log tells all of it: a record of each step would be half of what the engine writes."""
+    world = World(Node("a", "h"), Node("b", "h", after=("a",)))
+    run_id = world.fire()
+    world.turn(engine := world.engine(kept_behind=kept.KEPT_BEHIND))
+    for node in "ab":
+        world.end(f"{run_id}/{node}")
+        world.turn(engine)
+    assert [each.kind for each in world.events(EventKind.DAG_SUCCEEDED)] == [EventKind.DAG_SUCCEEDED]
+    assert world.records(NAMES.state(ROLE)) == []
+
+
+@pytest.mark.parametrize("behind", range(0, 40, 3))
+def test_a_node_that_has_ended_does_not_begin_again_however_late_records_are_written(behind: int) -> None:
+    """Its end is in a record, or a successor reads it; the fold alone holds nothing back for a node that has ended."""
+    world = World(Node("a", "h"), Node("b", "h", after=("a",)), Node("c", "h", after=("b",)))
+    run_id = world.fire()
+    world.turn(engine := world.engine(window=1, kept_behind=behind))
+    for node in "ab":
+        others(world, 5)
+        world.end(f"{run_id}/{node}", result=b"1")
+        world.turn(engine)
+        others(world, 5)
+        world.turn(engine)
+        world.cluster.kill("dag-engine-1")
+        world.turn(engine := world.engine(window=1, kept_behind=behind), 80)
+    world.end(f"{run_id}/c")
+    world.turn(engine)
+    assert world.released() == ["a", "b", "c"]
+    assert len(world.events(EventKind.DAG_SUCCEEDED)) == 1
+    assert world.kept() == {}
+
+
+def test_a_claim_that_is_in_no_record_is_read_again() -> None:
+    """The node was written while it waited, and ends later: without its claim the outcome would count for nothing."""
+    world = World(Node("a", "h"), Node("b", "h", after=("a",)))
+    run_id = world.fire()
+    world.turn(engine := world.engine(window=1, kept_behind=15))
+    others(world)
+    world.turn(engine)
+    assert f"{run_id}/a" in world.kept()
+    world.end(f"{run_id}/a")
+    others(world, 10)
+    world.turn(engine)
+    world.cluster.kill("dag-engine-1")
+    world.turn(world.engine("dag-engine-2", window=1, kept_behind=15), 80)
+    assert world.released() == ["a", "b"]
+
+
+def test_records_that_are_due_go_out_over_several_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And until the last one did, a successor reads what is not written yet."""
+    monkeypatch.setattr(kept, "KEPT_PER_ROUND", 7)
+    world = World(Node("each", "h", map_over=MapOver(count=50)))
+    run_id = world.fire()
+    world.turn(engine := world.engine(window=1, kept_behind=60), 5)
+    assert world.kept() == {}
+    others(world, 70)
+    for _ in range(10):
+        before = len(world.kept())
+        engine.step()
+        world.clock.advance(2_000_000)
+        assert len(world.kept()) <= before + 7
+    world.cluster.kill("dag-engine-1")
+    assert 0 < len(world.kept()) <= 51
+    world.turn(engine := world.engine("dag-engine-2", window=1, kept_behind=60), 80)
+    assert len(world.released()) == 50
+    for number in range(50):
+        world.end(f"{run_id}/each.{number}")
+    world.turn(engine, 80)
+    assert len(world.events(EventKind.DAG_SUCCEEDED)) == 1
+    assert world.kept() == {}
+
+
 def chain_of_which_a_has_ended() -> tuple[World, str]:
     """A DagRun whose events are all below the offset from which a successor reads."""
     world = World(Node("a", "h"), Node("b", "h", after=("a",)))

@@ -74,6 +74,21 @@ def test_a_whole_rerun_begins_anew_with_the_payload_of_the_older_one() -> None:
     assert (work.run_id, work.payload) == (f"{again}/first", b'"triggered"')
 
 
+def test_the_payload_of_the_older_one_is_kept_at_once() -> None:
+    """It stands in no event of the rerun: a successor that read the log alone would go on with the job's own."""
+    world, earlier = diamond()
+    again = world.rerun(earlier)
+    world.turn(engine := world.engine("dag-engine-2", kept_behind=1_000), 80)
+    world.end(f"{again}/first")
+    world.cluster.kill("dag-engine-2")
+    world.turn(engine := world.engine("dag-engine-3", kept_behind=1_000), 80)
+    world.end(f"{again}/left")
+    world.end(f"{again}/right")
+    world.turn(engine)
+    work = next(work for work in world.works() if work.run_id == f"{again}/last")
+    assert json.loads(work.payload)["payload"] == "triggered"
+
+
 def failed_again(world: World, run_id: str, slot: str) -> str:
     """A whole rerun of it, which fails at once."""
     again = world.rerun(run_id)
