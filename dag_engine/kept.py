@@ -1,12 +1,14 @@
 """What the state topic holds of one partition's DagRuns, and what a round must tell it.
 
 Of a DagRun or a node that changed a record is due once the change lies ``KEPT_BEHIND`` offsets back: until then the log
-tells it, of which a successor reads that much anyway (``fold.WINDOW``), and most DagRuns have ended before. What must
-hold: what is not in a record is read again, so the oldest change that was not written yet holds back the offset from
-which a successor reads (:attr:`KeptDags.read_from`), also where its node has ended and the fold does not. Records and
-tombstones ride in the round that commits the offsets they speak of, so the topic tells what was so at the committed
-position. So does the tombstone of a DagRun: a successor that found the record would read on behind its end. Those of
-its nodes, whose records mean nothing without it, may come rounds later. What no event tells is written at once.
+tells it, of which a successor reads that much anyway (``fold.WINDOW``), and most DagRuns have ended before. It is due
+after ``KEPT_AFTER_S`` at the latest: else retention would take the only word of a DagRun that rests for weeks on a quiet
+partition. What must hold: what is not in a record is read again, so the oldest change that was not written yet holds
+back the offset from which a successor reads (:attr:`KeptDags.read_from`), also where its node has ended and the fold
+holds nothing back for it. Records and tombstones ride in the round that commits the offsets they speak of, so the topic
+tells what was so at the committed position. So does the tombstone of a DagRun: a successor that found the record would
+read on behind its end. Those of its nodes, whose records mean nothing without it, may come rounds later. What no event
+tells is written at once.
 
 How it fails: a DagRun of which a record cannot be read, its own or that of a node, is left out whole, for half of it
 would release nodes again; the log line names the record. It rests: this release releases nothing of it, and what
@@ -41,6 +43,9 @@ from .open_dag import OpenDag
 KEPT_BEHIND = WINDOW
 """Offsets."""
 
+KEPT_AFTER_S = 60.0
+_MARK_S = 5.0
+
 FORGOTTEN_PER_ROUND = 1_000
 KEPT_PER_ROUND = 500
 
@@ -60,7 +65,19 @@ class _Change(NamedTuple):
 class KeptDags:
     """The records of one partition. ``role`` names the topic."""
 
-    __slots__ = ("_at_once", "_behind", "_changed", "_ended", "_forgotten", "_names", "_partition", "_role", "_written")
+    __slots__ = (
+        "_at_once",
+        "_behind",
+        "_changed",
+        "_ended",
+        "_forgotten",
+        "_marks",
+        "_names",
+        "_old",
+        "_partition",
+        "_role",
+        "_written",
+    )
 
     def __init__(self, names: Names, role: str, partition: int, *, behind: int = KEPT_BEHIND) -> None:
         self._names = names
@@ -72,6 +89,8 @@ class KeptDags:
         self._written: dict[str, dict[str, None]] = {}  # by DagRun its nodes that have a record
         self._ended: list[str] = []  # DagRuns of which the tombstone is due in the next round
         self._forgotten: deque[str] = deque()  # nodes, whose tombstones may wait
+        self._marks: deque[tuple[float, int]] = deque()  # when the fold stood at which offset, one for each _MARK_S
+        self._old = 0  # what lies below was read KEPT_AFTER_S ago
 
     @property
     def owes(self) -> bool:
@@ -105,9 +124,10 @@ class KeptDags:
             self._ended.append(run_id)
             self._forgotten.extend(nodes)
 
-    def messages(self, fold: Fold[None], dags: dict[str, OpenDag]) -> Iterator[Outgoing]:
+    def messages(self, fold: Fold[None], dags: dict[str, OpenDag], now_s: float) -> Iterator[Outgoing]:
         """What this round must tell the topic; the fold knows then that a successor need not re-read it."""
-        for run_id in [*self._at_once, *self._due(fold.position - self._behind)]:
+        self._mark(fold.position, now_s)
+        for run_id in [*self._at_once, *self._due(max(fold.position - self._behind, self._old))]:
             change = self._changed.pop(run_id, None)
             run = fold.open.get(run_id)
             if run is not None and run.state.is_dag and run.state.ending:
@@ -141,6 +161,12 @@ class KeptDags:
             elif dag_run_id not in strange:
                 self._forgotten.append(node_id)  # its DagRun was forgotten, and then somebody died
         return list(dags.values())
+
+    def _mark(self, position: int, now_s: float) -> None:
+        if not self._marks or now_s >= self._marks[-1][0] + _MARK_S:
+            self._marks.append((now_s, position))
+        while self._marks and self._marks[0][0] <= now_s - KEPT_AFTER_S:
+            self._old = self._marks.popleft()[1]
 
     def _due(self, before: int) -> list[str]:
         """The runs whose oldest change lies before that offset; so many as a round may write."""

@@ -352,15 +352,15 @@ class DagEngine:
         """
         live = [shard for shard in self._shards.values() if shard.live]
         ignored: Counter[str] = Counter()
+        now_s = self._clock.monotonic_s()
         for shard in live:
-            draft.extend(shard.kept.messages(shard.fold, shard.dags))
+            draft.extend(shard.kept.messages(shard.fold, shard.dags, now_s))
             ignored.update(shard.ignored)
             shard.ignored.clear()
         says = bool(draft.messages or draft.ahead)
         positions = {shard: due for shard in live if (due := shard.stand() if says else shard.to_commit()) is not None}
         for shard, due in positions.items():
             draft.advance(self._consumer, shard.partition, due.offset, due.metadata)
-        now_s = self._clock.monotonic_s()
         self._offsets_due_s, self._forget_due_s = now_s + self._offsets_every_s, now_s + _FORGET_WITHIN_S
         if ignored:
             _log.info("events ignored", **ignored)

@@ -7,7 +7,7 @@ from waterclock.dag_engine import kept
 from waterclock.dag_engine.loop import ROLE
 
 from tests.unit.dag_world import NAMES, World
-from waterclock.log.port import Outgoing
+from waterclock.log.port import Outgoing, TopicPartition
 from waterclock.model.dag import MapOver, Node
 from waterclock.model.events import EventKind
 from waterclock.wire.codec import decode_dag_node, decode_dag_run
@@ -87,6 +87,24 @@ def test_a_node_that_has_ended_does_not_begin_again_however_late_records_are_wri
     assert world.released() == ["a", "b", "c"]
     assert len(world.events(EventKind.DAG_SUCCEEDED)) == 1
     assert world.kept() == {}
+
+
+def test_a_dag_run_that_rests_on_a_quiet_partition_is_kept_before_retention_takes_it() -> None:
+    """However few offsets lie behind it."""
+    world = World(Node("a", "h"), Node("b", "h", after=("a",)))
+    run_id = world.fire()
+    world.turn(engine := world.engine(kept_behind=kept.KEPT_BEHIND))
+    world.end(f"{run_id}/a", result=b"1")
+    world.turn(engine)
+    assert world.kept() == {}
+    for _ in range(20):
+        world.clock.advance(5_000_000)
+        engine.step()
+    assert world.kept().keys() == {run_id, f"{run_id}/a", f"{run_id}/b"}
+    place = TopicPartition(NAMES.run_events, 0)
+    committed = world.cluster.group(NAMES.group(ROLE)).committed(place)
+    assert committed is not None
+    assert committed.metadata == "fold-from=0"  # the window's floor: nothing of it is wanted
 
 
 def test_a_claim_that_is_in_no_record_is_read_again() -> None:
