@@ -63,6 +63,15 @@ def test_a_partition_that_nobody_serves_is_named_within_a_bound(monkeypatch: pyt
     assert len(broker.asked) < 30
 
 
+def test_many_partitions_may_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker makes the files of one after the other."""
+    broker = Broker({PLACES[1]: 20})
+    monkeypatch.setattr(kafka_topics.time, "monotonic", lambda: 2.0 * len(broker.asked))  # type: ignore[attr-defined]
+    many = [*PLACES, *(Place("t", number) for number in range(10, 2_010))]
+    kafka_topics.await_served(broker, many)  # type: ignore[arg-type]
+    assert len(broker.asked) == 21
+
+
 def test_who_may_not_ask_for_a_partition_hears_so_at_once() -> None:
     broker = Broker({PLACES[0]: 1_000}, KafkaError.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(AccessRefused, match="topic t, partition 0"):

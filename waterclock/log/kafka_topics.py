@@ -27,6 +27,8 @@ from .port import TopicSpec
 
 _ANSWER_TIMEOUT_S = 15.0
 _VISIBLE_WAIT_S = 15.0
+_VISIBLE_WAIT_PER_PARTITION_S = 0.02
+"""A broker makes the files of one after the other: 256 partitions of each topic took two busy cores over 15 s."""
 _LOOK_AGAIN_S = 0.05
 
 
@@ -80,14 +82,15 @@ def _creation_error(error: KafkaError, name: str) -> RequestError | BackendDown:
 
 def _await_topics(admin: AdminClient, watch: Watch, specs: Sequence[TopicSpec]) -> None:
     """A topic is known a moment after it was made, when the broker's metadata names a leader of each partition."""
-    deadline = time.monotonic() + _VISIBLE_WAIT_S
+    wait_s = _visible_wait_s(sum(spec.partitions for spec in specs))
+    deadline = time.monotonic() + wait_s
     while True:
         there = _partitions_by_topic(admin, watch)
         absent = [spec.name for spec in specs if spec.name not in there]
         if not absent:
             break
         if time.monotonic() > deadline:
-            raise BackendDown(BACKEND, f"{absent[0]} has no leader yet after {_VISIBLE_WAIT_S:.0f} s")
+            raise BackendDown(BACKEND, f"{absent[0]} has no leader yet after {wait_s:.0f} s")
         admin.poll(_LOOK_AGAIN_S)
     for spec in specs:
         if there[spec.name] != spec.partitions:
@@ -99,12 +102,13 @@ def _await_topics(admin: AdminClient, watch: Watch, specs: Sequence[TopicSpec]) 
 
 
 def await_served(admin: AdminClient, places: Sequence[Place]) -> None:
-    """Wait until each partition's leader answers for it. Raises AccessRefused, and BackendDown after 15 s.
+    """Wait until each partition's leader answers for it: 15 s, and 20 ms for each. Raises AccessRefused, BackendDown.
 
     Why not content with metadata: a KRaft broker publishes who leads a new partition before its own replica is
     there, and refuses who asks in between (NOT_LEADER_OR_FOLLOWER, error 6 of the protocol).
     """
-    deadline = time.monotonic() + _VISIBLE_WAIT_S
+    wait_s = _visible_wait_s(len(places))
+    deadline = time.monotonic() + wait_s
     unserved = list(places)
     while unserved:
         refusals = _refusals(admin, unserved)
@@ -113,10 +117,14 @@ def await_served(admin: AdminClient, places: Sequence[Place]) -> None:
             if error.code() in NOT_ALLOWED:
                 raise query_error(error, doing)
             if time.monotonic() > deadline:
-                raise BackendDown(BACKEND, f"{doing} after {_VISIBLE_WAIT_S:.0f} s: {error.name()}, {error.str()}")
+                raise BackendDown(BACKEND, f"{doing} after {wait_s:.0f} s: {error.name()}, {error.str()}")
         unserved = list(refusals)
         if unserved:
             admin.poll(_LOOK_AGAIN_S)
+
+
+def _visible_wait_s(partitions: int) -> float:
+    return _VISIBLE_WAIT_S + _VISIBLE_WAIT_PER_PARTITION_S * partitions
 
 
 def _refusals(admin: AdminClient, places: Sequence[Place]) -> dict[Place, KafkaError]:
