@@ -2,7 +2,7 @@
 
 Of a DagRun or a node that changed a record is due once the change lies ``KEPT_BEHIND`` offsets back: until then the log
 tells it, of which a successor reads that much anyway (``fold.WINDOW``), and most DagRuns have ended before. It is due
-after ``KEPT_AFTER_S`` at the latest: else retention would take the only word of a DagRun that rests for weeks on a quiet
+after ``KEPT_AFTER_S`` at the latest: else retention takes the only word of a DagRun that rests for weeks on a still
 partition. What must hold: what is not in a record is read again, so the oldest change that was not written yet holds
 back the offset from which a successor reads (:attr:`KeptDags.read_from`), also where its node has ended and the fold
 holds nothing back for it. Records and tombstones ride in the round that commits the offsets they speak of, so the topic
