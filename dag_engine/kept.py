@@ -11,8 +11,10 @@ read on behind its end. Those of its nodes, whose records mean nothing without i
 tells is written at once.
 
 How it fails: a DagRun of which a record cannot be read, its own or that of a node, is left out whole, for half of it
-would release nodes again; the log line names the record. It rests: this release releases nothing of it, and what
-happens to it meanwhile is read by nobody who could go on with it. An operator cancels it and runs it again.
+would release nodes again; the log line names the record. It rests (:attr:`KeptDags.resting`): this release releases
+nothing of it and follows none of its events, also where its beginning is read again. While there is one, successors
+read from where this one did, for what had changed before and is in no record is read by nobody else. The release that
+wrote it goes on with it; or an operator cancels it and runs it again.
 """
 
 from __future__ import annotations
@@ -71,15 +73,21 @@ class KeptDags:
         "_changed",
         "_ended",
         "_forgotten",
+        "_has_more",
         "_marks",
         "_names",
         "_old",
         "_partition",
         "_role",
+        "_start_at",
         "_written",
+        "resting",
     )
 
-    def __init__(self, names: Names, role: str, partition: int, *, behind: int = KEPT_BEHIND) -> None:
+    def __init__(
+        self, names: Names, role: str, partition: int, *, behind: int = KEPT_BEHIND, start_at: int = 0
+    ) -> None:
+        """``start_at``: from where on run-events are read."""
         self._names = names
         self._role = role
         self._partition = partition
@@ -91,15 +99,21 @@ class KeptDags:
         self._forgotten: deque[str] = deque()  # nodes, whose tombstones may wait
         self._marks: deque[tuple[float, int]] = deque()  # when the fold stood at which offset, one for each _MARK_S
         self._old = 0  # what lies below was read KEPT_AFTER_S ago
+        self._has_more = False
+        self._start_at = start_at
+        self.resting: frozenset[str] = frozenset()
+        """DagRuns of which a record cannot be read."""
 
     @property
     def owes(self) -> bool:
-        """Whether there is something to be forgotten yet."""
-        return bool(self._ended or self._forgotten)
+        """Whether there is something to be forgotten yet, or more to be written than the last round took."""
+        return self._has_more or bool(self._ended or self._forgotten)
 
     @property
     def read_from(self) -> int | None:
         """The oldest offset that a successor must read because of changes that are in no record; None without any."""
+        if self.resting:
+            return self._start_at
         return next((change.since for change in self._changed.values()), None)
 
     def change(self, run_id: str, offset: int, node: NodeState | None = None) -> None:
@@ -117,6 +131,7 @@ class KeptDags:
     def end(self, run_id: str, run: OpenRun[None]) -> None:
         """A DagRun has ended: it and its nodes are to be forgotten."""
         self._changed.pop(run_id, None)
+        self._at_once = [each for each in self._at_once if each != run_id]
         for each in [] if run.dag is None else [*run.dag.open, *run.dag.ended]:
             self._changed.pop(each, None)
         nodes = self._written.pop(run_id, None)
@@ -127,7 +142,9 @@ class KeptDags:
     def messages(self, fold: Fold[None], dags: dict[str, OpenDag], now_s: float) -> Iterator[Outgoing]:
         """What this round must tell the topic; the fold knows then that a successor need not re-read it."""
         self._mark(fold.position, now_s)
-        for run_id in [*self._at_once, *self._due(max(fold.position - self._behind, self._old))]:
+        due = self._due(max(fold.position - self._behind, self._old))
+        self._has_more = len(due) >= KEPT_PER_ROUND
+        for run_id in [*self._at_once, *due]:
             change = self._changed.pop(run_id, None)
             run = fold.open.get(run_id)
             if run is not None and run.state.is_dag and run.state.ending:
@@ -145,6 +162,7 @@ class KeptDags:
     def restore(self, log: Log, fold: Fold[None]) -> list[OpenDag]:
         """Read the topic to its high watermark as of now, and put what it holds into the fold. Raises BackendDown."""
         runs, nodes, strange = self._read(log)
+        self.resting = frozenset(strange)
         dags: dict[str, OpenDag] = {}
         for run_id, (kept, state) in runs.items():
             if run_id not in strange:

@@ -167,7 +167,7 @@ class DagEngine:
         start = beginning(self._log, place, committed)
         start = Beginning(start.start_at, max(start.act_from, self._log.high_watermark(place)), start.is_first)
         fold: Fold[None] = Fold(generation=self._generation, window=self._window)
-        kept = KeptDags(self._names, ROLE, place.partition, behind=self._kept_behind)
+        kept = KeptDags(self._names, ROLE, place.partition, behind=self._kept_behind, start_at=start.start_at)
         dags = kept.restore(self._log, fold)
         _log.info("partition taken over", partition=place.partition, open_dag_runs=len(dags), **start._asdict())
         shard = Shard(place, start, fold, kept)
@@ -327,7 +327,7 @@ class DagEngine:
             return False
         keep(draft, self._names, dag, kept, self._clock.now())
         dag.known |= kept
-        if dag.start.payload is None:
+        if dag.start.payload is None and reading.given.payload is not None:
             dag.start = dag.start._replace(payload=reading.given.payload)
             shard.kept.write_at_once(dag.run_id)
         return True

@@ -124,6 +124,8 @@ class Shard(Followed[None]):
         return self.fold.position - 1
 
     def _concerns_us(self, event: RunEvent) -> bool:
+        if self.kept.resting and event.kind is not _SKIPPED and split_node_run_id(event.run_id)[0] in self.kept.resting:
+            return False
         if "/" in event.run_id or event.kind is _SKIPPED:
             return True
         detail = event.detail

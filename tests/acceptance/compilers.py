@@ -16,7 +16,7 @@ _NS_PER_S = 1_000_000_000
 
 
 class Compilers:
-    """Those of the Java processes with these pids."""
+    """Those of the Java processes with these pids. Raises RuntimeError where none of their threads is one."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self._pids = pids
@@ -32,7 +32,10 @@ class Compilers:
     def _read(self) -> dict[str, int]:
         """By thread what it has used of a processor, in nanoseconds."""
         threads = [thread for pid in self._pids for thread in Path(f"/proc/{pid}/task").iterdir()]
-        return {thread.name: _used_ns(thread) for thread in threads if _name(thread) in _NAMES}
+        used = {thread.name: _used_ns(thread) for thread in threads if _name(thread) in _NAMES}
+        if not used:
+            raise RuntimeError("no thread of a compiler was found: whether they rest cannot be told")
+        return used
 
 
 def _name(thread: Path) -> str:

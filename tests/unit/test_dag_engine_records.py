@@ -10,8 +10,15 @@ from tests.unit.dag_world import NAMES, World
 from waterclock.log.port import Outgoing, TopicPartition
 from waterclock.model.dag import MapOver, Node
 from waterclock.model.events import EventKind
+from waterclock.model.fold import parse_fold_from
 from waterclock.wire.codec import decode_dag_node, decode_dag_run
 from waterclock.wire.messages import dag_node_message, dag_run_message
+
+
+def read_from(world: World) -> int | None:
+    """From where a successor would read run-events."""
+    committed = world.cluster.group(NAMES.group(ROLE)).committed(TopicPartition(NAMES.run_events, 0))
+    return None if committed is None else parse_fold_from(committed.metadata)
 
 
 def others(world: World, count: int = 20) -> None:
@@ -93,18 +100,16 @@ def test_a_dag_run_that_rests_on_a_quiet_partition_is_kept_before_retention_take
     """However few offsets lie behind it."""
     world = World(Node("a", "h"), Node("b", "h", after=("a",)))
     run_id = world.fire()
-    world.turn(engine := world.engine(kept_behind=kept.KEPT_BEHIND))
+    world.turn(engine := world.engine(window=1, kept_behind=kept.KEPT_BEHIND))
     world.end(f"{run_id}/a", result=b"1")
     world.turn(engine)
-    assert world.kept() == {}
+    assert (world.kept(), read_from(world)) == ({}, 0)
     for _ in range(20):
         world.clock.advance(5_000_000)
         engine.step()
     assert world.kept().keys() == {run_id, f"{run_id}/a", f"{run_id}/b"}
-    place = TopicPartition(NAMES.run_events, 0)
-    committed = world.cluster.group(NAMES.group(ROLE)).committed(place)
-    assert committed is not None
-    assert committed.metadata == "fold-from=0"  # the window's floor: nothing of it is wanted
+    last = [each.offset for each in world.records(NAMES.run_events)][-1]
+    assert read_from(world) == last  # the window of one
 
 
 def test_a_claim_that_is_in_no_record_is_read_again() -> None:
@@ -131,13 +136,14 @@ def test_records_that_are_due_go_out_over_several_rounds(monkeypatch: pytest.Mon
     world.turn(engine := world.engine(window=1, kept_behind=60), 5)
     assert world.kept() == {}
     others(world, 70)
-    for _ in range(10):
+    world.clock.advance(2_000_000)
+    for _ in range(4):
         before = len(world.kept())
         engine.step()
-        world.clock.advance(2_000_000)
+        world.clock.advance(100_000)  # the next is due so soon, where there is more
         assert len(world.kept()) <= before + 7
     world.cluster.kill("dag-engine-1")
-    assert 0 < len(world.kept()) <= 51
+    assert 7 < len(world.kept()) < 51
     world.turn(engine := world.engine("dag-engine-2", window=1, kept_behind=60), 80)
     assert len(world.released()) == 50
     for number in range(50):
@@ -188,6 +194,38 @@ def test_a_dag_run_rests_where_its_own_state_cannot_be_read() -> None:
     world.turn(engine := world.engine("dag-engine-2", window=1), 60)
     (shard,) = engine._shards.values()
     assert (world.released(), shard.dags, f"{run_id}/a" in world.kept()) == (["a", "b"], {}, True)
+
+
+@pytest.mark.parametrize("window", [1, 1_000])
+@pytest.mark.parametrize("which", ["", "/a"])
+def test_a_dag_run_rests_also_where_its_beginning_is_read_again_and_nothing_of_it_is_lost(
+    which: str, window: int
+) -> None:
+    """A release that cannot read its record takes over and gives way again: what it passed over stands in no record."""
+    world = World(Node("a", "h"), Node("b", "h", after=("a",)), Node("c", "h", after=("b",)))
+    run_id = world.fire()
+    world.turn(engine := world.engine(window=window, kept_behind=10))
+    others(world)
+    world.turn(engine)
+    good = world.kept()[f"{run_id}{which}"]
+    world.end(f"{run_id}/a")
+    world.turn(engine)
+    assert world.released() == ["a", "b"]
+    world.cluster.kill("dag-engine-1")
+    world.append(Outgoing(NAMES.state(ROLE), f"{run_id}{which}".encode(), b"\xff\xfe", (), 0))
+    world.turn(other := world.engine("dag-engine-2", window=window, kept_behind=10))
+    world.end(f"{run_id}/b")
+    others(world)
+    world.turn(other)
+    assert world.released() == ["a", "b"]
+    world.cluster.kill("dag-engine-2")
+    world.append(Outgoing(NAMES.state(ROLE), f"{run_id}{which}".encode(), good, (), 0))
+    world.turn(engine := world.engine("dag-engine-3", window=window, kept_behind=10), 80)
+    assert world.released() == ["a", "b", "c"]
+    world.end(f"{run_id}/c")
+    world.turn(engine)
+    assert len(world.events(EventKind.DAG_SUCCEEDED)) == 1
+    assert world.kept() == {}
 
 
 def test_a_record_that_can_be_read_again_counts() -> None:

@@ -8,7 +8,7 @@ from waterclock.model.events import Ended, EventKind, Origin, Pending, RunEvent,
 from waterclock.model.fold import Fold, FoldFull, fold_from_text, parse_fold_from
 from waterclock.model.ids import make_run_id
 from waterclock.model.job import Tier
-from waterclock.model.reduce import Ignored
+from waterclock.model.reduce import Ignored, RunState
 
 JOB = "acme:nightly"
 T0 = 1_795_000_000_000_000
@@ -162,3 +162,12 @@ def test_fold_from_survives_the_metadata_and_its_loss_is_noticed() -> None:
     assert parse_fold_from("fold-from=") is None
     assert parse_fold_from("fold-from=-1") is None
     assert parse_fold_from("anything") is None
+
+
+def test_a_dag_run_of_which_a_node_has_ended_runs_whatever_its_record_says() -> None:
+    """Its record may be older than that of the node, and the node's events are not read again."""
+    fold: Fold[None] = Fold(generation=1)
+    run_id = "acme:nightly@19700101T000001Z"
+    fold.restore(run_id, RunState(RunStatus.PENDING, is_dag=True), 0, None, 5)
+    fold.restore(f"{run_id}/a", RunState(RunStatus.SUCCEEDED), 1, None, 9)
+    assert fold.open[run_id].state.status is RunStatus.RUNNING

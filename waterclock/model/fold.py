@@ -162,6 +162,8 @@ class Fold(Generic[Note]):
             dag = self.open[run_id.partition("/")[0]].dag
             assert dag is not None  # only DagRuns have nodes
             dag.ended[run_id] = state
+            if not dag.run.state.ending:
+                dag.run.state = after_node(dag.run.state, dag.running)  # its record may be older than its first node
             return
         run = self.open[run_id] = OpenRun(state, first_offset)
         run.note = note
