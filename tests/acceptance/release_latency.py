@@ -63,6 +63,8 @@ SHORT = Size(4.0, 2.0, 2.0, 6.0, 2.0, 60, 2)
 COMPILING_MAX = 0.05
 """Cores that the compilers of both servers may take where they rest; a look at them lasts ``_LOOK_S``."""
 _LOOK_S = 10.0
+_WAITS_S = 0.01
+"""For the first record, at most: the next trigger is due every 19 ms."""
 
 
 class Span(NamedTuple):
@@ -120,9 +122,9 @@ class _Watch:
         self.owed = 0
         """Nodes of the DagRuns that were triggered."""
 
-    def look(self, wait_s: float = 0.01) -> int:
+    def look(self, wait_s: float = _WAITS_S) -> int:
         """What has come; waits so long for the first."""
-        first = self._consumer.poll(max(0.0, wait_s))
+        first = self._consumer.poll(wait_s)
         if first is None:
             return 0
         at_s = time.monotonic()  # before the rest is asked for, or what came first would seem to come later
@@ -191,7 +193,7 @@ def _trigger_evenly(played: Scene, size: Size, watch: _Watch, seconds: float) ->
     for number in range(round(size.dag_runs_per_s * seconds)):
         due_s = began_s + number / size.dag_runs_per_s
         while (wait_s := due_s - time.monotonic()) > 0:
-            watch.look(min(wait_s, 0.01))
+            watch.look(min(wait_s, _WAITS_S))
         played.orders.send(CommandKind.TRIGGER, _CHAINS[number % len(_CHAINS)])
         watch.owed += _CHAIN
     return Span(began_s, time.monotonic())
