@@ -26,6 +26,7 @@ from typing import NamedTuple, TypeAlias
 
 import structlog
 
+from waterclock.log.aged import Aged
 from waterclock.log.port import Isolation, Log, Outgoing, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.dag_events import NodeEnd
@@ -46,7 +47,8 @@ KEPT_BEHIND = WINDOW
 """Offsets."""
 
 KEPT_AFTER_S = 60.0
-_MARK_S = 5.0
+"""Soon enough for any retention, also where a partition changes hands every few minutes; and so late that most DagRuns
+on a busy one have ended before."""
 
 FORGOTTEN_PER_ROUND = 1_000
 KEPT_PER_ROUND = 500
@@ -68,15 +70,14 @@ class KeptDags:
     """The records of one partition. ``role`` names the topic."""
 
     __slots__ = (
+        "_aged",
         "_at_once",
         "_behind",
         "_changed",
         "_ended",
         "_forgotten",
         "_has_more",
-        "_marks",
         "_names",
-        "_old",
         "_partition",
         "_role",
         "_start_at",
@@ -93,12 +94,11 @@ class KeptDags:
         self._partition = partition
         self._behind = behind
         self._changed: dict[str, _Change] = {}  # by run id, in the order of their offsets
-        self._at_once: list[str] = []
+        self._at_once: dict[str, None] = {}
         self._written: dict[str, dict[str, None]] = {}  # by DagRun its nodes that have a record
         self._ended: list[str] = []  # DagRuns of which the tombstone is due in the next round
         self._forgotten: deque[str] = deque()  # nodes, whose tombstones may wait
-        self._marks: deque[tuple[float, int]] = deque()  # when the fold stood at which offset, one for each _MARK_S
-        self._old = 0  # what lies below was read KEPT_AFTER_S ago
+        self._aged = Aged(KEPT_AFTER_S)
         self._has_more = False
         self._start_at = start_at
         self.resting: frozenset[str] = frozenset()
@@ -126,12 +126,12 @@ class KeptDags:
 
     def write_at_once(self, run_id: str) -> None:
         """This DagRun is to be written in the next round: something of it stands in no event."""
-        self._at_once.append(run_id)
+        self._at_once[run_id] = None
 
     def end(self, run_id: str, run: OpenRun[None]) -> None:
         """A DagRun has ended: it and its nodes are to be forgotten."""
         self._changed.pop(run_id, None)
-        self._at_once = [each for each in self._at_once if each != run_id]
+        self._at_once.pop(run_id, None)
         for each in [] if run.dag is None else [*run.dag.open, *run.dag.ended]:
             self._changed.pop(each, None)
         nodes = self._written.pop(run_id, None)
@@ -141,8 +141,8 @@ class KeptDags:
 
     def messages(self, fold: Fold[None], dags: dict[str, OpenDag], now_s: float) -> Iterator[Outgoing]:
         """What this round must tell the topic; the fold knows then that a successor need not re-read it."""
-        self._mark(fold.position, now_s)
-        due = self._due(max(fold.position - self._behind, self._old))
+        self._aged.note(fold.position, now_s)
+        due = self._due(max(fold.position - self._behind, self._aged.below))
         self._has_more = len(due) >= KEPT_PER_ROUND
         for run_id in [*self._at_once, *due]:
             change = self._changed.pop(run_id, None)
@@ -179,12 +179,6 @@ class KeptDags:
             elif dag_run_id not in strange:
                 self._forgotten.append(node_id)  # its DagRun was forgotten, and then somebody died
         return list(dags.values())
-
-    def _mark(self, position: int, now_s: float) -> None:
-        if not self._marks or now_s >= self._marks[-1][0] + _MARK_S:
-            self._marks.append((now_s, position))
-        while self._marks and self._marks[0][0] <= now_s - KEPT_AFTER_S:
-            self._old = self._marks.popleft()[1]
 
     def _due(self, before: int) -> list[str]:
         """The runs whose oldest change lies before that offset; so many as a round may write."""

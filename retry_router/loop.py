@@ -275,13 +275,14 @@ class RetryRouter:
         partition none has moved. Raises LostResource, BackendDown.
         """
         live = [shard for shard in self._shards.values() if shard.live]
+        now_s = self._clock.monotonic_s()
         for shard in live:
-            draft.extend(shard.kept.messages(shard.fold))
+            draft.extend(shard.kept.messages(shard.fold, now_s))
         says = bool(draft.messages or draft.ahead)
         positions = {shard: due for shard in live if (due := shard.stand() if says else shard.to_commit()) is not None}
         for shard, due in positions.items():
             draft.advance(self._consumer, shard.partition, due.offset, due.metadata)
-        self._offsets_due_s = self._clock.monotonic_s() + self._offsets_every_s
+        self._offsets_due_s = now_s + self._offsets_every_s
         if self._ignored:
             _log.info("events ignored", **self._ignored)
             self._ignored.clear()

@@ -1,7 +1,8 @@
 """Runs that stay open for long, kept in ``state.retry-router`` so that they pin no take-over to their first event.
 
 Lazily: a run is kept once a successor would have to re-read more than ``KEPT_BEHIND`` offsets because of it, and again
-when something happened to it and *that* lies so far back; most runs are never kept. What must hold: records and
+when something happened to it and *that* lies so far back; most runs are never kept. On a quiet partition it is kept
+after ``KEPT_AFTER_S``: else retention takes the only word of a run that waits for weeks. What must hold: records and
 tombstones ride in the round that commits the offsets they speak of, so the topic tells what was so at the committed
 position; and a run that ends leaves its tombstone in the round that reads its end.
 
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 
 import structlog
 
+from waterclock.log.aged import Aged
 from waterclock.log.port import Isolation, Log, Outgoing, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.errors import UndecodableRecord
@@ -30,6 +32,9 @@ from .trail import Note, Trail, trail_of
 KEPT_BEHIND = 100_000
 """Offsets; folding so many takes about a second."""
 
+KEPT_AFTER_S = 900.0
+"""Soon enough for any retention, also where a partition changes hands twice an hour; most runs have ended before."""
+
 _PER_ROUND = 500
 
 _log = structlog.get_logger()
@@ -38,13 +43,14 @@ _log = structlog.get_logger()
 class KeptRuns:
     """What the state topic holds of one partition. ``role`` names the topic."""
 
-    __slots__ = ("_behind", "_ended", "_kept", "_names", "_partition", "_role")
+    __slots__ = ("_aged", "_behind", "_ended", "_kept", "_names", "_partition", "_role")
 
     def __init__(self, names: Names, role: str, partition: int, *, behind: int = KEPT_BEHIND) -> None:
         self._names = names
         self._role = role
         self._partition = partition
         self._behind = behind
+        self._aged = Aged(KEPT_AFTER_S)
         self._kept: set[str] = set()
         self._ended: list[str] = []
 
@@ -73,12 +79,13 @@ class KeptRuns:
             self._kept.discard(run_id)
             self._ended.append(run_id)
 
-    def messages(self, fold: Fold[Note]) -> Iterator[Outgoing]:
+    def messages(self, fold: Fold[Note], now_s: float) -> Iterator[Outgoing]:
         """What this round must tell the topic; the fold knows then that a successor need not re-read it."""
         for run_id in self._ended:
             yield state_tombstone(self._names, self._role, self._partition, run_id)
         self._ended.clear()
-        for run_id in fold.pinned_below(fold.position - self._behind, _PER_ROUND):
+        self._aged.note(fold.position, now_s)
+        for run_id in fold.pinned_below(max(fold.position - self._behind, self._aged.below), _PER_ROUND):
             self._kept.add(run_id)
             fold.keep(run_id)
             kept = _kept(run_id, fold.open[run_id], fold.position)

@@ -70,6 +70,20 @@ def test_a_run_that_is_open_for_long_is_kept_once_and_pins_nothing_any_more() ->
     assert world.log.high_watermark(place) == before
 
 
+def test_a_run_that_waits_on_a_quiet_partition_is_kept_before_retention_takes_it() -> None:
+    """However few offsets lie behind it."""
+    world = World()
+    run_id, _ = world.claimed()
+    pass_by(world)
+    world.turn(router := world.router())
+    assert (kept(world), fold_from(world)) == ({}, 0)
+    for _ in range(240):  # each well within the session
+        world.clock.advance(4 * US_PER_S)
+        router.step()
+    assert list(kept(world)) == [run_id]
+    assert fold_from(world) > 20
+
+
 def test_a_successor_knows_a_kept_run_without_reading_its_events() -> None:
     world = World()
     world.policy = policy_to_json(FailurePolicy(delays_us=(600 * US_PER_S,), jitter=False))
