@@ -176,7 +176,10 @@ class Pipeline:
         Else it would go on taking the two cores from those that have still to run and to record.
         """
         group, topic = self.stack.names.group("dispatcher"), self.stack.names.commands
-        asker = Consumer({"bootstrap.servers": self.stack.bootstrap, "group.id": group})
+        # Uncommitted: else no answer comes while any of the partitions is within a round, and of 256 one always is.
+        asker = Consumer(
+            {"bootstrap.servers": self.stack.bootstrap, "group.id": group, "isolation.level": "read_uncommitted"}
+        )
         places = [TopicPartition(topic, partition) for partition in range(self.stack.partitions)]
 
         def passed() -> bool:
