@@ -25,6 +25,7 @@ from waterclock.wire.pools import Pools
 from . import applying, deciding, jump, releasing, run_delay, window
 from .backfill_lanes import BackfillLanes
 from .closing import ask_to_close
+from .command_pace import CommandPace
 from .cursor_copy import CursorCopies
 from .emit import Emitter, Templates
 from .errands import AtOnce, Beside, Errands
@@ -89,8 +90,8 @@ class Dispatcher:
         self._shards: dict[int, Shard] = {}
         self._waiting: set[TopicPartition] = set()
         self._told = ToldPositions(clock, self._inputs)
-        self._round_at_s = -1.0
         self._round_pace = RoundPace(clock, self._pace.round_interval_s)
+        self._command_pace = CommandPace(clock)
         self._herds = Herds(clock, self._rounds, self._templates, self._pace)
         self._idle_at_s = clock.monotonic_s()
         self._store_rest = StoreRest(clock, self._pace)
@@ -101,7 +102,7 @@ class Dispatcher:
 
     def step(self) -> bool:
         """One cycle: own, apply, decide, commit, look ahead. True when there is more to do at once."""
-        self._follow(self._rounds.poll(self._inputs, self._room(), self._patience_s()))
+        self._follow(self._command_pace.poll(self._rounds, self._inputs, self._room(), self._patience_s()))
         self._take_over_waiting()
         if self._herds.is_held(self._shards.values()):
             return False
@@ -313,7 +314,7 @@ class Dispatcher:
             for shard in self._shards.values():
                 self._advance(draft, shard)
         if out.messages:
-            self._round_at_s = self._clock.monotonic_s()
+            self._round_pace.began()
         return draft
 
     def _advance(self, draft: Round, shard: Shard) -> None:
@@ -384,11 +385,10 @@ class Dispatcher:
         now = self._clock.now()
         if self._rounds.is_early:
             return self._herds.wait_s(now, _IDLE_S)
-        rest_s = max(0.0, self._round_at_s + self._round_pace.distance_s - self._clock.monotonic_s())
         shards = self._shards.values()
         if is_behind(shards, self._pace, now):
             return 0.0
         can_store = not self._store_rest.is_down  # else a waiting command would make the loop spin
         nearest_s = 0.0 if self._herds.encodes_more else self._herds.wait_s(now, _IDLE_S)
         own_s = until_next_s(shards, self._lanes, self._errands, self._pace, now, nearest_s, can_store=can_store)
-        return max(rest_s, own_s)
+        return max(self._round_pace.rest_s, own_s)

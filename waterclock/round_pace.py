@@ -26,6 +26,16 @@ class RoundPace:
         self._clock = clock
         self._least_s = least_s
         self._took_s = 0.0
+        self._began_at_s = float("-inf")
+
+    def began(self) -> None:
+        """A round that says something begins now."""
+        self._began_at_s = self._clock.monotonic_s()
+
+    @property
+    def rest_s(self) -> float:
+        """Seconds until the next round may begin, where there is little to do."""
+        return max(0.0, self._began_at_s + self.distance_s - self._clock.monotonic_s())
 
     @contextmanager
     def committing(self) -> Iterator[None]:

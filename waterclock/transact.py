@@ -132,9 +132,9 @@ class Rounds:
         self._producer = producer
         self.init_count += 1
 
-    def poll(self, consumer: Consumer, max_records: int, timeout_s: float) -> Polled:
+    def poll(self, consumer: Consumer, max_records: int, timeout_s: float, linger_s: float = 0.0) -> Polled:
         """Poll, and take the membership as it is at this moment: what these records will be committed under."""
-        polled = consumer.poll(max_records, timeout_s)
+        polled = consumer.poll(max_records, timeout_s, linger_s)
         if polled.assigned or polled.revoked:
             self._epoch += 1
             self._is_new_here = True

@@ -130,7 +130,7 @@ class Worker:
         self._tiers = [self._consume(tier, pool) for tier in Tier]
         self._doubt: _Doubt | None = None
         self._credit = lanes.NO_CREDIT
-        self._round_began_at_s, self._round_pace = float("-inf"), RoundPace(clock)
+        self._round_pace = RoundPace(clock)
         self._after_round = False
         self._tend_at_s = float("-inf")
         self._drained_at_s = float("-inf")
@@ -211,7 +211,7 @@ class Worker:
         self._attempts.tend()
         self._pace()
         now_s = self._clock.monotonic_s()
-        self._round_began_at_s = now_s
+        self._round_pace.began()
         self._outbox.put(self._attempts.take_ended(), self._clock.now(), self._incarnation.number)
         room = self._slots.free + self._outbox.ride()
         self._take(room, now_s, taking=taking and not self._outbox.rides_apart)
@@ -271,9 +271,8 @@ class Worker:
         if not self._after_round:
             return
         self._after_round = False
-        left_s = self._round_began_at_s + self._round_pace.distance_s - self._clock.monotonic_s()
         enough = max(1, min(self._slots.capacity // 2, _BATCH_WORTH_A_ROUND))
-        self._executors.wait(enough, max(left_s, _BREATH_S))
+        self._executors.wait(enough, max(self._round_pace.rest_s, _BREATH_S))
 
     def _take(self, room: int, now_s: float, *, taking: bool) -> None:
         """Work for the free slots, by weight. What ended frees its slot in the very round that records it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -151,6 +152,27 @@ def test_a_paused_consumer_keeps_its_membership_and_its_place(log: KafkaLog, top
 
     _until(all_there, "everything comes after resume")
     assert count == 50 * _PARTITIONS
+    consumer.close(leave=True)
+
+
+def test_a_poll_lingers_for_what_comes_behind_the_first(log: KafkaLog, topic: str) -> None:
+    consumer = _owner(log, topic)
+    consumer.start({TopicPartition(topic, p): 0 for p in range(_PARTITIONS)})
+    appender = log.appender()
+
+    def append(value: bytes) -> None:
+        appender.append(Outgoing(topic, b"k", value, (), 0))
+        appender.flush(10.0)
+
+    later = threading.Timer(0.3, append, (b"second",))
+    append(b"first")
+    later.start()
+    polled = consumer.poll(500, 10.0, 3.0)
+    later.join()
+    assert [record.value for record in polled.records] == [b"first", b"second"]
+    append(b"third")
+    assert [record.value for record in consumer.poll(500, 10.0, 0.0).records] == [b"third"]
+    appender.close()
     consumer.close(leave=True)
 
 

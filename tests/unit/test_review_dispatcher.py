@@ -107,7 +107,7 @@ def test_a_position_of_before_the_start_passes_over_no_command(monkeypatch: pyte
     world.cluster.faults.next_commit(NAMES.transactional_id("dispatcher", "d1"), CommitFate.ABORTS)
     world.steps(1)  # the round with the command is aborted: the command must be read again
     assert position(TopicPartition(NAMES.commands, 0)) == 2
-    monkeypatch.setattr(inputs, "poll", lambda _limit, timeout_s: poll(0, timeout_s))
+    monkeypatch.setattr(inputs, "poll", lambda _limit, *waits: poll(0, *waits))
     monkeypatch.setattr(inputs, "position", lambda _partition: 2)
     world.steps(3)  # started again at 1, and nothing has come yet
     monkeypatch.setattr(inputs, "poll", poll)

@@ -46,7 +46,7 @@ def test_a_position_of_before_the_start_never_steps_over_a_void_round(monkeypatc
     assert executors.submitted == []
     # The client has not fetched anything yet when the positions step over gaps.
     taken = MemoryConsumer.poll
-    monkeypatch.setattr(MemoryConsumer, "poll", lambda self, _limit, wait_s: taken(self, 0, wait_s))
+    monkeypatch.setattr(MemoryConsumer, "poll", lambda self, _limit, *waits: taken(self, 0, *waits))
     world.clock.advance(5_100_000)
     world.turn(worker, count=2)
     assert told

@@ -63,7 +63,7 @@ class KafkaConsumer:
     def group(self) -> str:
         return self._group
 
-    def poll(self, max_records: int, timeout_s: float) -> Polled:
+    def poll(self, max_records: int, timeout_s: float, linger_s: float = 0.0) -> Polled:
         if self._topics is not None:
             self._join(self._topics)
         self._assigned, self._revoked = [], []
@@ -73,7 +73,7 @@ class KafkaConsumer:
         elif self._held and not self._is_paused:
             records = self._take_held(max_records)
         else:
-            records = self._feed.take(max_records, timeout_s)
+            records = self._feed.take(max_records, timeout_s, linger_s)
         if not self._revoked and not self._assigned:
             return Polled(records)
         if self._revoked:

@@ -8,6 +8,8 @@ good records is raised at the next take, and never eats its neighbours. Hot path
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Sequence
 from operator import methodcaller
 from typing import cast
@@ -23,6 +25,7 @@ from .port import UNREADABLE, Headers, Record
 _US_PER_MS = 1_000
 _TAKE_MAX = 100_000
 _record = tuple.__new__
+_never = threading.Event()
 
 _ask_headers = methodcaller("headers")
 """A name that is not UTF-8 makes the client return a torn list *and* leave an exception behind. Called this way the
@@ -40,13 +43,15 @@ class Feed:
         self._headers = headers
         self._trouble: WaterclockError | None = None
 
-    def take(self, limit: int, timeout_s: float) -> list[Record]:
-        """Up to ``limit`` (at least one) records; waits for the first. Raises what an earlier take met.
+    def take(self, limit: int, timeout_s: float, linger_s: float = 0.0) -> list[Record]:
+        """Up to ``limit`` (at least one) records; waits for the first, and then until ``linger_s`` have passed since
+        the call. Raises what an earlier take met.
 
         Raises BackendDown, LostResource (a position that is not in the log), Fenced (for good).
         """
         self.raise_trouble()
         messages: list[Message] = []
+        lingers_until_s = time.monotonic() + linger_s
         try:
             first = self._poll(timeout_s)
             if first is None:
@@ -54,6 +59,8 @@ class Feed:
                 return []
             messages.append(first)
             if limit > 1:
+                if linger_s:  # asleep: each poll would be woken by the next record
+                    _never.wait(max(0.0, lingers_until_s - time.monotonic()))
                 messages += self._consume(min(limit, _TAKE_MAX) - 1, 0.0)
         except KafkaException as raised:
             self.note(poll_trouble(error_of(raised), self._name))

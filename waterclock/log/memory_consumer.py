@@ -119,7 +119,7 @@ class MemoryConsumer:
     def group(self) -> str:
         return self._group.name
 
-    def poll(self, max_records: int, timeout_s: float) -> Polled:  # noqa: ARG002 - nothing here waits
+    def poll(self, max_records: int, timeout_s: float, linger_s: float = 0.0) -> Polled:  # noqa: ARG002 - nothing waits
         self._enter("poll")
         revoked = self._keep_membership()
         assigned = self._take_assignment()

@@ -185,8 +185,10 @@ class Consumer(Protocol):
     @property
     def group(self) -> str: ...
 
-    def poll(self, max_records: int, timeout_s: float) -> Polled:
+    def poll(self, max_records: int, timeout_s: float, linger_s: float = 0.0) -> Polled:
         """Take up to ``max_records``: waits at most ``timeout_s`` for the first, then takes what is there.
+
+        ``linger_s``: what comes sooner after the call waits for more until then, and all of it is taken together.
 
         The only place where membership changes. Call it at least every few seconds, also without room (``max_records``
         0 serves the membership alone and takes nothing). Raises BackendDown.
