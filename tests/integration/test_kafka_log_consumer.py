@@ -164,14 +164,13 @@ def test_a_poll_lingers_for_what_comes_behind_the_first(log: KafkaLog, topic: st
         appender.append(Outgoing(topic, b"k", value, (), 0))
         appender.flush(10.0)
 
-    later = threading.Timer(0.3, append, (b"second",))
-    append(b"first")
-    later.start()
-    polled = consumer.poll(500, 10.0, 3.0)
-    later.join()
-    assert [record.value for record in polled.records] == [b"first", b"second"]
-    append(b"third")
-    assert [record.value for record in consumer.poll(500, 10.0, 0.0).records] == [b"third"]
+    later = [threading.Timer(at_s, append, (b"%d" % at_s,)) for at_s in (1, 2, 4)]
+    for each in later:
+        each.start()
+    assert [record.value for record in consumer.poll(500, 10.0, 3.0).records] == [b"1", b"2"], "from the call on"
+    assert [record.value for record in consumer.poll(500, 10.0, 0.0).records] == [b"4"], "the first, at once"
+    for each in later:
+        each.join()
     appender.close()
     consumer.close(leave=True)
 

@@ -1,4 +1,4 @@
-"""Commands that come one by one share a round, and nobody waits for it who is alone."""
+"""Commands that come one by one share a round, and nobody waits for it who waits for an answer himself."""
 
 from __future__ import annotations
 
@@ -6,89 +6,141 @@ from collections.abc import Sequence
 from typing import cast
 
 import pytest
-from waterclock.dispatcher.command_pace import ALONE_S, LINGER_S, CommandPace
+from waterclock.dispatcher import command_pace
+from waterclock.dispatcher.command_pace import IN_VAIN_S, LINGER_S, CommandPace
 
+from tests.unit.dispatcher_world import START, World, every
 from waterclock.clock import ManualClock
+from waterclock.log.memory_consumer import MemoryConsumer
 from waterclock.log.port import Consumer, Polled, Record
 from waterclock.model.ids import US_PER_S
+from waterclock.model.job import CommandKind
 from waterclock.transact import Rounds
 
 _WAIT_S = 0.05
+_ROUND_S = 0.008
 
 
 class Arrivals:
-    """Stands for the log: commands arrive at these seconds, and a poll lingers as the port says."""
+    """Stands for the log: commands arrive at these seconds, and a poll lingers as the port says.
 
-    def __init__(self, clock: ManualClock, *at_s: float) -> None:
-        self._clock = clock
-        self.at_s = list(at_s)
+    ``senders``: so many send their first at 0, and the next 2 ms after each answer, which is there after a round.
+    ``late_s``: so late a sleeper wakes up.
+    """
+
+    def __init__(self, *at_s: float, senders: int = 0, late_s: float = 0.0, room: int = 500) -> None:
+        self.clock = ManualClock()
+        self.at_s = sorted([*at_s, *[0.0] * senders])
+        self.is_early = False
+        self._answers = senders > 0
+        self._late_s = late_s
+        self._room = room
+        self._pace = CommandPace(self.clock)
+
+    def taken(self, seconds: float, wait_s: float = _WAIT_S) -> list[tuple[float, int]]:
+        """When commands were handed out, and how many each time."""
+        found: list[tuple[float, int]] = []
+        while self.clock.monotonic_s() < seconds:
+            records = self._pace.poll(cast("Rounds", self), cast("Consumer", None), self._room, wait_s).records
+            if records:
+                found.append((self.clock.monotonic_s(), len(records)))
+                self._go_to(self.clock.monotonic_s() + _ROUND_S)
+                if self._answers:
+                    self.at_s += [self.clock.monotonic_s() + 0.002 + 0.0001 * n for n in range(len(records))]
+        return found
 
     def poll(self, consumer: Consumer, max_records: int, timeout_s: float, linger_s: float) -> Polled:
-        began_s = self._clock.monotonic_s()
+        began_s = self.clock.monotonic_s()
+        assert 0 <= linger_s <= min(LINGER_S, timeout_s)
         first_s = max(began_s, min(self.at_s, default=float("inf")))
         if first_s > began_s + timeout_s:
             self._go_to(began_s + timeout_s)
             return Polled([])
-        self._go_to(max(first_s, began_s + linger_s))
-        found = [each for each in self.at_s if each <= self._clock.monotonic_s() + 1e-9]
+        self._go_to(first_s)
+        if began_s + linger_s > first_s:
+            self._go_to(began_s + linger_s + self._late_s)
+        found = [each for each in self.at_s if each <= self.clock.monotonic_s() + 1e-9][:max_records]
         self.at_s = self.at_s[len(found) :]
-        record = Record("commands", 0, 0, 0, None, None, ())
-        return Polled([record] * len(found))
+        return Polled([Record("commands", 0, 0, round(each * US_PER_S), None, None, ()) for each in found])
 
     def _go_to(self, second: float) -> None:
-        self._clock.advance(max(0, round((second - self._clock.monotonic_s()) * US_PER_S)))
+        self.clock.advance(max(0, round((second - self.clock.monotonic_s()) * US_PER_S)))
 
 
-def polled(at_s: Sequence[float], *, wait_s: float = _WAIT_S, polls: int = 30) -> list[tuple[float, int]]:
-    """When commands were handed out, and how many, if they arrive at these seconds, in order."""
-    clock = ManualClock()
-    log, pace = Arrivals(clock, *at_s), CommandPace(clock)
-    found = []
-    for _ in range(polls):
-        records = pace.poll(cast("Rounds", log), cast("Consumer", None), 500, wait_s).records
-        if records:
-            found.append((clock.monotonic_s(), len(records)))
-    return found
+def each(*rounds: tuple[float, int]) -> list[tuple[object, int]]:
+    return [(pytest.approx(second), count) for second, count in rounds]
+
+
+def per_s(taken: Sequence[tuple[float, int]], seconds: float) -> float:
+    return sum(count for _, count in taken) / seconds
 
 
 def test_a_command_after_a_while_goes_at_once() -> None:
-    assert polled([1.0, 1.2]) == [(pytest.approx(1.0), 1), (pytest.approx(1.2), 1)]
+    assert Arrivals(1.0, 1.2).taken(2.0) == each((1.0, 1), (1.2, 1))
 
 
 def test_commands_that_come_one_by_one_share_a_round() -> None:
-    """52 a second: half as many rounds as commands, and none waits for longer than it may."""
-    at_s = [0.019 * number for number in range(1, 53)]
-    rounds = polled(at_s, polls=200)
-    assert sum(count for _, count in rounds) == 52
-    assert len(rounds) <= 27
-    assert rounds[1] == (pytest.approx(at_s[0] + LINGER_S), 2)
+    """52 a second: half as many rounds, and none waits for longer than it may."""
+    at_s = [0.019 * number for number in range(1, 521)]
+    taken = Arrivals(*at_s).taken(10.0)
+    assert sum(count for _, count in taken) == 520
+    assert len(taken) <= 262
+    assert taken[1] == (pytest.approx(at_s[0] + LINGER_S), 2)
 
 
-def test_a_fire_does_not_wait_for_commands() -> None:
-    """A poll lingers no longer than until the next fire is due."""
-    rounds = polled([0.010, 0.012, 0.030], wait_s=0.004)
-    assert [second for second, _ in rounds] == [pytest.approx(0.010), pytest.approx(0.014), pytest.approx(0.030)]
+@pytest.mark.parametrize("late_ms", [0, 6, 20])
+@pytest.mark.parametrize("senders", [1, 2, 8])
+def test_senders_that_wait_for_their_answers_are_hardly_made_to_wait(
+    senders: int, late_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the machine is so full that a sleeper wakes up late: it lingers in vain twice a second, no more."""
+    seconds = 10 * IN_VAIN_S
+    taken = per_s(Arrivals(senders=senders, late_s=late_ms / 1_000).taken(seconds), seconds)
+    monkeypatch.setattr(command_pace, "LINGER_S", 0.0)
+    at_once = per_s(Arrivals(senders=senders).taken(seconds), seconds)
+    assert taken > 0.88 * at_once
 
 
-class Waiting(Arrivals):
-    """One sender, which asks again as soon as it was answered."""
-
-    def poll(self, consumer: Consumer, max_records: int, timeout_s: float, linger_s: float) -> Polled:
-        answered = super().poll(consumer, max_records, timeout_s, linger_s)
-        if answered.records:
-            self.at_s.append(self._clock.monotonic_s() + 0.002)
-        return answered
+def test_a_round_for_commands_comes_before_the_next_fire() -> None:
+    """However soon that is due."""
+    taken = Arrivals(0.010, 0.012, 0.030).taken(0.1, wait_s=0.014)
+    assert taken[:2] == each((0.010, 1), (0.022, 1))  # 18 ms on: it lingers for 4 ms
 
 
-def test_a_sender_that_waits_for_each_answer_is_made_to_wait_once_a_second() -> None:
-    clock = ManualClock()
-    log, pace, count = Waiting(clock, 0.0), CommandPace(clock), 0
-    while clock.monotonic_s() < 10 * ALONE_S:
-        count += len(pace.poll(cast("Rounds", log), cast("Consumer", None), 500, _WAIT_S).records)
-    assert count > 0.9 * 10 * ALONE_S / 0.002
+def test_nothing_lingers_where_a_herd_is_about_to_be_committed() -> None:
+    log = Arrivals(0.010, 0.020)
+    log.is_early = True
+    assert log.taken(0.1) == each((0.010, 1), (0.020, 1))
 
 
-def test_a_command_that_came_later_than_the_poll_lingers_was_not_alone() -> None:
-    """It waited for nobody, so it says nothing of who comes next: those behind it are collected."""
-    rounds = polled([0.010, 0.070, 0.080, 0.090])
-    assert rounds[1:] == [(pytest.approx(0.070), 1), (pytest.approx(0.110), 2)]
+def test_nothing_lingers_where_one_poll_does_not_take_all_that_stands_there() -> None:
+    """A flood is limited by what its commands cost, and by nothing else."""
+    taken = Arrivals(*[0.0] * 50, room=10).taken(0.1)
+    assert taken == each(*((_ROUND_S * number, 10) for number in range(5)))
+
+
+def test_one_command_alone_says_nothing_of_the_next_ones() -> None:
+    """By chance that happens in every stream."""
+    taken = Arrivals(0.010, 0.045, 0.060, 0.075, 0.088).taken(0.2)
+    assert taken == each((0.010, 1), (0.050, 1), (0.090, 3))
+
+
+def test_a_dispatcher_lingers_behind_a_command_and_not_before_a_fire(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.command(CommandKind.CREATE, "t:a", every(60.0, start_at=START + 10 * US_PER_S))
+    world.run(9.9)
+    asked: list[float] = []
+    poll = MemoryConsumer.poll
+
+    def seen(self: MemoryConsumer, limit: int, timeout_s: float, linger_s: float = 0.0) -> Polled:
+        asked.append(linger_s)
+        return poll(self, limit, timeout_s, linger_s)
+
+    monkeypatch.setattr(MemoryConsumer, "poll", seen)
+    world.command(CommandKind.TRIGGER, "t:a")
+    world.steps(2)
+    assert asked == [0.0, pytest.approx(LINGER_S)]
+    world.clock.advance(95_000)  # 5 ms before its fire
+    world.command(CommandKind.TRIGGER, "t:a")
+    world.steps(2)
+    assert asked[2:] == [0.0, 0.0]

@@ -82,6 +82,10 @@ def test_a_run_that_waits_on_a_quiet_partition_is_kept_before_retention_takes_it
         router.step()
     assert list(kept(world)) == [run_id]
     assert fold_from(world) > 20
+    world.cluster.kill("retry-router-1")
+    world.cluster.partition(TopicPartition(NAMES.run_events, 0)).delete_before(fold_from(world))
+    world.turn(successor := world.router())
+    assert run_id in successor._shards[0].fold.open
 
 
 def test_a_successor_knows_a_kept_run_without_reading_its_events() -> None:

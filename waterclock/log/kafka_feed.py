@@ -59,7 +59,7 @@ class Feed:
                 return []
             messages.append(first)
             if limit > 1:
-                if linger_s:  # asleep: each poll would be woken by the next record
+                if linger_s and first.error() is None:  # asleep: each poll would be woken by the next record
                     _never.wait(max(0.0, lingers_until_s - time.monotonic()))
                 messages += self._consume(min(limit, _TAKE_MAX) - 1, 0.0)
         except KafkaException as raised:
