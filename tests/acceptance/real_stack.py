@@ -173,6 +173,11 @@ class RealStack:
         return launch_kafka(self.folder / "kafka", port=port, kit=kit())
 
     @property
+    def kafka_data(self) -> Path:
+        """Where the broker keeps its partitions, a folder each."""
+        return self.folder / "kafka" / "logs"
+
+    @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.kafka.port}"
 
