@@ -62,7 +62,7 @@ class Rig(pipeline.Pipeline):
         specs = load.specs(load.together(WARM_JOBS, 1, start_at, word="warm"))
         ended = Timing(until_at=until)
         self.create({job_id: replace(spec, timing=ended) for job_id, spec in specs.items()})
-        load.wait_until(until + _WARM_AFTER_S * load.US_PER_S)
+        time.sleep(max(0.0, until / load.US_PER_S + _WARM_AFTER_S - time.time()))  # over already, where jobs took long
 
     def rest(self) -> None:
         """Stop all roles, and wait until the servers have nothing left to do: a raw loop would be measured with it."""
