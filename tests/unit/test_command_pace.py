@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import cast
 
 import pytest
 from waterclock.dispatcher import command_pace
-from waterclock.dispatcher.command_pace import IN_VAIN_S, LINGER_S, CommandPace
+from waterclock.dispatcher.command_pace import LINGER_S, REST_MAX_S, CommandPace
 
 from tests.unit.dispatcher_world import START, World, every
 from waterclock.clock import ManualClock
@@ -18,7 +19,6 @@ from waterclock.model.job import CommandKind
 from waterclock.transact import Rounds
 
 _WAIT_S = 0.05
-_ROUND_S = 0.008
 
 
 class Arrivals:
@@ -28,11 +28,14 @@ class Arrivals:
     ``late_s``: so late a sleeper wakes up.
     """
 
-    def __init__(self, *at_s: float, senders: int = 0, late_s: float = 0.0, room: int = 500) -> None:
+    def __init__(
+        self, *at_s: float, senders: int = 0, round_s: float = 0.008, late_s: float = 0.0, room: int = 500
+    ) -> None:
         self.clock = ManualClock()
-        self.at_s = sorted([*at_s, *[0.0] * senders])
+        self.at_s = sorted(round(each, 6) for each in [*at_s, *[0.0] * senders])
         self.is_early = False
-        self._answers = senders > 0
+        self.answers = senders > 0
+        self._round_s = round_s
         self._late_s = late_s
         self._room = room
         self._pace = CommandPace(self.clock)
@@ -44,9 +47,10 @@ class Arrivals:
             records = self._pace.poll(cast("Rounds", self), cast("Consumer", None), self._room, wait_s).records
             if records:
                 found.append((self.clock.monotonic_s(), len(records)))
-                self._go_to(self.clock.monotonic_s() + _ROUND_S)
-                if self._answers:
+                self._go_to(self.clock.monotonic_s() + self._round_s)
+                if self.answers:
                     self.at_s += [self.clock.monotonic_s() + 0.002 + 0.0001 * n for n in range(len(records))]
+                    self.at_s.sort()
         return found
 
     def poll(self, consumer: Consumer, max_records: int, timeout_s: float, linger_s: float) -> Polled:
@@ -57,11 +61,14 @@ class Arrivals:
             self._go_to(began_s + timeout_s)
             return Polled([])
         self._go_to(first_s)
+        waited_s = self.clock.monotonic_s() - began_s
         if began_s + linger_s > first_s:
             self._go_to(began_s + linger_s + self._late_s)
         found = [each for each in self.at_s if each <= self.clock.monotonic_s() + 1e-9][:max_records]
         self.at_s = self.at_s[len(found) :]
-        return Polled([Record("commands", 0, 0, round(each * US_PER_S), None, None, ()) for each in found])
+        return Polled(
+            [Record("commands", 0, 0, round(each * US_PER_S), None, None, ()) for each in found], waited_s=waited_s
+        )
 
     def _go_to(self, second: float) -> None:
         self.clock.advance(max(0, round((second - self.clock.monotonic_s()) * US_PER_S)))
@@ -71,8 +78,12 @@ def each(*rounds: tuple[float, int]) -> list[tuple[object, int]]:
     return [(pytest.approx(second), count) for second, count in rounds]
 
 
-def per_s(taken: Sequence[tuple[float, int]], seconds: float) -> float:
-    return sum(count for _, count in taken) / seconds
+def per_s(log: Arrivals, wait_s: float) -> float:
+    return sum(count for _, count in log.taken(20.0, wait_s)) / 20.0
+
+
+def rounds(at_s: Sequence[float], round_s: float) -> int:
+    return len(Arrivals(*at_s, round_s=round_s).taken(at_s[-1] + 0.1))
 
 
 def test_a_command_after_a_while_goes_at_once() -> None:
@@ -88,23 +99,47 @@ def test_commands_that_come_one_by_one_share_a_round() -> None:
     assert taken[1] == (pytest.approx(at_s[0] + LINGER_S), 2)
 
 
+@pytest.mark.parametrize("round_s", [0.008, 0.015])
+@pytest.mark.parametrize("per_second", [52, 100])
+def test_so_do_those_that_come_by_chance(per_second: int, round_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    dice = random.Random(7)
+    at_s, now_s = [], 0.0
+    while now_s < 60.0:
+        now_s += dice.expovariate(per_second)
+        at_s.append(now_s)
+    lingering = rounds(at_s, round_s)
+    monkeypatch.setattr(command_pace, "LINGER_S", 0.0)
+    assert lingering < 0.75 * rounds(at_s, round_s)
+
+
+@pytest.mark.parametrize("wait_s", [0.02, 0.03, 0.05])
 @pytest.mark.parametrize("late_ms", [0, 6, 20])
+@pytest.mark.parametrize("round_s", [0.008, 0.021, 0.030])
 @pytest.mark.parametrize("senders", [1, 2, 8])
 def test_senders_that_wait_for_their_answers_are_hardly_made_to_wait(
-    senders: int, late_ms: int, monkeypatch: pytest.MonkeyPatch
+    senders: int, round_s: float, late_ms: int, wait_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the machine is so full that a sleeper wakes up late: it lingers in vain twice a second, no more."""
-    seconds = 10 * IN_VAIN_S
-    taken = per_s(Arrivals(senders=senders, late_s=late_ms / 1_000).taken(seconds), seconds)
+    """However long rounds take, also where the machine is so full that a sleeper wakes up late."""
+    taken = per_s(Arrivals(senders=senders, round_s=round_s, late_s=late_ms / 1_000), wait_s)
     monkeypatch.setattr(command_pace, "LINGER_S", 0.0)
-    at_once = per_s(Arrivals(senders=senders).taken(seconds), seconds)
-    assert taken > 0.88 * at_once
+    at_once = per_s(Arrivals(senders=senders, round_s=round_s), wait_s)
+    assert taken > (0.88 if late_ms < 20 else 0.75) * at_once
+
+
+def test_it_lingers_again_when_somebody_else_comes() -> None:
+    """After a rest that is bounded, however long senders waited for their answers before."""
+    log = Arrivals(senders=1)
+    log.taken(60.0)
+    log.answers = False
+    begins_s = log.clock.monotonic_s() + REST_MAX_S
+    log.at_s = [begins_s + 0.019 * number for number in range(521)]
+    assert len(log.taken(begins_s + 10.0)) <= 290
 
 
 def test_a_round_for_commands_comes_before_the_next_fire() -> None:
     """However soon that is due."""
-    taken = Arrivals(0.010, 0.012, 0.030).taken(0.1, wait_s=0.014)
-    assert taken[:2] == each((0.010, 1), (0.022, 1))  # 18 ms on: it lingers for 4 ms
+    assert Arrivals(0.010, 0.012).taken(0.1, wait_s=0.025) == each((0.010, 1), (0.033, 1))  # from 18 ms on for 15
+    assert Arrivals(0.010, 0.012).taken(0.1, wait_s=0.015) == each((0.010, 1), (0.018, 1))  # 5 ms spare no round
 
 
 def test_nothing_lingers_where_a_herd_is_about_to_be_committed() -> None:
@@ -116,13 +151,7 @@ def test_nothing_lingers_where_a_herd_is_about_to_be_committed() -> None:
 def test_nothing_lingers_where_one_poll_does_not_take_all_that_stands_there() -> None:
     """A flood is limited by what its commands cost, and by nothing else."""
     taken = Arrivals(*[0.0] * 50, room=10).taken(0.1)
-    assert taken == each(*((_ROUND_S * number, 10) for number in range(5)))
-
-
-def test_one_command_alone_says_nothing_of_the_next_ones() -> None:
-    """By chance that happens in every stream."""
-    taken = Arrivals(0.010, 0.045, 0.060, 0.075, 0.088).taken(0.2)
-    assert taken == each((0.010, 1), (0.050, 1), (0.090, 3))
+    assert taken == each(*((0.008 * number, 10) for number in range(5)))
 
 
 def test_a_dispatcher_lingers_behind_a_command_and_not_before_a_fire(monkeypatch: pytest.MonkeyPatch) -> None:

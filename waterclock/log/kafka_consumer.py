@@ -75,7 +75,7 @@ class KafkaConsumer:
         else:
             records = self._feed.take(max_records, timeout_s, linger_s)
         if not self._revoked and not self._assigned:
-            return Polled(records)
+            return Polled(records, waited_s=self._feed.waited_s)
         if self._revoked:
             records = []  # eager: all that was ours when they were taken is gone; what is new has not been started
         return Polled(records, tuple(self._assigned), tuple(self._revoked))

@@ -42,6 +42,8 @@ class Feed:
         self._name = name
         self._headers = headers
         self._trouble: WaterclockError | None = None
+        self.waited_s = 0.0
+        """How long the last take waited for its first record."""
 
     def take(self, limit: int, timeout_s: float, linger_s: float = 0.0) -> list[Record]:
         """Up to ``limit`` (at least one) records; waits for the first, and then until ``linger_s`` have passed since
@@ -51,16 +53,17 @@ class Feed:
         """
         self.raise_trouble()
         messages: list[Message] = []
-        lingers_until_s = time.monotonic() + linger_s
+        began_s = time.monotonic()
         try:
             first = self._poll(timeout_s)
+            self.waited_s = time.monotonic() - began_s
             if first is None:
                 self._note_down()
                 return []
             messages.append(first)
             if limit > 1:
                 if linger_s and first.error() is None:  # asleep: each poll would be woken by the next record
-                    _never.wait(max(0.0, lingers_until_s - time.monotonic()))
+                    _never.wait(max(0.0, linger_s - self.waited_s))
                 messages += self._consume(min(limit, _TAKE_MAX) - 1, 0.0)
         except KafkaException as raised:
             self.note(poll_trouble(error_of(raised), self._name))

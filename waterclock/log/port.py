@@ -101,11 +101,13 @@ class Polled(NamedTuple):
     Newly assigned partitions deliver nothing until ``start()`` names their position. Records of partitions that
     are revoked in this very poll are not among ``records``. Under the eager protocol a rebalance revokes everything
     and assigns anew. ``revoked`` holds lost partitions too: drop what you hold for them, commit nothing.
+    ``waited_s``: until the first of ``records`` was there; in memory nothing waits.
     """
 
     records: Sequence[Record]
     assigned: tuple[TopicPartition, ...] = ()
     revoked: tuple[TopicPartition, ...] = ()
+    waited_s: float = 0.0
 
 
 class Isolation(Enum):
