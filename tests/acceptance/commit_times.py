@@ -2,8 +2,9 @@
 
 Read from the segments on disk, headers alone: the data batches of a transaction name their producer, and what ends it
 in a partition is a control batch of the same producer (KIP-98; the layout of a batch: Kafka's documentation, 5.3). So
-nobody has to read beside a system that is being measured. Milliseconds, by the broker's clock. Must hold: it is the
-only broker, it rests, and no segment has been deleted.
+nobody has to read beside a system that is being measured. Milliseconds, by the broker's clock. Readers get a record
+later: once every older transaction of its partition has ended too. Must hold: it is the only broker, it rests, and no
+segment has been deleted.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ def _batches(segment: bytes) -> Iterator[_Batch]:
     at = 0
     while at + _HEADER.size <= len(segment):
         first, length, _, magic, _, attributes, last, _, at_ms, producer, _, _, _ = _HEADER.unpack_from(segment, at)
+        if at + _LENGTH_FROM + length > len(segment):
+            return  # it is still being written
         if magic != 2:
             raise RuntimeError(f"a batch of format {magic} at byte {at}")
         is_control = bool(attributes & _IS_CONTROL)

@@ -100,7 +100,8 @@ def main(short: bool = False, seed: int | None = None) -> None:
             _judge_latency(played, ended, work, label, span, is_judged=not short and label == _JUDGED)
         _judge_ends(played, watch, chronicle)
         _judge_spread(played, size, chronicle, judge_figures=not short)
-        played.evidence.figure("seconds of a plain loop before the servers started", before_s)
+        if not short:
+            played.evidence.figure("seconds of a plain loop before the servers started", before_s)
 
 
 def _jobs(size: Size) -> dict[str, JobSpec]:
@@ -230,6 +231,7 @@ def _judge_latency(
     found = quantiles_s([max(0, round(seconds * US_PER_S)) for seconds in took.values()])
     n = {"n": len(took), "before their parents": before}
     evidence.figure(f"seconds from a parent's success to its child's work, {label}", found["p99"], **found, **n)
+    evidence.demand(bool(took), f"nothing was measured, {label}")
     if is_judged:
         evidence.demand(rate >= RATE_MIN, f"{rate:.0f} ends of nodes a second, fewer than {RATE_MIN:.0f}")
         evidence.demand(not before, f"{before} children were committed before their parents")
