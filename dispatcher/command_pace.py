@@ -19,11 +19,11 @@ from waterclock.log.port import Consumer, Polled
 from waterclock.model.ids import US_PER_S
 from waterclock.transact import Rounds
 
-LINGER_S = 0.040
-REST_S, REST_MAX_S = 0.25, 2.0
-_LEAD_S = 0.010
-_APART_S = 0.010
-_LOOKS = 4
+LINGER_S = 0.040  # two of 50 a second
+REST_S, REST_MAX_S = 0.25, 2.0  # a sender that waits loses little, and a stream is found again soon
+_LEAD_S = 0.010  # a round
+_APART_S = 0.010  # as near as rounds come to one another where they are quick
+_LOOKS = 4  # one that spared a round is enough to go on
 
 
 class CommandPace:
