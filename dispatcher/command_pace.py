@@ -3,8 +3,8 @@ round reads the store for its commands.
 
 The first after a while goes at once; what comes within ``LINGER_S`` of it waits for the rest of that, with what comes
 beside it. It was worth it where they came so far apart that each would have had a round of its own. Of senders, one or
-many, that wait for an answer before they ask again, waiting makes nothing but slower ones: where it was hardly ever
-worth it in ``_LOOKS`` polls, none lingers for a while, twice as long each time in a row.
+many, that wait for an answer before they ask again, waiting makes nothing but slower ones: where it spared no round
+in ``_LOOKS`` polls, none lingers for a while, twice as long each time in a row.
 
 What must hold: nothing lingers in the last ``_LEAD_S`` of what a poll may wait (until the next fire, or until the next
 round may begin), nor where a herd is about to be committed, nor where more commands stand there than one poll takes.
