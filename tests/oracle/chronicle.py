@@ -88,6 +88,8 @@ class Chronicle:
             and not gives_way(before, event)
         ):
             self.complaints.append(f"{run_id}: {before['status']} became {after['status']}")
+        if kind == "ATTEMPT_CANCELLED" and _says_it_was_asked(event) and not (before["cancel"] or before["expired"]):
+            self.complaints.append(f"{run_id}: its attempt was cancelled before anybody had asked for that")
         for each, run in changed.items():
             self.runs[each] = run | {"job_id": event["job_id"]}
             (self.open.discard if run["status"] in FINAL else self.open.add)(each)
@@ -129,3 +131,8 @@ class Chronicle:
             "DRAINED" if end.error_class == "drained" else end.kind.removeprefix("ATTEMPT_")
             for end in self.ends.values()
         )
+
+
+def _says_it_was_asked(event):
+    """Not one that ended because its claim was not accepted."""
+    return bool(event["ended"]) and event["ended"]["error_class"] == "cancelled"
