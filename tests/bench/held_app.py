@@ -1,4 +1,4 @@
-"""A handler that is in flight until a file appears: async, asleep on one event of its process."""
+"""A handler that is in flight until a file appears (async, asleep on one event of its process), and one that is not."""
 
 from __future__ import annotations
 
@@ -34,6 +34,11 @@ class Door:
 
 
 _door = Door(Path(os.environ.get("WATERCLOCK_BENCH_RELEASE", "/nonexistent")))
+
+
+@app.handler("bench.passed")
+async def passed(_: Context) -> None:
+    """Ends at once."""
 
 
 @app.handler("bench.held")

@@ -15,6 +15,7 @@ from tests.acceptance.real_stack import RoleProcess, wait_for
 from tests.bench import load
 from tests.bench.rig import ALL_ROLES, WORKER, Rig, several
 from tests.bench.sight import LOST, STARTED, SUCCEEDED, US, Sight
+from waterclock.model.job import JobSpec, Once
 
 _EVERY_S = 5
 _STARTED_WITHIN_S = 300.0
@@ -22,18 +23,22 @@ _ENDED_WITHIN_S = 300.0
 
 
 class Size(NamedTuple):
-    """Jobs, each due so many times; workers with so many slots, a partition each; how long all are held in flight."""
+    """Jobs, each due so many times; workers with so many slots, a partition each; how long all are held in flight.
+
+    ``passed``: runs that end at once, before: what a process allots with its first ones is no part of those in flight.
+    """
 
     jobs: int
     fires: int
     workers: int
     slots: int
+    passed: int
     held_s: float
     lead_s: float
 
 
-WHOLE = Size(12_500, 8, 16, 7_000, 60.0, 75.0)
-SHORT = Size(100, 2, 2, 200, 3.0, 15.0)
+WHOLE = Size(12_500, 8, 16, 7_000, 4_800, 60.0, 100.0)
+SHORT = Size(100, 2, 2, 200, 20, 3.0, 20.0)
 
 
 class InFlight(NamedTuple):
@@ -63,7 +68,12 @@ def measure(size: Size) -> InFlight:
         beats = load.together(size.jobs, _EVERY_S, start_at)
         last = start_at + (size.fires - 1) * _EVERY_S * US
         owed = load.owed(beats, start_at, last + 1)
-        rig.create(load.specs(beats, "bench.held"))
+        once = Once(start_at - round(size.lead_s / 5) * US)
+        passing = {f"bench:passed-{number}": JobSpec("bench.passed", once) for number in range(size.passed)}
+        passed = Sight(rig.stack.bootstrap, rig.stack.names.run_events, (SUCCEEDED,))
+        rig.create(passing | load.specs(beats, "bench.held"))
+        wait_for(lambda: passed.count() >= size.passed, "the first runs have ended", size.lead_s, 0.5)
+        passed.stop()
         load.wait_until(start_at - 2 * US, least_s=0.0)
         sight = Sight(rig.stack.bootstrap, rig.stack.names.run_events, (STARTED, SUCCEEDED, LOST))
         workers = rig.of("workers")
