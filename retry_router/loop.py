@@ -27,7 +27,7 @@ from waterclock.log.following import beginning
 from waterclock.log.port import Committed, Log, Outgoing, Polled, Record, TopicPartition
 from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError, RoundAborted
 from waterclock.model.events import Reject, SourceRecord
-from waterclock.model.fold import Fold, parse_repairs
+from waterclock.model.fold import WINDOW, Fold, parse_repairs
 from waterclock.transact import Round, Rounds
 from waterclock.wire.codec import decode_event
 from waterclock.wire.messages import command_message, dead_letter_message, event_message, reject_message
@@ -38,7 +38,7 @@ from .endings import expire, lost_event
 from .letters import letter
 from .made_work import MadeWork, NeverClaimed
 from .open_attempts import OpenAttempts
-from .open_runs import KEPT_BEHIND, KeptRuns
+from .open_runs import KEPT_BEHIND, kept_runs
 from .reconciler import Reconciler
 from .shard import GivenUp, Shard, Wanted
 from .trail import Note
@@ -59,8 +59,8 @@ _log = structlog.get_logger()
 class RetryRouter:
     """The core. ``instance`` is the process slot's stable name, ``generation`` that of the topics.
 
-    ``kept_behind``: a run that is open for so many offsets is kept in the state topic. ``reconcile_every_s``: how often
-    it looks for what has stayed away.
+    ``kept_behind``: a run that is open for so many offsets is kept in the state topic. ``window``: that of its folds.
+    ``reconcile_every_s``: how often it looks for what has stayed away.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class RetryRouter:
         round_records: int = 1_000,
         offsets_every_s: float = 2.0,
         kept_behind: int = KEPT_BEHIND,
+        window: int = WINDOW,
         reconcile_every_s: float = 30.0,
     ) -> None:
         self._log = log
@@ -83,6 +84,7 @@ class RetryRouter:
         self._round_records = round_records
         self._offsets_every_s = offsets_every_s
         self._kept_behind = kept_behind
+        self._window = window
         self._consumer = log.consumer(names.group(ROLE), [names.run_events], instance=instance)
         abandoned = Abandoned(log, names, ROLE, instance)
         self._rounds = Rounds(log, names.transactional_id(ROLE, instance), abandoned=abandoned)
@@ -175,8 +177,8 @@ class RetryRouter:
     def _taken(self, place: TopicPartition, committed: Committed | None) -> Shard:
         """A partition as its last owner left it: what the state topic keeps, and where the rest is to be read from."""
         start = beginning(self._log, place, committed)
-        fold: Fold[Note] = Fold(generation=self._generation)
-        kept = KeptRuns(self._names, ROLE, place.partition, behind=self._kept_behind)
+        fold: Fold[Note] = Fold(generation=self._generation, window=self._window)
+        kept = kept_runs(self._names, ROLE, place.partition, behind=self._kept_behind)
         kept.restore(self._log, fold)
         _log.info("partition taken over", partition=place.partition, kept_runs=len(fold.open), **start._asdict())
         shard = Shard(place, start, fold, OpenAttempts(self._deaths), kept)

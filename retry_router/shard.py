@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from waterclock.kept_runs import KeptRuns
 from waterclock.log.following import Beginning, Followed
 from waterclock.log.port import Committed, Outgoing, TopicPartition
 from waterclock.model.events import EventKind, Pending, RunEvent, RunStatus, Started
@@ -20,7 +21,6 @@ from waterclock.model.reduce import RunState
 from .expiry import Deadlines
 from .inspected import Inspected
 from .open_attempts import OpenAttempts
-from .open_runs import KeptRuns
 from .trail import Note, Trail, failed, follow, trail_of
 from .triggering import RunEnd
 
@@ -100,7 +100,7 @@ class Shard(Followed[Note]):
         start: Beginning,
         fold: Fold[Note],
         attempts: OpenAttempts,
-        kept: KeptRuns,
+        kept: KeptRuns[Note],
     ) -> None:
         super().__init__(partition, start, fold)
         self.attempts = attempts

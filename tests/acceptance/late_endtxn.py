@@ -60,6 +60,7 @@ CAST: dict[str, tuple[str, tuple[str, ...]]] = {
     "retry-router-1": ("retry_router", ("retry-router", "retry-ladder")),
     "intake-1": ("intake", ("intake",)),
     "intake-2": ("intake", ("intake",)),
+    "recorder-1": ("recorder", ("recorder",)),
 }
 """By instance: its process, and the roles in its transactional ids."""
 
@@ -99,9 +100,7 @@ def main(short: bool = False, seed: int | None = None) -> None:
         scene("late-endtxn", seed, partitions=_PARTITIONS) as played,
         closing(LateProxy("127.0.0.1", played.stack.kafka.port)) as proxy,
     ):
-        recorder = played.stack.role("recorder", "recorder-1")  # it has no transactions, and so no need of the proxy
         _start(played, proxy)
-        recorder.wait_ready()
         played.define(jobs(played.dice, _LEAD_S))
         landed, missed = _delay(played, proxy, size.delays, _half_killed)
         chronicle = played.come_to_rest(watch_s=_PASS_S)

@@ -260,6 +260,8 @@ POINTS: tuple[Point, ...] = (
         any_call,
         4,
     ),
+    Point("recorder.before-offsets", _OFFSETS, _B, "rows are written, a round is open", in_round("recorder"), 4),
+    Point("recorder.before-commit", _COMMIT, _F, "the positions lie uncommitted", in_round("recorder"), 4),
     Point(
         "recorder.committed",
         f"{_RECORDER}.loop:Recorder._commit",

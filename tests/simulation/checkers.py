@@ -57,7 +57,11 @@ from .failure_checkers import (
 )
 from .ledger_checkers import the_ledger_agrees_with_the_books
 from .senders import SHOP
-from .upkeep_checkers import the_sweep_makes_good_what_was_lost_and_nothing_else
+from .upkeep_checkers import (
+    rows_repeat_themselves,
+    the_sweep_makes_good_what_was_lost_and_nothing_else,
+    what_is_kept_is_open,
+)
 
 Checker: TypeAlias = Callable[[Dumps, Counts], list[str]]
 
@@ -370,6 +374,8 @@ CHECKERS: tuple[Checker, ...] = (
     calls_at_most_once,
     the_reconciler_finds_nothing,
     the_sweep_makes_good_what_was_lost_and_nothing_else,
+    what_is_kept_is_open,
+    rows_repeat_themselves,
     nothing_acknowledged_is_lost,
     same_key_same_answer,
     refused_commands_are_rejected,

@@ -34,6 +34,7 @@ from waterclock.wire.names import RUNGS
 from .handlers import OUTPUTS
 from .history import Line
 from .plan import POOLS, Plan
+from .rewriting import RunRows, rows_of, write_anew
 from .senders import OTHER_TENANT, OWN_TENANT, SHOP, tenants_of
 from .standing import Lag, lagging, unstable
 from .world import GENERATION, NAMES, World
@@ -41,6 +42,8 @@ from .world import GENERATION, NAMES, World
 RawRecord = dict[str, object]
 Row = dict[str, object]
 Counts = Counter[str]
+KEEPS_RUNS = ("retry-router", "recorder")
+"""Roles whose state topic holds runs that have been open for long, by their ids, and nothing else."""
 _ROWS_MAX = 100_000
 _OWED_NAMED_MAX = 20
 _WITHOUT_REFERENCES = 2
@@ -69,7 +72,8 @@ class Dumps:
     ``events`` are those that roles wrote; ``with_forged`` has also what came from a torn round or from a stranger, all
     of which must be ignored. ``asleep_us``: how long nobody was awake. ``history`` is the clients', ``lagging`` and
     ``unstable`` say what is not at rest, ``rows_*``: see ``losses.py``. ``listed`` names each tenant's jobs as a list
-    of them shows. ``versions``: of each job, oldest first.
+    of them shows. ``versions``: of each job, oldest first. ``kept``: what the state topics of ``KEEPS_RUNS`` were told.
+    ``rows`` and ``rows_anew``: see ``rewriting.py``.
     """
 
     seed: int
@@ -90,9 +94,12 @@ class Dumps:
     waiting: list[RawRecord]
     beats: list[RawRecord]
     rejects: list[RawRecord]
+    kept: dict[str, list[RawRecord]]
     outputs: list[RawRecord]
     runs: list[Row]
     nodes: list[Row]
+    rows: RunRows
+    rows_anew: RunRows
     pictures: list[Row]
     attempts: list[Row]
     failures: list[Row]
@@ -173,6 +180,7 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         node for run in rows if run.is_dag for node in store.dag_nodes(run.job_id, run.fire_at, run.series, _ROWS_MAX)
     ]
     tried = [(*run[:3], "") for run in rows] + [node[:4] for node in nodes]
+    places = [RunId(*place) for place in tried]
     jobs = [job for job_id in job_ids if (job := store.job(job_id)) is not None]
     events, commands = _events(world), _records(world, NAMES.commands)
     return Dumps(
@@ -193,10 +201,13 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         control=_records(world, NAMES.control),
         waiting=[record for rung in RUNGS for record in _records(world, NAMES.delay(rung))],
         rejects=_records(world, NAMES.rejects),
+        kept={role: _records(world, NAMES.state(role)) for role in KEEPS_RUNS},
         beats=_records(world, NAMES.heartbeats),
         outputs=_records(world, OUTPUTS),
         runs=[_run_row(row) for row in rows],
         nodes=[_node_row(row) for row in nodes],
+        rows=rows_of(store, places),
+        rows_anew=rows_of(write_anew(world), places),
         pictures=[_picture(store, run) for run in rows if run.is_dag],
         attempts=[_attempt_row(row) for place in tried for row in store.attempts(*place)],
         failures=[

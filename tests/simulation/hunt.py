@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from .buggify import SITES, SMALL
+from .dumps import KEEPS_RUNS
 from .planted import PLANTED
 from .play import Verdict, play
 from .senders import GARBAGE_KINDS
@@ -164,6 +165,7 @@ MUST_HAPPEN = (
     "DagRuns started by others that ended",
     "commands of acme",
     "asked for another tenant's",
+    *(f"runs kept by the {role}" for role in KEEPS_RUNS),
 )
 """What a batch of seeds must have provoked, or it proves nothing."""
 

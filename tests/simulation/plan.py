@@ -91,7 +91,7 @@ _LOSES_SHARE = 0.15
 class Plan:
     """One seed, drawn out. Times are ticks: microseconds since the beginning.
 
-    ``sites`` and ``small``: see ``buggify.py``; ``kept_behind``: the retry router's and the DAG engine's own.
+    ``sites`` and ``small``: see ``buggify.py``; ``kept_behind``: that of router, recorder and DAG engine.
     ``patience``: who finds nothing to do for several turns rests up to so many times longer; ``busy_us``: who had
     something to do goes on about so soon; ``heals_anew``: in the end everybody is started anew, not only who is dead.
     ``rows_kept_us``: how long rows of ``due`` live after their time; ``loses_rows``: after the heal the store loses

@@ -36,6 +36,7 @@ from .planted_delays import PLANTED_DELAYS
 from .planted_failures import PLANTED_FAILURES, Planted
 from .planted_fires import PLANTED_FIRES
 from .planted_gaps import PLANTED_GAPS
+from .planted_kept import PLANTED_KEPT
 from .planted_triggers import PLANTED_TRIGGERS
 from .planted_upkeep import PLANTED_UPKEEP
 
@@ -240,4 +241,5 @@ PLANTED: dict[str, Planted] = {
     **PLANTED_DAGS,
     **PLANTED_BACKFILLS,
     **PLANTED_TRIGGERS,
+    **PLANTED_KEPT,
 }

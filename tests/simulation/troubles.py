@@ -136,7 +136,7 @@ def _commit(rng: random.Random, kind: str, at: int, slots: Sequence[str]) -> Tro
     fate = rng.choice(["UNANSWERED", "LOST", "DELAYED", "DOUBLED", "DOUBLED"]) if kind == "doubt" else ""
     operation = rng.choice(["", "append", "append", "append", "send_offsets", "commit"])
     calls = rng.choice([1, 2, rng.randint(1, 25)]) if not operation else rng.randint(1, 4)
-    committing = [slot for slot in slots if not slot.startswith(("recorder", "lease-keeper", "api"))]
+    committing = [slot for slot in slots if not slot.startswith(("lease-keeper", "api"))]
     slot = rng.choice([*_of(slots, "dispatcher"), *_of(slots, "dag-engine"), *committing])
     return Trouble(at, kind, slot, operation, calls, fate=fate)
 

@@ -25,6 +25,7 @@ from waterclock.intake.topic_listener import TopicListener
 from waterclock.log.memory import MemoryCluster, MemoryLog
 from waterclock.log.port import Committed, Isolation, Record, TopicPartition
 from waterclock.model.events import Ended, EventKind, RunEvent, Started
+from waterclock.model.fold import WINDOW
 from waterclock.model.ids import Instant, job_of_run, ordinal
 from waterclock.model.job import Tier
 from waterclock.recorder.loop import Recorder
@@ -267,9 +268,24 @@ class World:
                 beside=LateAnswers(self.clock, self.late_us),
             ),
             "worker": lambda: self._worker(life, log, clock),
-            "recorder": lambda: Recorder(log, store, clock, NAMES, slot, generation=GENERATION),
+            "recorder": lambda: Recorder(
+                log,
+                store,
+                clock,
+                NAMES,
+                slot,
+                generation=GENERATION,
+                kept_behind=self.plan.kept_behind,
+                window=min(2 * self.plan.kept_behind, WINDOW),
+            ),
             "retry-router": lambda: RetryRouter(
-                log, clock, NAMES, slot, generation=GENERATION, kept_behind=self.plan.kept_behind
+                log,
+                clock,
+                NAMES,
+                slot,
+                generation=GENERATION,
+                kept_behind=self.plan.kept_behind,
+                window=min(2 * self.plan.kept_behind, WINDOW),
             ),
             "dag-engine": lambda: DagEngine(
                 log,

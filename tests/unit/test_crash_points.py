@@ -20,7 +20,7 @@ from waterclock.log.port import Outgoing
 from waterclock.model.errors import RoundInDoubt
 from waterclock.transact import Round, Rounds
 
-_LEAST = {"dispatcher": 8, "workers": 8, "retry_router": 8, "recorder": 3, "intake": 3, "api": 2}
+_LEAST = {"dispatcher": 8, "workers": 8, "retry_router": 8, "recorder": 6, "intake": 3, "api": 2}
 
 
 class Place:

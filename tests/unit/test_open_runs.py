@@ -45,7 +45,9 @@ def pass_by(world: World, runs: int = 10) -> None:
 def no_window(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the memory of finished runs would pin more than any of these tests writes."""
     init = Fold.__init__
-    monkeypatch.setattr(Fold, "__init__", lambda fold, *, generation=0: init(fold, generation=generation, window=5))
+    monkeypatch.setattr(
+        Fold, "__init__", lambda fold, *, generation=0, **_: init(fold, generation=generation, window=5)
+    )
 
 
 def fold_from(world: World) -> int:

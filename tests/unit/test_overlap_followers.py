@@ -14,7 +14,7 @@ from waterclock.workers.control import ControlTail
 from worker_world import World
 
 from waterclock.api.views import run_view
-from waterclock.log.following import Beginning, Followed
+from waterclock.log.following import Beginning
 from waterclock.log.port import Record, TopicPartition
 from waterclock.model.events import (
     Control,
@@ -32,10 +32,12 @@ from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import Tier
 from waterclock.model.reduce import RunState
 from waterclock.recorder.batch import Batch
-from waterclock.recorder.projection import Known
+from waterclock.recorder.open_runs import kept_runs
+from waterclock.recorder.shard import Shard
 from waterclock.store.port import RunRow
 from waterclock.wire.codec import encode_event
 from waterclock.wire.messages import control_message
+from waterclock.wire.names import Names
 
 FIRE = 1_795_000_020 * US_PER_S
 RUN = make_run_id("t:job", FIRE)
@@ -49,7 +51,7 @@ def pending(**more: object) -> Pending:
 def told(*events: tuple[EventKind, int, dict[str, object]]) -> list[RunRow]:
     """The rows that history shows, batch by batch."""
     place = TopicPartition("e", 0)
-    shard: Followed[Known] = Followed(place, Beginning(0, 0, is_first=True), Fold())
+    shard = Shard(place, Beginning(0, 0, is_first=True), Fold(), kept_runs(Names(), "recorder", 0))
     rows: list[RunRow] = []
     for offset, (kind, at, parts) in enumerate(events):
         event = RunEvent(kind, "t:job", RUN, at, **parts)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.test_recorder import EVENTS, JOB, Counting, World, retried
 from waterclock.log.memory import Killed
-from waterclock.model.errors import BackendDown
+from waterclock.model.errors import BackendDown, RoundInDoubt
 from waterclock.model.events import EventKind, Origin, Pending, RunStatus, Skipped
 from waterclock.model.ids import make_run_id, parse_run_id
 from waterclock.model.job import Tier
@@ -16,6 +16,7 @@ from waterclock.store.memory import WriteFault
 from waterclock.store.port import History
 
 BATCH = 10
+IN_A_ROUND = frozenset({"begin", "append", "send_offsets", "commit"})
 
 
 def written(histories: list[History], run_id: str) -> list[tuple[int, RunStatus]]:
@@ -96,15 +97,15 @@ def test_no_position_is_committed_while_a_row_below_it_is_left_out(written_count
         calls[operation] += operation == "record"
         return WriteFault.LOST if calls["record"] > written_count else None
 
-    def log_fails(_client: str, _operation: str) -> None:
+    def log_fails(_client: str, operation: str) -> None:
         calls["log"] += 1
         if calls["log"] == away_at_call:
-            raise BackendDown("kafka", "planned")
+            raise RoundInDoubt("planned") if operation in IN_A_ROUND else BackendDown("kafka", "planned")
 
     world.tables.on_call, world.cluster.faults.on_call = store_fails, log_fails
     recorder = world.recorder(batch_records=BATCH, commit_every_s=0.0, writes_in_flight=1)
     seen = set()
-    for _ in range(60):
+    for _ in range(90):
         recorder.step()
         world.clock.advance(100_000)
         committed = world.committed(EVENTS)

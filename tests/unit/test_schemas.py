@@ -71,6 +71,7 @@ def test_the_first_release_is_kept() -> None:
         "job_triggers",
         "key_state",
         "open_run",
+        "recorded_run",
         "run_log",
     }
     assert set(schemata.released()[1]) == set(schemata.KINDS) - came_later

@@ -47,7 +47,7 @@ from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.gathering import Arrival, Gathering
 from waterclock.model.job import Command, CommandKind, Cron, Dates, Delay, Every, Fold, Gap, JobSpec, Once, Tier
 from waterclock.model.job_state import Edge, JobState
-from waterclock.model.role_state import KeyState, OpenRunState, ShardState
+from waterclock.model.role_state import KeyState, OpenRunState, RecordedRunState, ShardState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
 from waterclock.model.timing import PLAIN, CalendarUse, CatchUpOrder, Misfire, OnCalendar, Timing
 from waterclock.model.triggers import Ended as EndedAs
@@ -312,6 +312,26 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         ),
         codec.encode_open_run,
         codec.decode_open_run,
+    ),
+    "recorded_run": (
+        st.builds(
+            RecordedRunState,
+            texts,
+            longs,
+            texts,
+            longs,
+            st.none() | blobs,
+            st.none() | blobs,
+            longs,
+            longs,
+            longs,
+            longs,
+            ints,
+            st.booleans(),
+            texts,
+        ),
+        codec.encode_recorded_run,
+        codec.decode_recorded_run,
     ),
     "dag_run": (
         st.builds(

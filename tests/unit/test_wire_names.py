@@ -58,6 +58,7 @@ def test_topics_are_made_as_the_protocol_needs_them() -> None:
         *(f"delay.{rung}" for rung in ("1s", "5s", "30s", "2m", "10m", "1h")),
         "state.dag-engine",
         "state.dispatcher",
+        "state.recorder",
         "state.retry-router",
         "triggers",
     }
@@ -65,7 +66,8 @@ def test_topics_are_made_as_the_protocol_needs_them() -> None:
     assert specs["triggers"].partitions == 1
     assert {spec.config["max.message.bytes"] for spec in specs.values()} == {"1048576"}
     compacted = {name for name, spec in specs.items() if spec.config["cleanup.policy"] == "compact"}
-    assert compacted == {"leases", "state.dispatcher", "state.retry-router", "state.dag-engine", "triggers"}
+    of_roles = {f"state.{role}" for role in ("dispatcher", "retry-router", "dag-engine", "recorder")}
+    assert compacted == {"leases", "triggers"} | of_roles
     stamped = {name for name, spec in specs.items() if spec.config.get("message.timestamp.type") == "LogAppendTime"}
     assert stamped == {"commands"}
     days = {name: int(spec.config["retention.ms"]) / DAY_MS for name, spec in specs.items() if name not in compacted}

@@ -110,8 +110,10 @@ def _needs(names: Names, ingress: Sequence[str], records: Sequence[str], sources
             transactional_ids=[names.transactional_id("dag-engine", "")],
         ),
         "recorder": _Needs(
-            reads=[names.commands, names.run_events, names.run_logs],
+            reads=[names.commands, names.run_events, names.run_logs, *own["recorder"]],
+            writes=own["recorder"],
             groups=[names.group("recorder"), names.group("recorder_logs")],
+            transactional_ids=[names.transactional_id("recorder", "")],
             asks_groups=[names.group("dispatcher")],
         ),
         "intake": _Needs(

@@ -63,3 +63,26 @@ class OpenRunState(NamedTuple):
     run_timeout_us: int = 0
     hops: int = 0
     folded_to: int = 0
+
+
+class RecordedRunState(NamedTuple):
+    """A record of ``state.recorder`` under a run id: a run that has been open for long, since ``first_offset``.
+
+    ``state``: a ``known_state`` text. ``folded_to``: its events below that offset are in here. ``said``: its PENDING,
+    or HELD while it is held, and ``ended``: the end of its last attempt, framed as run events; None: that said nothing,
+    none has ended. The rest is what its row shows beside them (``waterclock/recorder/projection.py``).
+    """
+
+    run_id: str
+    first_offset: int
+    state: str
+    folded_to: int
+    said: bytes | None = None
+    ended: bytes | None = None
+    dispatched_at: Instant = 0
+    started_at: Instant = 0
+    ended_at: Instant = 0
+    next_attempt_at: Instant = 0
+    turns: int = 0
+    was_held: bool = False
+    reason: str = ""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from waterclock.log.following import Followed
 from waterclock.log.port import Record
 from waterclock.model.backfill import Backfilled
 from waterclock.model.dag_events import NodeSkipped
@@ -37,6 +36,7 @@ from .projection import (
     run_row,
     skipped_row,
 )
+from .shard import Shard
 
 _GIVEN_UP = frozenset({EventKind.RUN_FAILED, EventKind.RUN_EXPIRED})
 
@@ -79,11 +79,11 @@ class Batch:
         self.backfills: dict[tuple[str, int], BackfillRow] = {}
         self.ignored: Counter[str] = Counter()
 
-    def take(self, shard: Followed[Known], event: RunEvent, record: Record) -> None:
+    def take(self, shard: Shard, event: RunEvent, record: Record) -> None:
         """Fold one event; below the shard's ``act_from`` its row was acknowledged before, and none is written."""
         fold = shard.fold
         run = fold.open.get(event.run_id)
-        verdict = fold.apply(event, record.offset)
+        verdict = shard.apply(event, record.offset, run)
         detail = event.detail
         if not verdict.accepted:
             if shard.live:
@@ -106,31 +106,31 @@ class Batch:
             self._follow_touched(shard, event)
 
     def _moved(self, event: RunEvent, run: OpenRun[Known], known: Known, recorded_at: Instant) -> None:
-        self._note_run(event.run_id, run)
+        self.note_run(event.run_id, run)
         if event.kind is EventKind.RETRYING:
             self.attempts.append(attempt_row(known, run.state, recorded_at))
         elif event.kind in _GIVEN_UP and not run.state.is_dag:
             self.failures.append(failure_row(known, event, run.state.attempt, recorded_at))
 
-    def _backfilled(self, shard: Followed[Known], event: RunEvent, detail: Backfilled, offset: int) -> None:
+    def _backfilled(self, shard: Shard, event: RunEvent, detail: Backfilled, offset: int) -> None:
         if shard.live:
             row = BackfillRow(event.job_id, detail, event.at, ordinal(self._generation, offset))
             self.backfills[event.job_id, detail.number] = row
 
-    def _follow_touched(self, shard: Followed[Known], event: RunEvent) -> None:
+    def _follow_touched(self, shard: Shard, event: RunEvent) -> None:
         """What the event has made of others: of its DagRun, or of the nodes of that."""
         for run_id, touched in shard.fold.touched:
             if touched.note is not None:
                 follow_touched(touched.note, event, touched.state)
                 if shard.live:
-                    self._note_run(run_id, touched)
+                    self.note_run(run_id, touched)
 
-    def _never_runs(self, shard: Followed[Known], event: RunEvent, detail: NodeSkipped, recorded_at: Instant) -> None:
+    def _never_runs(self, shard: Shard, event: RunEvent, detail: NodeSkipped, recorded_at: Instant) -> None:
         dag_run = shard.fold.open[event.run_id.partition("/")[0]]  # accepted, so its DagRun is open
         if shard.live and dag_run.note is not None:
             self.skipped_nodes.append(skipped_node_row(dag_run.note, event, detail, recorded_at))
 
-    def _made(self, shard: Followed[Known], event: RunEvent, detail: Pending, recorded_at: Instant) -> None:
+    def _made(self, shard: Shard, event: RunEvent, detail: Pending, recorded_at: Instant) -> None:
         """HELD, or PENDING: of a new run, or of one that was held."""
         run = shard.fold.open[event.run_id]
         if run.note is None:
@@ -138,11 +138,11 @@ class Batch:
         else:
             follow(run.note, event, run.state)
         if shard.live:
-            self._note_run(event.run_id, run)
+            self.note_run(event.run_id, run)
             if detail.linked_run and detail.dag is None:  # a DagRun has no letter
                 self._note_letter(redriven_row(event, detail, recorded_at))
 
-    def _note_run(self, run_id: str, run: OpenRun[Known]) -> None:
+    def note_run(self, run_id: str, run: OpenRun[Known]) -> None:
         """Its row is to be written."""
         (self.nodes if "/" in run_id else self.runs)[run_id] = run
 

@@ -3,12 +3,14 @@
 It projects run-events and commands to Cassandra, for people to read. What must hold: offsets are committed only after
 every row below them is acknowledged, and a row repeats itself under any replay (see ``projection.py``), so a crash
 writes the same cells again and loses none. The next batch is decoded while the last ones are written. Behind, the rows
-of runs that are still open are left to the next batch (``batch.py``), and so are the positions.
+of runs that are still open are left to the next batch (``batch.py``), and so are the positions. What is kept of runs
+that stay open for long (``open_runs.py``) goes with the positions at which it was so, in one round.
 
 How it fails. Cassandra away: it keeps the batch, repeats it with the same stamps, reads nothing more, and polls to stay
 in its group; history lags and says so. A rebalance or trouble with Kafka: it drops what it holds and begins again from
-the committed positions. It writes no topic: undecodable records are counted here, and rejected by the roles that own
-them (run-events: the retry router; commands: the dispatcher).
+the committed positions; fenced by a twin it stops, and the message names the id. It writes no topic but its state:
+undecodable records are counted here, and rejected by the roles that own them (run-events: the retry router; commands:
+the dispatcher).
 """
 
 from __future__ import annotations
@@ -18,20 +20,23 @@ from collections.abc import Sequence
 
 import structlog
 
+from waterclock.abandoned import Abandoned
 from waterclock.clock import Clock
-from waterclock.log.following import Beginning, Followed, Position, beginning
-from waterclock.log.port import Committed, Log, Polled, Record, TopicPartition
+from waterclock.log.following import Beginning, Position, beginning
+from waterclock.log.port import Committed, Log, Outgoing, Polled, Record, TopicPartition
 from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError, UndecodableRecord
 from waterclock.model.events import EventKind, Pending, RunEvent
-from waterclock.model.fold import Fold
+from waterclock.model.fold import WINDOW, Fold
 from waterclock.store.port import Histories, History
+from waterclock.transact import Rounds
 from waterclock.wire.codec import decode_command, decode_event
 from waterclock.wire.names import Names
 
 from .batch import Batch
-from .projection import Known
+from .open_runs import KEPT_BEHIND, kept_runs
 from .recorded import RecordedPositions
-from .writes import Writes
+from .shard import Shard
+from .writes import NO_PROGRESS, Progress, Writes
 
 ROLE = "recorder"
 
@@ -40,14 +45,17 @@ _POLL_S = 0.05
 _TROUBLE_WAIT_S = 0.5
 _FEW_RECORDS = 100
 """A batch of no more goes out as soon as nothing comes: whoever looks for his one run need not wait for it."""
-_COMMITTED_TIMEOUT_S = 10.0
 _DAG_ENDS = frozenset({EventKind.DAG_SUCCEEDED, EventKind.DAG_FAILED})
 
 _log = structlog.get_logger()
 
 
 class Recorder:
-    """The core. ``instance`` is the process slot's stable name, ``generation`` that of the topics."""
+    """The core. ``instance`` is the process slot's stable name, ``generation`` that of the topics.
+
+    ``kept_behind``: a run that makes a successor re-read so many offsets is kept in the state topic. ``window``: that
+    of its folds.
+    """
 
     def __init__(
         self,
@@ -63,6 +71,8 @@ class Recorder:
         batch_s_behind: float = 5.0,
         writes_in_flight: int = 2,
         commit_every_s: float = 0.5,
+        kept_behind: int = KEPT_BEHIND,
+        window: int = WINDOW,
     ) -> None:
         self._log = log
         self._clock = clock
@@ -73,16 +83,20 @@ class Recorder:
         self._batch_s = batch_s
         self._batch_s_behind = batch_s_behind
         self._commit_every_s = commit_every_s
+        self._kept_behind = kept_behind
+        self._window = window
         self._consumer = log.consumer(names.group(ROLE), [names.commands, names.run_events], instance=instance)
-        self._shards: dict[int, Followed[Known]] = {}
+        abandoned = Abandoned(log, names, ROLE, instance)
+        self._rounds = Rounds(log, names.transactional_id(ROLE, instance), abandoned=abandoned)
+        self._shards: dict[int, Shard] = {}
         self._orders: dict[int, Position] = {}
         self._to_take: set[TopicPartition] = set()
         self._is_troubled = False
         self._has_joined = False
         self._batch = Batch(0.0, generation)
         self._writes = Writes(store, writes_in_flight)
-        self._after_next: dict[Position, Committed] = {}
-        """Where the last batch ended that left rows out: these may be committed once the next one is written."""
+        self._after_next = NO_PROGRESS
+        """Where the last batch ended that left rows out: it may be committed once the next one is written."""
         self._commit_due_s = 0.0
         self._recorded = RecordedPositions(generation)
         self._ignored: Counter[str] = Counter()
@@ -110,12 +124,12 @@ class Recorder:
         """One cycle; see ``waterclock.role``. Raises Fenced, and FoldFull at the bound of open runs."""
         try:
             if self._is_troubled:
-                self._notice(self._consumer.poll(0, _TROUBLE_WAIT_S))
+                self._notice(self._rounds.poll(self._consumer, 0, _TROUBLE_WAIT_S))
                 self._is_troubled = False
             if self._writes.is_stuck:
                 return self._write_again()
             self._take_over()
-            polled = self._consumer.poll(self._poll_records, _POLL_S)
+            polled = self._rounds.poll(self._consumer, self._poll_records, _POLL_S)
             self._notice(polled)
             self._read(polled.records)
             is_behind = bool(polled.records) and len(polled.records) >= self._poll_records // 2
@@ -146,7 +160,8 @@ class Recorder:
             return self._writes.is_stuck
 
     def close(self) -> None:
-        """Give up the membership as a static member does: the slot's next process takes over."""
+        """Give up the producer, and the membership as a static member does: the slot's next process takes over."""
+        self._rounds.close()
         self._consumer.close()
 
     def _notice(self, polled: Polled) -> None:
@@ -164,7 +179,7 @@ class Recorder:
         if self._writes.is_stuck:
             self._consumer.resume()
         self._writes.clear()
-        self._after_next = {}
+        self._after_next = NO_PROGRESS
         self._recorded = RecordedPositions(self._generation)  # what was said last may never have been written
         self._batch = Batch(self._clock.monotonic_s(), self._generation)
         self._to_take = set(self._consumer.owned())
@@ -178,12 +193,13 @@ class Recorder:
         """Start new partitions: run-events where the fold begins, commands where the last audit row stands."""
         if not self._to_take:
             return
-        committed = self._consumer.committed(sorted(self._to_take), _COMMITTED_TIMEOUT_S)
+        committed = self._rounds.positions(self._consumer, sorted(self._to_take))
         starts = {place: self._beginning(place, position) for place, position in committed.items()}
         self._consumer.start({place: start.start_at for place, start in starts.items()})
         for place, start in starts.items():
             if place.topic == self._names.run_events:
-                self._shards[place.partition] = Followed(place, start, Fold(generation=self._generation))
+                self._shards[place.partition] = shard = self._taken(place, start)
+                self._dag_runs.update(dict.fromkeys(shard.dag_runs(), place.partition))
                 position = committed[place]
                 if position is not None:
                     self._recorded.reached(place.partition, position.offset)
@@ -191,6 +207,21 @@ class Recorder:
                 self._orders[place.partition] = Position(place, start.start_at)
             _log.info("partition taken over", topic=place.topic, partition=place.partition, **start._asdict())
         self._to_take.clear()
+
+    def _taken(self, place: TopicPartition, start: Beginning) -> Shard:
+        """A partition of run-events as its last owner left it: what the state topic keeps, the rest to be read.
+
+        What is read again from its beginning is not taken from the state topic: so rows that were lost are written,
+        and a DagRun is seen to begin with its node, of which more may be kept than of the DagRun.
+        """
+        kept = kept_runs(self._names, ROLE, place.partition, behind=self._kept_behind)
+        shard = Shard(place, start, Fold(generation=self._generation, window=self._window), kept)
+        restored = kept.restore(self._log, shard.fold, read_from=start.start_at)
+        for run_id, folded_to in restored.items():
+            # Positions were lost, or set back: what is known and not read again is written once more.
+            if start.is_first or folded_to > start.act_from:
+                self._batch.note_run(run_id, shard.fold.open[run_id])
+        return shard
 
     def _beginning(self, place: TopicPartition, committed: Committed | None) -> Beginning:
         """Rows repeat themselves, so where nothing was committed everything kept is written."""
@@ -273,9 +304,9 @@ class Recorder:
         if not self._batch.empty:
             self._begin_write(is_behind=is_behind)
         elif word := self._recorded.word(self._clock.now(), self._clock.monotonic_s()):
-            self._writes.begin(History(recorded=word), self._positions())
+            self._writes.begin(History(recorded=word), self._progress())
         else:
-            self._writes.acknowledged.update(self._positions())
+            self._writes.pass_by(self._progress())
         if self._clock.monotonic_s() >= self._commit_due_s:
             self._commit()
 
@@ -285,22 +316,24 @@ class Recorder:
         self._ignored.update(batch.ignored)
         word = self._recorded.word(self._clock.now(), now_s)
         # What was left to this batch it writes; what it leaves stands below its own positions.
-        whole = self._positions()
-        due, self._after_next = (self._after_next, whole) if self._batch.left else (whole, {})
+        before, whole = self._after_next, self._progress()
+        due, self._after_next = (before, whole) if self._batch.left else (before.then(whole), NO_PROGRESS)
         self._writes.begin(batch.history()._replace(recorded=word), due)
 
-    def _positions(self) -> dict[Position, Committed]:
+    def _progress(self) -> Progress:
         """Where every partition stands: all that was delivered is in this batch, or in an earlier one."""
         due: dict[Position, Committed] = {}
+        kept: list[Outgoing] = []
         for shard in self._shards.values():
             shard.catch_up(self._consumer)
+            kept += shard.keep(self._clock.monotonic_s())  # first: what is kept need not be read again from there
         for order in self._orders.values():
             order.move(self._consumer)
         for place in self._places():
             committed = place.to_commit()
             if committed is not None:
                 due[place] = committed
-        return due
+        return Progress(due, kept)
 
     def _places(self) -> tuple[Position, ...]:
         return (*self._shards.values(), *self._orders.values())
@@ -313,7 +346,7 @@ class Recorder:
 
     def _write_again(self) -> bool:
         """Repeat what the store did not acknowledge; the polls keep us in the group and take nothing."""
-        self._notice(self._consumer.poll(0, _TROUBLE_WAIT_S))
+        self._notice(self._rounds.poll(self._consumer, 0, _TROUBLE_WAIT_S))
         if not self._writes.is_stuck:
             return True  # a rebalance took everything from us meanwhile
         if not self._writes.repeat():
@@ -327,11 +360,14 @@ class Recorder:
         if self._ignored:
             _log.info("events ignored", **self._ignored)
             self._ignored.clear()
-        if not self._writes.acknowledged:
-            return
-        self._consumer.commit({place.partition: due for place, due in self._writes.acknowledged.items()})
-        for place, due in self._writes.acknowledged.items():
+        positions, kept = self._writes.acknowledged
+        draft = self._rounds.draft()
+        draft.extend(kept)
+        for place, due in positions.items():
+            draft.advance(self._consumer, place.partition, due.offset, due.metadata)
+        self._rounds.commit(draft)
+        for place, due in positions.items():
             place.committed = due
             if place.partition.topic == self._names.run_events:
                 self._recorded.reached(place.partition.partition, due.offset)
-        self._writes.acknowledged.clear()
+        self._writes.committed()

@@ -1,7 +1,8 @@
 """Writes under way: begun in order, acknowledged in order, repeated with the same stamps until they are.
 
-Must hold: a batch leaves only once every row of it is acknowledged, and only then are its positions handed out. How it
-fails: where the store gives no answer the queue is stuck, and stays so until the oldest batch was written again.
+Must hold: a batch leaves only once every row of it is acknowledged, and only then is handed out what may be committed
+behind it. How it fails: where the store gives no answer the queue is stuck, and stays so until the oldest batch was
+written again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import structlog
 
 from waterclock.log.following import Position
-from waterclock.log.port import Committed
+from waterclock.log.port import Committed, Outgoing
 from waterclock.model.errors import BackendDown
 from waterclock.store.port import Histories, History, Writing
 
@@ -21,12 +22,26 @@ _WRITE_TIMEOUT_S = 20.0
 _log = structlog.get_logger()
 
 
+class Progress(NamedTuple):
+    """What may be committed together: how far the partitions were read, and what is kept of their open runs there."""
+
+    positions: dict[Position, Committed]
+    kept: list[Outgoing]
+
+    def then(self, later: Progress) -> Progress:
+        """Both, in this order."""
+        return Progress(self.positions | later.positions, self.kept + later.kept)
+
+
+NO_PROGRESS = Progress({}, [])
+
+
 class _Write(NamedTuple):
-    """A batch under way, and the positions that may be committed once it is acknowledged."""
+    """A batch under way, and what may be committed once it is acknowledged."""
 
     writing: Writing
     history: History
-    positions: dict[Position, Committed]
+    progress: Progress
 
 
 class Writes:
@@ -37,8 +52,8 @@ class Writes:
         self._limit = limit
         self._queue: deque[_Write] = deque()
         self.is_stuck = False
-        self.acknowledged: dict[Position, Committed] = {}
-        """Positions below which every row is written; the loop commits and clears them."""
+        self.acknowledged = NO_PROGRESS
+        """Every row below it is written; the loop commits it, and says so."""
 
     def __bool__(self) -> bool:
         return bool(self._queue)
@@ -51,16 +66,24 @@ class Writes:
     def clear(self) -> None:
         """Forget all. Rows under way may still land: they are the ones that will be written again."""
         self._queue.clear()
-        self.acknowledged.clear()
+        self.acknowledged = NO_PROGRESS
         self.is_stuck = False
 
-    def begin(self, history: History, positions: dict[Position, Committed]) -> None:
+    def committed(self) -> None:
+        """What was acknowledged has been committed."""
+        self.acknowledged = NO_PROGRESS
+
+    def pass_by(self, progress: Progress) -> None:
+        """All its rows are written, or it asked for none. In the order of the log."""
+        self.acknowledged = self.acknowledged.then(progress)
+
+    def begin(self, history: History, progress: Progress) -> None:
         """Begin to write; what goes wrong is met when the batch is settled."""
         try:
             writing = self._store.record(history)
         except BackendDown as trouble:
             writing = _Refused(trouble)
-        self._queue.append(_Write(writing, history, positions))
+        self._queue.append(_Write(writing, history, progress))
 
     def settle(self) -> None:
         """Wait for the oldest write, 20 s at most; without an answer we are stuck."""
@@ -70,7 +93,7 @@ class Writes:
             self.is_stuck = True
             _log.warning("history is not written: the batch is kept", trouble=str(trouble))
         else:
-            self.acknowledged.update(self._queue.popleft().positions)
+            self.pass_by(self._queue.popleft().progress)
 
     def repeat(self) -> bool:
         """Write the oldest batch again, with the same stamps. True once it is acknowledged."""
@@ -80,7 +103,7 @@ class Writes:
         except BackendDown as trouble:
             _log.warning("history is still not written", trouble=str(trouble))
             return False
-        self.acknowledged.update(self._queue.popleft().positions)
+        self.pass_by(self._queue.popleft().progress)
         self.is_stuck = False
         _log.info("history is written again", rows=len(oldest.history.runs))
         return True

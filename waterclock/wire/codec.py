@@ -106,6 +106,7 @@ _job_state = _Plain("job_state", records.JOB_STATE)
 _job_event = _FromStrangers("job_event", records.JOB_EVENT)
 _key_state = _Plain("key_state", records.KEY_STATE)
 _open_run = _Plain("open_run", records.OPEN_RUN)
+_recorded_run = _Plain("recorded_run", records.RECORDED_RUN, CARRIER_MAX)
 _job_triggers = _Plain("job_triggers", records.JOB_TRIGGERS)
 _gathering = _Plain("gathering", records.GATHERING)
 _run_log = _Plain("run_log", records.RUN_LOG)
@@ -156,6 +157,7 @@ encode_job_state, decode_job_state = _job_state.encode, _job_state.decode
 encode_job_event, decode_job_event = _job_event.encode, _job_event.decode
 encode_key_state, decode_key_state = _key_state.encode, _key_state.decode
 encode_open_run, decode_open_run = _open_run.encode, _open_run.decode
+encode_recorded_run, decode_recorded_run = _recorded_run.encode, _recorded_run.decode
 encode_job_triggers, decode_job_triggers = _job_triggers.encode, _job_triggers.decode
 encode_gathering, decode_gathering = _gathering.encode, _gathering.decode
 encode_run_log, decode_run_log = _run_log.encode, _run_log.decode
@@ -177,6 +179,7 @@ _DECODERS: dict[str, Callable[[bytes], Any]] = {
     "job_state": decode_job_state,
     "key_state": decode_key_state,
     "open_run": decode_open_run,
+    "recorded_run": decode_recorded_run,
     "job_event": decode_job_event,
     "job_triggers": decode_job_triggers,
     "gathering": decode_gathering,

@@ -30,7 +30,7 @@ from waterclock.model.gathering import Gathering
 from waterclock.model.ids import event_id, format_instant, work_key
 from waterclock.model.job import Command
 from waterclock.model.job_state import JobState
-from waterclock.model.role_state import KeyState, OpenRunState, ShardState
+from waterclock.model.role_state import KeyState, OpenRunState, RecordedRunState, ShardState
 from waterclock.model.run_log import RunLog
 from waterclock.model.triggers import JobTriggers
 
@@ -301,6 +301,12 @@ def key_state_message(names: Names, role: str, partition: int, state: KeyState) 
 def open_run_message(names: Names, role: str, partition: int, run: OpenRunState) -> Outgoing:
     """A run that has been open for long, in its own partition."""
     value = codec.encode_open_run(run)
+    return Outgoing(names.state(role), run.run_id.encode(), value, headers.TAIL, partition=partition)
+
+
+def recorded_run_message(names: Names, role: str, partition: int, run: RecordedRunState) -> Outgoing:
+    """A run that has been open for long, as the recorder knows it, in its own partition."""
+    value = codec.encode_recorded_run(run)
     return Outgoing(names.state(role), run.run_id.encode(), value, headers.TAIL, partition=partition)
 
 

@@ -22,7 +22,7 @@ _MESSAGE_MAX = 1_048_576
 RUNGS: dict[str, int] = {"1s": 1, "5s": 5, "30s": 30, "2m": 120, "10m": 600, "1h": 3_600}
 """The retry ladder: by the word in its topic's name, how long a record stands on the rung, in seconds."""
 
-ROLES_WITH_STATE = ("dispatcher", "retry-router", "dag-engine")
+ROLES_WITH_STATE = ("dispatcher", "retry-router", "dag-engine", "recorder")
 """Roles that keep a state topic today."""
 
 

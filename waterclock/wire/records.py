@@ -58,7 +58,7 @@ from waterclock.model.job import (
 )
 from waterclock.model.job_event import JobEvent
 from waterclock.model.job_state import Edge, JobState
-from waterclock.model.role_state import KeyState, OpenRunState, ShardState
+from waterclock.model.role_state import KeyState, OpenRunState, RecordedRunState, ShardState
 from waterclock.model.run_log import LogLine, LogStream, RunLog
 from waterclock.model.timing import timing_from_json, timing_to_json, uses_from_stored, uses_to_stored
 from waterclock.model.triggers import JobTriggers, triggers_from_json, triggers_to_json
@@ -329,6 +329,7 @@ JOB_STATE = Shape(
 )
 JOB_EVENT = Shape(JobEvent._asdict, _job_event_from_record)
 OPEN_RUN = Shape(_open_run_to_record, _open_run_from_record)
+RECORDED_RUN = Shape(RecordedRunState._asdict, lambda record: RecordedRunState(**record))
 DAG_RUN = Shape(_dag_run_to_record, _dag_run_from_record)
 DAG_NODE = Shape(KeptNode._asdict, lambda record: KeptNode(**record))
 FLOW_JOB = Shape(JobFlow._asdict, lambda record: JobFlow(**record))

@@ -36,6 +36,7 @@ KINDS = (
     "key_state",
     "lease",
     "open_run",
+    "recorded_run",
     "reject",
     "run_event",
     "run_log",

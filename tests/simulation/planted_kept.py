@@ -1,0 +1,71 @@
+"""Planted bugs in what is kept of runs that stay open for long (``waterclock/kept_runs.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest import mock
+
+from waterclock.kept_runs import KeptRuns
+from waterclock.model.fold import Fold
+from waterclock.recorder import open_runs
+from waterclock.recorder.projection import Known
+
+Planted = Callable[[], AbstractContextManager[None]]
+
+
+def _forgotten_by(role: str) -> Planted:
+    right = KeptRuns.restore
+
+    def restore(self: KeptRuns[Any], *where: Any, **more: Any) -> dict[str, int]:
+        return {} if self._role == role else right(self, *where, **more)
+
+    @contextmanager
+    def planted() -> Iterator[None]:
+        with mock.patch.object(KeptRuns, "restore", restore):
+            yield
+
+    return planted
+
+
+@contextmanager
+def kept_without_a_word() -> Iterator[None]:
+    """The fold takes runs for kept, and nothing is written of them."""
+    right = KeptRuns.messages
+
+    def messages(self: KeptRuns[Any], fold: Fold[Any], now_s: float) -> Iterator[Any]:
+        return (each for each in right(self, fold, now_s) if each.value is None or self._role != "recorder")
+
+    with mock.patch.object(KeptRuns, "messages", messages):
+        yield
+
+
+@contextmanager
+def no_tombstones() -> Iterator[None]:
+    """A kept run that ends stays in the state topic."""
+    with mock.patch.object(KeptRuns, "ended", return_value=None):
+        yield
+
+
+@contextmanager
+def failure_forgotten() -> Iterator[None]:
+    """A kept run does not say how its last attempt ended: its failure has no error."""
+    right = open_runs._known
+
+    def known(*words: Any) -> Known:
+        found = right(*words)
+        found.ended = None
+        return found
+
+    with mock.patch.object(open_runs, "_known", known):
+        yield
+
+
+PLANTED_KEPT: dict[str, Planted] = {
+    "runs that the recorder has kept are forgotten": _forgotten_by("recorder"),
+    "runs that the router has kept are forgotten": _forgotten_by("retry-router"),
+    "runs kept without a word": kept_without_a_word,
+    "kept runs stay when they have ended": no_tombstones,
+    "kept runs forget how they failed": failure_forgotten,
+}
