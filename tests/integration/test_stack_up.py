@@ -96,7 +96,7 @@ def test_a_start_tells_each_step_and_where_to_look(clones):
     for part in (
         "kafka ready",
         "cassandra ready",
-        "topics 22/22",
+        "topics 23/23",
         "schema 1..",
         "worker-1 ready",
         "all ready",
