@@ -195,7 +195,7 @@ class Shard(Followed[Note]):
         return self.stand()
 
     def stand(self) -> Committed:
-        """Where this partition stands, moved or not. Only while it is live."""
+        """As of any partition that is followed, with the count of repairs."""
         return Committed(self.next_offset, fold_from_text(self.fold.fold_from(), self.repairs))
 
     def _born(self, event: RunEvent) -> None:

@@ -256,6 +256,7 @@ class World:
 
     def _core(self, life: Life, log: MemoryLog, clock: Clock) -> Role:
         slot, pace, store = life.slot, self.plan.pace, MemoryStore(clock, self.tables, life.client)
+        keeps = {"kept_behind": self.plan.kept_behind, "window": min(2 * self.plan.kept_behind, WINDOW)}
         made: dict[str, Callable[[], Role]] = {
             "dispatcher": lambda: Dispatcher(
                 clock,
@@ -268,25 +269,8 @@ class World:
                 beside=LateAnswers(self.clock, self.late_us),
             ),
             "worker": lambda: self._worker(life, log, clock),
-            "recorder": lambda: Recorder(
-                log,
-                store,
-                clock,
-                NAMES,
-                slot,
-                generation=GENERATION,
-                kept_behind=self.plan.kept_behind,
-                window=min(2 * self.plan.kept_behind, WINDOW),
-            ),
-            "retry-router": lambda: RetryRouter(
-                log,
-                clock,
-                NAMES,
-                slot,
-                generation=GENERATION,
-                kept_behind=self.plan.kept_behind,
-                window=min(2 * self.plan.kept_behind, WINDOW),
-            ),
+            "recorder": lambda: Recorder(log, store, clock, NAMES, slot, generation=GENERATION, **keeps),
+            "retry-router": lambda: RetryRouter(log, clock, NAMES, slot, generation=GENERATION, **keeps),
             "dag-engine": lambda: DagEngine(
                 log,
                 store,

@@ -92,5 +92,8 @@ class Followed(Position, Generic[Note]):
 
     def to_commit(self) -> Committed | None:
         """As the position's, with the fold's beginning; None also while not live."""
-        due = super().to_commit() if self.live else None
-        return None if due is None else Committed(due.offset, fold_from_text(self.fold.fold_from()))
+        return None if not self.live or super().to_commit() is None else self.stand()
+
+    def stand(self) -> Committed:
+        """Where this partition stands, moved or not. Only while it is live."""
+        return Committed(self.next_offset, fold_from_text(self.fold.fold_from()))

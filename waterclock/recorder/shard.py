@@ -8,7 +8,7 @@ from waterclock.kept_runs import KeptRuns
 from waterclock.log.following import Beginning, Followed
 from waterclock.log.port import Committed, Outgoing, TopicPartition
 from waterclock.model.events import EventKind, RunEvent
-from waterclock.model.fold import Fold, OpenRun, fold_from_text
+from waterclock.model.fold import Fold, OpenRun
 from waterclock.model.reduce import Verdict
 
 from .projection import Known
@@ -52,8 +52,7 @@ class Shard(Followed[Known]):
         Only offsets fence a recorder that has lost its partitions and does not know it (design §5.4), and with what is
         kept the fold's beginning moves.
         """
-        due = super().to_commit()
-        return Committed(self.next_offset, fold_from_text(self.fold.fold_from())) if self._must_stand else due
+        return self.stand() if self._must_stand else super().to_commit()
 
     def dag_runs(self) -> Iterator[str]:
         """Those that are open."""
