@@ -16,7 +16,6 @@ from typing import Any
 from tests.oracle import runs as judge
 from tests.oracle.chronicle import Chronicle
 from tests.oracle.owed import MASK, Rules, run_id
-from tests.oracle.records import decode
 from tests.oracle.timeliness import Bounds
 from waterclock.dag_runs.picture import critical_names, nodes_seen
 from waterclock.dag_runs.reading import read_dag_run
@@ -31,9 +30,10 @@ from waterclock.store.memory import MemoryStore
 from waterclock.store.port import AttemptRow, FailureRow, RunRow
 from waterclock.wire.names import RUNGS
 
+from .allowed_lateness import bounds_of
 from .handlers import OUTPUTS
 from .history import Line
-from .plan import POOLS, Plan
+from .plan import POOLS
 from .rewriting import RunRows, rows_of, write_anew
 from .senders import OTHER_TENANT, OWN_TENANT, SHOP, tenants_of
 from .standing import Lag, lagging, unstable
@@ -45,24 +45,10 @@ Counts = Counter[str]
 KEEPS_RUNS = ("retry-router", "recorder")
 """Roles whose state topic holds runs that have been open for long, by their ids, and nothing else."""
 _ROWS_MAX = 100_000
+_DAY_US = 86_400 * US_PER_S
 _OWED_NAMED_MAX = 20
 _WITHOUT_REFERENCES = 2
 """The version of marshal's format that writes equal values as equal bytes, whoever else holds them."""
-_FULL_ROUNDS = 1_000
-_SMALL_ROUNDS = {"commands applied at a time", "commands polled at a time"}
-_SMALL_READING = "events of open runs at a time"
-"""A take-over reads a thousand of them in a hundred turns, and decides nothing before."""
-_DAY_US = 86_400 * US_PER_S
-_LONG_GONE_US = 3_600 * US_PER_S
-_BACKLOG_US, _SETTLED_US, _LATE_US = 120 * US_PER_S, 25 * US_PER_S, 3 * US_PER_S
-"""Of 300 seeds the worst were 53 s, and once settled 1.7 s: a turn of a dispatcher that finds nothing to do."""
-_OUTAGE_SHARE = 4
-"""Of the length of outages, on top: plans let the lane take one job a second, or one record of twenty. Of 500 seeds the
-worst were 132 s for 45 minutes of outages, 151 s for 11, 123 s for two and a half; 183 s after four minutes and two
-jumps of 70 s each. Where a round takes one record it is twice that: 173 s after an outage of 150."""
-_SLOW_PER_S = 1.0
-_LONG_MISSED_US = 600 * US_PER_S
-"""More than that leaves no more to make up: policies take so many fires and no more."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +172,7 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
     return Dumps(
         seed=world.plan.seed,
         rules=_rules(world),
-        bounds=_bounds(world.plan, commands),
+        bounds=bounds_of(world.plan, commands),
         asleep_us=sum(each.us for each in world.plan.troubles if each.kind in ("sleep", "jump") and each.us > 0),
         until=until,
         skews=list(world.skews),
@@ -241,35 +227,6 @@ def _rules(world: World) -> Rules:
     grace_us = round(world.plan.pace.grace_s * US_PER_S)
     lost = tuple(world.cursors_lost)
     return Rules(world.plan.repeat_within_us, POOLS, grace=grace_us, skew=max(0, *ahead), cursors_lost=lost)
-
-
-def _bounds(plan: Plan, commands: Sequence[RawRecord]) -> Bounds:
-    """How late is too late. Rounds of one fire or command and buckets of two hours cost turns, a second each: also for
-    the commands that ends of runs send."""
-    gone_us = max((each.us for each in plan.troubles if each.kind in ("absence", "sleep", "jump", "outage")), default=0)
-    is_full = plan.pace.round_records >= _FULL_ROUNDS and not _SMALL_ROUNDS & set(plan.small)
-    is_quick = is_full and gone_us < _LONG_GONE_US and _SMALL_READING not in plan.small
-    within_us = _BACKLOG_US + _missed_us(plan) * (2 if plan.pace.round_records == 1 else 1) // _OUTAGE_SHARE
-    if _SMALL_ROUNDS & set(plan.small):
-        within_us += _BACKLOG_US // 2  # 127 s: fires wait behind commands
-        within_us += sum(_is_sent_by_an_end(record) for record in commands) * US_PER_S
-    return Bounds(within_us, _SETTLED_US, _LATE_US if is_quick else within_us)
-
-
-def _missed_us(plan: Plan) -> int:
-    """For how long fires were missed, as far as it makes the backlog longer. What an absence or a jump leaves fits into
-    the bound, but where the lane takes one job a second."""
-    is_slow = 0 < plan.pace.catch_up_per_s <= _SLOW_PER_S
-    missed = [each.us for each in plan.troubles if each.kind == "outage"]
-    missed += [min(each.us, _LONG_MISSED_US) for each in plan.troubles if is_slow and each.kind in ("absence", "jump")]
-    return sum(missed)
-
-
-def _is_sent_by_an_end(command: RawRecord) -> bool:
-    try:
-        return bool(decode(command["value"])[1].get("triggered_by"))
-    except (KeyError, TypeError, ValueError):
-        return False  # a stranger's bytes
 
 
 def _run_row(row: RunRow) -> Row:
