@@ -16,6 +16,7 @@ from waterclock.model.timing import Misfire
 from .plan import Plan
 
 RawRecord = dict[str, object]
+_NOBODY_FIRES = ("absence", "sleep", "jump", "outage")
 _FULL_ROUNDS = 1_000
 _SMALL_ROUNDS = {"commands applied at a time", "commands polled at a time"}
 _SMALL_READING = "events of open runs at a time"
@@ -37,7 +38,7 @@ _LONG_MISSED_US = 600 * US_PER_S
 def bounds_of(plan: Plan, commands: Sequence[RawRecord]) -> Bounds:
     """How late is too late. Rounds of one fire or command and buckets of two hours cost turns, a second each: also for
     the commands that ends of runs send."""
-    gone_us = max((each.us for each in plan.troubles if each.kind in ("absence", "sleep", "jump", "outage")), default=0)
+    gone_us = max((each.us for each in plan.troubles if each.kind in _NOBODY_FIRES), default=0)
     is_full = plan.pace.round_records >= _FULL_ROUNDS and not _SMALL_ROUNDS & set(plan.small)
     is_quick = is_full and gone_us < _LONG_GONE_US and _SMALL_READING not in plan.small
     within_us = _BACKLOG_US + _missed_us(plan) // _OUTAGE_SHARE
@@ -62,7 +63,7 @@ def _paid_for_us(plan: Plan) -> int:
     """Where all that was missed is wanted a job brings it at once, and the lane pays for that with its share of later
     rounds. Of rounds of one record, of which it has a quarter, a hundred runs take 400: 156 s, for which all who come
     behind that job wait (``regressions/rounds-of-one-record-after-an-outage.json``)."""
-    missed = sum(each.us for each in plan.troubles if each.kind in ("absence", "sleep", "jump", "outage"))
+    missed = sum(each.us for each in plan.troubles if each.kind in _NOBODY_FIRES)
     most: Counter[str] = Counter()
     for order in plan.orders:
         if order.spec is not None and order.spec.timing.misfire is Misfire.ALL:

@@ -21,8 +21,10 @@ def delays_count_from_ends(dumps: Dumps, counts: Counter[str]) -> list[str]:
     return [f"I1 {complaint}" for complaint in complaints]
 
 
-def delays_found(dumps: Dumps) -> tuple[list[str], Counter[str]]:
-    """What the judge of delays says."""
-    bounds = delays.Bounds(_KNOWN_US + dumps.asleep_us, dumps.bounds.within)
+def delays_found(dumps: Dumps, *, knows_sleep: bool = True) -> tuple[list[str], Counter[str]]:
+    """What the judge of delays says. ``knows_sleep`` False: as one who only sees the clock, and not that nobody was
+    awake while it went on."""
+    known_us = _KNOWN_US + (dumps.asleep_us if knows_sleep else 0)
+    bounds = delays.Bounds(known_us, dumps.bounds.within)
     complaints, counts = delays.check(dumps.commands, dumps.events, dumps.until, dumps.healed_at, bounds, dumps.rules)
     return complaints, counts
