@@ -10,7 +10,14 @@ import pytest
 from cassandra import ConsistencyLevel, InvalidRequest, OperationTimedOut, Unavailable, WriteTimeout, WriteType
 from cassandra.cluster import NoHostAvailable
 from cassandra.policies import RetryPolicy
-from cassandra.protocol import ReadTimeoutErrorMessage, UnavailableErrorMessage, WriteTimeoutErrorMessage
+from cassandra.protocol import (
+    IsBootstrappingErrorMessage,
+    OverloadedErrorMessage,
+    ReadTimeoutErrorMessage,
+    ServerError,
+    UnavailableErrorMessage,
+    WriteTimeoutErrorMessage,
+)
 from cassandra.query import BatchStatement, BatchType, BoundStatement, PreparedStatement
 
 from waterclock.clock import SystemClock
@@ -59,6 +66,10 @@ class Session:
     def execute_async(self, statement: BoundStatement | BatchStatement) -> Future:
         self.sent.append(statement)
         return Future(self._error, self.held)
+
+    def execute(self, _text: str) -> None:
+        assert self._error is not None
+        raise self._error
 
     def sizes(self) -> list[int]:
         return [len(sent._statements_and_parameters) if isinstance(sent, BatchStatement) else 1 for sent in self.sent]
@@ -137,6 +148,9 @@ def test_a_wait_that_runs_out_says_that_the_write_is_unknown() -> None:
         (NoHostAvailable("nobody", {}), BackendDown),
         (Unavailable("too few"), BackendDown),
         (ConnectionResetError(), BackendDown),
+        (OverloadedErrorMessage(0x1001, "Too many in flight hints", None), BackendDown),
+        (IsBootstrappingErrorMessage(0x1002, "Cannot read from a bootstrapping node", None), BackendDown),
+        (ServerError(0x0000, "java.lang.RuntimeException", None), BackendDown),
         (InvalidRequest("Batch too large"), InvalidRequest),
     ],
 )
@@ -145,6 +159,12 @@ def test_an_error_of_the_driver_reaches_the_caller_as_one_of_ours(error: Excepti
         send(Session(error), [due(1, 0), due(2, 0)])
 
     assert caught.type is expected
+
+
+@pytest.mark.parametrize("error", [OverloadedErrorMessage(0x1001, "busy", None), ServerError(0, "odd", None)])
+def test_a_read_that_every_node_refuses_waits_for_them(error: Exception) -> None:
+    with pytest.raises(BackendDown, match="busy|odd"):
+        CassandraCells(Session(error)).release()
 
 
 def test_a_read_that_times_out_is_no_unknown_write() -> None:

@@ -32,6 +32,7 @@ from cassandra.policies import (
     RetryPolicy,
     TokenAwarePolicy,
 )
+from cassandra.protocol import IsBootstrappingErrorMessage, OverloadedErrorMessage, ServerError, TruncateError
 from cassandra.query import tuple_factory
 
 from waterclock.clock import Clock
@@ -43,8 +44,18 @@ REQUEST_TIMEOUT_S = 6.0
 _PAUSE_S = 0.25
 _TRIES_MAX = 2
 
-CONNECTION_ERRORS = (DriverException, NoHostAvailable, ConnectionException, OSError)
-"""All that the driver raises; NoHostAvailable and ConnectionException are no DriverExceptions."""
+CONNECTION_ERRORS = (
+    DriverException,
+    NoHostAvailable,
+    ConnectionException,
+    OSError,
+    OverloadedErrorMessage,
+    IsBootstrappingErrorMessage,
+    TruncateError,
+    ServerError,
+)
+"""All that the driver raises; those after DriverException are none. The last four are a node's answer as it came, after
+the last try, while others are up: it is not well, which no other request of ours would cure."""
 
 
 _Decision: TypeAlias = tuple[int, int | None]
