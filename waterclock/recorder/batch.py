@@ -174,8 +174,8 @@ class Batch:
 
     @property
     def empty(self) -> bool:
-        """Nothing was read, and nothing is left to write."""
-        return not self.record_count and not self.left
+        """Nothing was read, and nothing is to be written."""
+        return not (self.record_count or self.runs or self.nodes)
 
 
 def _row_of_skip(run: OpenRun[Known] | None, event: RunEvent, skipped: Skipped, recorded_at: Instant) -> RunRow:
