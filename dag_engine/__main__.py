@@ -26,6 +26,7 @@ def build(settings: Settings) -> Beside:
         Names(settings.kafka.prefix),
         settings.instance_of(ROLE),
         generation=settings.generation,
+        open_runs_max=settings.open_runs_max,
     )
     return Beside(engine, Telling(store, clock, engine.figures), name="telling", rest_s=_REST_S)
 

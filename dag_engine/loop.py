@@ -23,10 +23,10 @@ import structlog
 
 from waterclock.abandoned import Abandoned
 from waterclock.clock import Clock
-from waterclock.log.following import Beginning, beginning
+from waterclock.log.following import HELD_BY_ROLE, Beginning, beginning
 from waterclock.log.port import Committed, Log, Polled, Record, TopicPartition
 from waterclock.model.errors import BackendDown, Fenced, LostResource, NotFound, RequestError
-from waterclock.model.fold import WINDOW, Fold
+from waterclock.model.fold import OPEN_MAX, WINDOW, Fold
 from waterclock.transact import Round, Rounds
 from waterclock.wire.codec import decode_event
 from waterclock.wire.glance import run_at_a_glance
@@ -57,6 +57,7 @@ class DagEngine:
 
     ``round_records``: events read in one round. ``releases_max``: nodes that one round releases. ``kept_behind``: see
     ``kept.py``. ``window``: offsets for which DagRuns that ended are remembered.
+    ``open_runs_max``: open runs of one partition; at one more it ends, at every start.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class DagEngine:
         offsets_every_s: float = 2.0,
         kept_behind: int = KEPT_BEHIND,
         window: int = WINDOW,
+        open_runs_max: int = OPEN_MAX,
     ) -> None:
         self._log = log
         self._clock = clock
@@ -83,6 +85,7 @@ class DagEngine:
         self._offsets_every_s = offsets_every_s
         self._kept_behind = kept_behind
         self._window = window
+        self._open_runs_max = open_runs_max
         self._consumer = log.consumer(names.group(ROLE), [names.run_events], instance=instance)
         abandoned = Abandoned(log, names, ROLE, instance)
         self._rounds = Rounds(log, names.transactional_id(ROLE, instance), abandoned=abandoned)
@@ -166,7 +169,8 @@ class DagEngine:
         """A partition as its last owner left it, to be read to its end as of now before anything is decided."""
         start = beginning(self._log, place, committed)
         start = Beginning(start.start_at, max(start.act_from, self._log.high_watermark(place)), start.is_first)
-        fold: Fold[None] = Fold(generation=self._generation, window=self._window)
+        bound = self._open_runs_max
+        fold: Fold[None] = Fold(generation=self._generation, window=self._window, open_max=bound, held_by=HELD_BY_ROLE)
         kept = KeptDags(self._names, ROLE, place.partition, behind=self._kept_behind, start_at=start.start_at)
         dags = kept.restore(self._log, fold)
         _log.info("partition taken over", partition=place.partition, open_dag_runs=len(dags), **start._asdict())

@@ -31,6 +31,7 @@ def build(settings: Settings) -> Cores:
         names,
         instance,
         generation=settings.generation,
+        open_runs_max=settings.open_runs_max,
         round_records=bounds.round_records,
         reconcile_every_s=bounds.reconcile_every_s,
     )

@@ -23,11 +23,11 @@ import structlog
 from waterclock.abandoned import Abandoned
 from waterclock.clock import Clock
 from waterclock.listeners import Listeners
-from waterclock.log.following import beginning
+from waterclock.log.following import HELD_BY_ROLE, beginning
 from waterclock.log.port import Committed, Log, Outgoing, Polled, Record, TopicPartition
 from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError, RoundAborted
 from waterclock.model.events import Reject, SourceRecord
-from waterclock.model.fold import WINDOW, Fold, parse_repairs
+from waterclock.model.fold import OPEN_MAX, WINDOW, Fold, parse_repairs
 from waterclock.transact import Round, Rounds
 from waterclock.wire.codec import decode_event
 from waterclock.wire.messages import command_message, dead_letter_message, event_message, reject_message
@@ -60,7 +60,8 @@ class RetryRouter:
     """The core. ``instance`` is the process slot's stable name, ``generation`` that of the topics.
 
     ``kept_behind``: a run that is open for so many offsets is kept in the state topic. ``window``: that of its folds.
-    ``reconcile_every_s``: how often it looks for what has stayed away.
+    ``reconcile_every_s``: how often it looks for what has stayed away. ``open_runs_max``: open runs of one partition;
+    at one more it ends, at every start.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class RetryRouter:
         offsets_every_s: float = 2.0,
         kept_behind: int = KEPT_BEHIND,
         window: int = WINDOW,
+        open_runs_max: int = OPEN_MAX,
         reconcile_every_s: float = 30.0,
     ) -> None:
         self._log = log
@@ -85,6 +87,7 @@ class RetryRouter:
         self._offsets_every_s = offsets_every_s
         self._kept_behind = kept_behind
         self._window = window
+        self._open_runs_max = open_runs_max
         self._consumer = log.consumer(names.group(ROLE), [names.run_events], instance=instance)
         abandoned = Abandoned(log, names, ROLE, instance)
         self._rounds = Rounds(log, names.transactional_id(ROLE, instance), abandoned=abandoned)
@@ -177,7 +180,8 @@ class RetryRouter:
     def _taken(self, place: TopicPartition, committed: Committed | None) -> Shard:
         """A partition as its last owner left it: what the state topic keeps, and where the rest is to be read from."""
         start = beginning(self._log, place, committed)
-        fold: Fold[Note] = Fold(generation=self._generation, window=self._window)
+        bound = self._open_runs_max
+        fold: Fold[Note] = Fold(generation=self._generation, window=self._window, open_max=bound, held_by=HELD_BY_ROLE)
         kept = kept_runs(self._names, ROLE, place.partition, behind=self._kept_behind)
         kept.restore(self._log, fold)
         _log.info("partition taken over", partition=place.partition, kept_runs=len(fold.open), **start._asdict())

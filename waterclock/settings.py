@@ -293,6 +293,7 @@ class Settings(BaseSettings):
     pools: Annotated[tuple[str, ...], NoDecode] = ("default",)
     """Every pool has work topics of its own; `waterclock up` makes those of these."""
     tenant: Annotated[str, Field(pattern=_NAME)] = "default"
+    open_runs_max: Annotated[int, Field(ge=1_000, le=10**9)] = 1_000_000  # of a partition, 1 KB each; then a role ends
     instance: Annotated[str, Field(pattern=r"^([a-z0-9][a-z0-9._-]{0,62})?$")] = ""
     log_level: Annotated[str, Field(pattern=r"^(debug|info|warning|error)$")] = "info"
 

@@ -21,6 +21,8 @@ from waterclock.model.fold import Fold
 from waterclock.wire.codec import decode_event
 
 _BREATHE_EVERY = 1_000
+_OPEN_MAX = 20_000_000
+"""Beyond what other roles are set to: a backlog that they hold must not keep away the workers that shrink it."""
 
 
 class ClaimedPositions:
@@ -31,7 +33,7 @@ class ClaimedPositions:
         self._breathe = breathe
         self._partitions = [TopicPartition(run_events, number) for number in range(log.partitions(run_events))]
         self._folds: dict[TopicPartition, Fold[None]] = {
-            partition: Fold(generation=generation) for partition in self._partitions
+            partition: Fold(generation=generation, open_max=_OPEN_MAX) for partition in self._partitions
         }
         self._read_to = {partition: log.low_watermark(partition) for partition in self._partitions}
         self._next: dict[TopicPartition, int] = {}

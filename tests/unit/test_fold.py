@@ -143,7 +143,7 @@ def test_at_the_bound_it_says_so_and_forgets_nothing() -> None:
     fold: Fold[object] = Fold(open_max=2)
     fold.apply(pending(0), 0)
     fold.apply(pending(1), 1)
-    with pytest.raises(FoldFull, match="workers are far behind"):
+    with pytest.raises(FoldFull, match="2 runs are open in one run-events partition, the most that is held here"):
         fold.apply(pending(2), 2)
     assert list(fold.open) == [run_id(0), run_id(1)]
     assert fold.position == 2

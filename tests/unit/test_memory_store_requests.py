@@ -15,6 +15,7 @@ from cassandra.protocol import (
     OverloadedErrorMessage,
     ReadTimeoutErrorMessage,
     ServerError,
+    TruncateError,
     UnavailableErrorMessage,
     WriteTimeoutErrorMessage,
 )
@@ -150,6 +151,7 @@ def test_a_wait_that_runs_out_says_that_the_write_is_unknown() -> None:
         (ConnectionResetError(), BackendDown),
         (OverloadedErrorMessage(0x1001, "Too many in flight hints", None), BackendDown),
         (IsBootstrappingErrorMessage(0x1002, "Cannot read from a bootstrapping node", None), BackendDown),
+        (TruncateError(0x1003, "Cannot achieve consistency level", None), BackendDown),
         (ServerError(0x0000, "java.lang.RuntimeException", None), BackendDown),
         (InvalidRequest("Batch too large"), InvalidRequest),
     ],
@@ -163,7 +165,7 @@ def test_an_error_of_the_driver_reaches_the_caller_as_one_of_ours(error: Excepti
 
 @pytest.mark.parametrize("error", [OverloadedErrorMessage(0x1001, "busy", None), ServerError(0, "odd", None)])
 def test_a_read_that_every_node_refuses_waits_for_them(error: Exception) -> None:
-    with pytest.raises(BackendDown, match="busy|odd"):
+    with pytest.raises(BackendDown, match=r"busy|odd"):
         CassandraCells(Session(error)).release()
 
 

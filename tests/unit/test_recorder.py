@@ -23,6 +23,7 @@ from waterclock.model.events import (
     Started,
 )
 from waterclock.model.fingerprint import fingerprint
+from waterclock.model.fold import FoldFull
 from waterclock.model.ids import make_run_id, ordinal, parse_run_id
 from waterclock.model.job import Command, CommandKind, Every, JobSpec, Tier
 from waterclock.recorder.loop import Recorder
@@ -142,6 +143,19 @@ def test_a_run_becomes_one_row_that_tells_its_whole_story() -> None:
     assert (row.worker, row.fence, row.result, row.error) == ("w-1", token, b"42", "")
     assert row.dispatched_at == dispatched_at // 1_000 * 1_000
     assert row.dispatched_at < row.started_at <= row.ended_at
+
+
+def test_at_the_bound_of_open_runs_it_ends_until_the_bound_is_raised_and_goes_on_from_there() -> None:
+    world = World()
+    run_ids = [world.pending() for _ in range(3)]
+    for number in range(2):
+        with pytest.raises(FoldFull, match="WATERCLOCK_OPEN_RUNS_MAX"):
+            world.turn(world.recorder(open_runs_max=2))
+        world.cluster.kill("recorder-1")
+        for run_id in run_ids if number else ():  # they end meanwhile, behind the event that it cannot pass
+            world.ended(EventKind.ATTEMPT_SUCCEEDED, run_id, world.started(run_id))
+    world.turn(world.recorder(open_runs_max=3))
+    assert {world.row(run_id).status for run_id in run_ids} == {RunStatus.SUCCEEDED}
 
 
 def test_the_row_follows_the_run_through_every_status() -> None:

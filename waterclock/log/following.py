@@ -19,6 +19,12 @@ from .port import Committed, Consumer, Log, TopicPartition
 
 Note = TypeVar("Note")
 
+HELD_BY_ROLE = (
+    "this role may hold: the workers are far behind. Set WATERCLOCK_OPEN_RUNS_MAX of every role to twice that, about "
+    "1 KB of memory each, and start it again: until then each start comes to this event, whatever workers do meanwhile"
+)
+"""For the message of ``FoldFull`` where that setting is the bound."""
+
 
 class Beginning(NamedTuple):
     """Read from ``start_at``, act from ``act_from`` on. ``is_first``: nobody has ever committed a position."""

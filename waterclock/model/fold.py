@@ -13,8 +13,8 @@ names them. So may a SKIPPED of several fires (:attr:`Fold.skipped`).
 Limits. A duplicate that comes more than ``window`` offsets after its run's end is taken for a new run; of a node only
 where its DagRun has been kept elsewhere meanwhile, for an open DagRun remembers its nodes. Who begins from a kept
 DagRun believes an end of it that was claimed while a node was open which has ended since: no engine claims one.
-Open runs are bounded: at ``open_max`` :class:`FoldFull` is raised, before anything is forgotten; the log keeps
-everything until the backlog shrinks or the bound is raised.
+Open runs are bounded: at ``open_max`` :class:`FoldFull` is raised, before anything is forgotten. The log keeps
+everything until the bound is raised; nothing else helps, for whoever folds it again comes to the same event.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WINDOW = 20_000
 """Offsets for which finished runs are remembered at least."""
 
 OPEN_MAX = 1_000_000
-"""Open runs in one partition, about 300 bytes each while they wait."""
+"""Open runs in one partition, 300 bytes (router) to 1 KB (recorder) each while they wait."""
 
 _FOLD_FROM = "fold-from="
 _REPAIRS = "repairs="
@@ -84,7 +84,10 @@ class _Memory:
 class Fold(Generic[Note]):
     """Folds one partition. ``generation`` is the topic's, for the fencing tokens."""
 
-    def __init__(self, *, generation: int = 0, window: int = WINDOW, open_max: int = OPEN_MAX) -> None:
+    def __init__(
+        self, *, generation: int = 0, window: int = WINDOW, open_max: int = OPEN_MAX, held_by: str = "is held here"
+    ) -> None:
+        """``held_by``: ends the message at the bound."""
         self.open: dict[str, OpenRun[Note]] = {}
         """Open runs by run id, oldest first. Read it, and set notes; only the fold adds and removes."""
         self.position = 0
@@ -98,6 +101,7 @@ class Fold(Generic[Note]):
         self._high_bits = ordinal(generation, 0)
         self._window = window
         self._open_max = open_max
+        self._held_by = held_by
         self._held: dict[str, dict[str, RunId]] = {}
         # Two halves: what finished in this window, and in the one before. Together never under one window.
         self._recent = _Memory()
@@ -242,10 +246,7 @@ class Fold(Generic[Note]):
 
     def _check_room(self) -> None:
         if len(self.open) >= self._open_max:
-            raise FoldFull(
-                f"{len(self.open)} runs are open in one run-events partition, the most that is held: "
-                "the workers are far behind. Add workers, or raise the bound"
-            )
+            raise FoldFull(f"{len(self.open)} runs are open in one run-events partition, the most that {self._held_by}")
 
     # DagRuns and their nodes -----------------------------------------------------------------------------------------
 

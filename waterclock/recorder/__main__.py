@@ -33,6 +33,7 @@ def build(settings: Settings) -> Beside:
         names,
         instance,
         generation=settings.generation,
+        open_runs_max=settings.open_runs_max,
         batch_records=settings.recorder.batch_records,
         writes_in_flight=in_flight,
     )

@@ -22,11 +22,11 @@ import structlog
 
 from waterclock.abandoned import Abandoned
 from waterclock.clock import Clock
-from waterclock.log.following import Beginning, Position, beginning
+from waterclock.log.following import HELD_BY_ROLE, Beginning, Position, beginning
 from waterclock.log.port import Committed, Log, Outgoing, Polled, Record, TopicPartition
 from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError, UndecodableRecord
 from waterclock.model.events import EventKind, Pending, RunEvent
-from waterclock.model.fold import WINDOW, Fold
+from waterclock.model.fold import OPEN_MAX, WINDOW, Fold
 from waterclock.store.port import Histories, History
 from waterclock.transact import Rounds
 from waterclock.wire.codec import decode_command, decode_event
@@ -34,6 +34,7 @@ from waterclock.wire.names import Names
 
 from .batch import Batch
 from .open_runs import KEPT_BEHIND, kept_runs
+from .projection import Known
 from .recorded import RecordedPositions
 from .shard import Shard
 from .writes import NO_PROGRESS, Progress, Writes
@@ -54,7 +55,7 @@ class Recorder:
     """The core. ``instance`` is the process slot's stable name, ``generation`` that of the topics.
 
     ``kept_behind``: a run that makes a successor re-read so many offsets is kept in the state topic. ``window``: that
-    of its folds.
+    of its folds. ``open_runs_max``: open runs of one partition; at one more it ends, at every start.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Recorder:
         commit_every_s: float = 0.5,
         kept_behind: int = KEPT_BEHIND,
         window: int = WINDOW,
+        open_runs_max: int = OPEN_MAX,
     ) -> None:
         self._log = log
         self._clock = clock
@@ -85,6 +87,7 @@ class Recorder:
         self._commit_every_s = commit_every_s
         self._kept_behind = kept_behind
         self._window = window
+        self._open_runs_max = open_runs_max
         self._consumer = log.consumer(names.group(ROLE), [names.commands, names.run_events], instance=instance)
         abandoned = Abandoned(log, names, ROLE, instance)
         self._rounds = Rounds(log, names.transactional_id(ROLE, instance), abandoned=abandoned)
@@ -215,7 +218,9 @@ class Recorder:
         and a DagRun is seen to begin with its node, of which more may be kept than of the DagRun.
         """
         kept = kept_runs(self._names, ROLE, place.partition, behind=self._kept_behind)
-        shard = Shard(place, start, Fold(generation=self._generation, window=self._window), kept)
+        bound = self._open_runs_max
+        fold: Fold[Known] = Fold(generation=self._generation, window=self._window, open_max=bound, held_by=HELD_BY_ROLE)
+        shard = Shard(place, start, fold, kept)
         restored = kept.restore(self._log, shard.fold, read_from=start.start_at)
         for run_id, folded_to in restored.items():
             # Positions were lost, or set back: what is known and not read again is written once more.

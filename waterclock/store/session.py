@@ -54,8 +54,8 @@ CONNECTION_ERRORS = (
     TruncateError,
     ServerError,
 )
-"""All that the driver raises; those after DriverException are none. The last four are a node's answer as it came, after
-the last try, while others are up: it is not well, which no other request of ours would cure."""
+"""All that the driver raises; those after DriverException are none. The last four are the answer of a node that is not
+well, as it came, when all tries are used up; where no other node is left, it is NoHostAvailable instead."""
 
 
 _Decision: TypeAlias = tuple[int, int | None]
