@@ -14,6 +14,7 @@ from waterclock.log.memory import CommitFate
 from waterclock.log.memory_consumer import MemoryConsumer
 from waterclock.log.port import TopicPartition
 from waterclock.model.events import EventKind, RunEvent, Started
+from waterclock.model.fold import Fold
 from waterclock.model.ids import ordinal
 from waterclock.model.job import Tier
 from waterclock.wire.codec import decode_work
@@ -78,3 +79,13 @@ def test_claims_are_judged_under_the_generation_of_the_log() -> None:
     for generation, expected in ((3, 10), (0, 6)):
         claimed = ClaimedPositions(world.outside, world.names.run_events, generation, lambda: None)
         assert claimed.rebuild([place]) == {place: expected}
+
+
+def test_a_backlog_beyond_what_other_roles_hold_does_not_keep_a_worker_from_its_place(monkeypatch) -> None:
+    """Given more open runs than a fold holds if nobody says otherwise, then whoever shrinks the backlog can begin."""
+    monkeypatch.setitem(Fold.__init__.__kwdefaults__, "open_max", 2)
+    world = World()
+    world.fire(5)
+    (place, *_) = {TopicPartition(record.topic, record.partition) for record in world.dump("t.runs.medium")}
+    claimed = ClaimedPositions(world.outside, world.names.run_events, 0, lambda: None)
+    assert claimed.rebuild([place]) == {place: 0}
