@@ -5,7 +5,8 @@ with records of a round on the broker and its offsets not, committed and unknown
 call, end and outcome, fencing and FENCED, FENCED and LOST. The process kills itself there at a drawn visit; its
 successor starts unarmed at once. Up to three roles are struck at the same time, under jobs of all kinds by all doors.
 Recovery is from the crash to the first round of the successor, as the topics show it. A point that is never reached
-fails the check; what the judges complain of names the points struck around that time.
+fails the check, also one that the short form does not strike; what the judges complain of names the points struck
+around that time.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import NamedTuple
 
 from tests.acceptance import dumps
 from tests.acceptance.at_rest import AtRest, quantiles_s
+from tests.acceptance.evidence import Evidence
 from tests.acceptance.excuses import Excuses
 from tests.acceptance.judge_all import judge_all
 from tests.acceptance.kills import BREATH_S
@@ -29,7 +31,7 @@ from tests.acceptance.real_stack import free_port, wait_for
 from tests.acceptance.scene import Scene, scene
 from tests.failpoints.lane import Lane, Strike, Struck, Victims, keep_up
 from tests.failpoints.load import API_JOBS, HERD_FIRES, HERD_LEAD_US, ApiClient, Load, Wish, jobs
-from tests.failpoints.points import POINTS, Point
+from tests.failpoints.points import POINTS, Point, Provoke
 from tests.failpoints.progress import Progress
 from tests.oracle import losses
 from tests.oracle import owed as judge
@@ -39,6 +41,7 @@ from waterclock.model.ids import US_PER_S
 RECOVERY_S = 10.0
 POINTS_MIN = 30
 _MODULE = "tests.failpoints.run"
+_CRASHES, _VISITS = "crashes.jsonl", "visits.txt"
 _PARTITIONS = 4
 _LEASE_S = 5.0
 _LEAD_S = 4.0
@@ -102,7 +105,7 @@ def _sample(dice: Random) -> Sequence[Point]:
 
 def play_and_judge(played: Scene, points: Sequence[Point], times: int, *, judge_figures: bool) -> None:
     """Strike these points so often, let everything come to rest, and judge it."""
-    notes, port = played.stack.folder / "crashes.jsonl", free_port()
+    notes, port = played.stack.folder / _CRASHES, free_port()
     victims = _start(played, notes, port)
     progress = Progress(played.stack.bootstrap, played.stack.names, played.following, f"default:{API_JOBS}".encode())
     workers = {name: played.stack.roles[name] for name in victims}
@@ -124,7 +127,8 @@ def play_and_judge(played: Scene, points: Sequence[Point], times: int, *, judge_
 
 def _start(played: Scene, notes: Path, port: int) -> list[str]:
     """All roles, under the starter that can arm them; returns the names of the workers whose deaths others notice."""
-    env = {"FAILPOINT_NOTES": str(notes), "WATERCLOCK_API__PORT": str(port)}
+    visits = notes.with_name(_VISITS)
+    env = {"FAILPOINT_NOTES": str(notes), "FAILPOINT_VISITS": str(visits), "WATERCLOCK_API__PORT": str(port)}
     worker = {
         "WATERCLOCK_WORKER__LEASE_TTL_S": str(_LEASE_S),
         "WATERCLOCK_WORKER__SLOTS": "64",
@@ -244,6 +248,7 @@ def _judge_strikes(played: Scene, play: Play, points: Sequence[Point], times: in
     missing = (f"{point.name}: {len(took[point.name])} of {times}" for point in points if len(took[point.name]) < times)
     evidence.none_of(missing, "points that were not struck as often as wanted")
     evidence.none_of((each for lane in play.lanes for each in lane.complaints), "complaints of the strikers")
+    _judge_visits(evidence, played.stack.folder / _VISITS, {point.name for point in points if took[point.name]})
     ended = [each for lane in play.lanes for each in lane.ended]
     evidence.figure("lives that ended by themselves", len(ended), last_words=ended[:3])
     evidence.none_of(
@@ -255,6 +260,15 @@ def _judge_strikes(played: Scene, play: Play, points: Sequence[Point], times: in
         if judge_figures and each.back_at - each.at > RECOVERY_S * US_PER_S
     )
     evidence.none_of(late, f"recoveries that took more than {RECOVERY_S:.0f} s")
+
+
+def _judge_visits(evidence: Evidence, visits: Path, struck: set[str]) -> None:
+    """Somebody comes by every point, also by those that are not struck here and need no death to be reached."""
+    seen = struck.union(visits.read_text().split())
+    free = [point for point in POINTS if point.provoke is Provoke.NOTHING]
+    evidence.figure("points that somebody came by", len(seen), of=len(POINTS), without_a_death=len(free))
+    never = (f"{point.name}: {point.means}" for point in free if point.name not in seen)
+    evidence.none_of(never, "points that nobody came by")
 
 
 def _judge_doors(played: Scene, chronicle: Chronicle, wishes: Sequence[Wish]) -> None:

@@ -79,7 +79,8 @@ _B, _A, _F = When.BEFORE, When.AFTER, When.FLUSHED
 _MADE, _BEGUN = in_round("dispatcher", "run.pending"), in_round("worker", "run.started")
 _ENDED, _AGAIN = in_round("worker", "run.succeeded"), in_round("retry-router", "run.retrying")
 _LETTER, _LOST = in_round("retry-router", ".dlq"), in_round("retry-router", "run.attempt-lost")
-_HOP, _PASSED = in_round("retry-ladder"), in_round("intake", ".commands")
+_HOP, _PASSED = in_round("retry-ladder", ""), in_round("intake", ".commands")
+_KEPT_BY_ROUTER, _KEPT = in_round("retry-router", ".state.retry-router"), in_round("recorder", ".state.recorder")
 
 POINTS: tuple[Point, ...] = (
     # Dispatcher ------------------------------------------------------------------------------------------------------
@@ -210,6 +211,10 @@ POINTS: tuple[Point, ...] = (
         "router.letter-before-commit", _COMMIT, _F, "a dead letter and the position past its verdict lie open", _LETTER
     ),
     Point("router.letter-landed", _COMMIT, _A, "the letter is committed, nobody here knows", _LETTER),
+    Point("router.kept-before-commit", _COMMIT, _F, "kept runs lie uncommitted beside verdicts", _KEPT_BY_ROUTER, 4),
+    Point(
+        "router.kept-landed", _COMMIT, _A, "kept runs stand in the state topic, nobody here knows", _KEPT_BY_ROUTER, 4
+    ),
     Point("router.before-lost", _SEND, _B, "a death is read, no LOST is sent", _LOST, 1, Provoke.DEATH),
     Point("router.lost-before-commit", _COMMIT, _F, "LOST lies uncommitted", _LOST, 1, Provoke.DEATH),
     Point(
@@ -262,6 +267,8 @@ POINTS: tuple[Point, ...] = (
     ),
     Point("recorder.before-offsets", _OFFSETS, _B, "rows are written, a round is open", in_round("recorder"), 4),
     Point("recorder.before-commit", _COMMIT, _F, "the positions lie uncommitted", in_round("recorder"), 4),
+    Point("recorder.kept-before-commit", _COMMIT, _F, "kept runs lie uncommitted beside positions", _KEPT, 4),
+    Point("recorder.kept-landed", _COMMIT, _A, "kept runs stand in the state topic, nobody here knows", _KEPT, 4),
     Point(
         "recorder.committed",
         f"{_RECORDER}.loop:Recorder._commit",

@@ -57,14 +57,17 @@ def holds_early(call: Call) -> bool:
     return bool(call.args[0].is_early)
 
 
-def in_round(role: str, carrying: str = "") -> Only:
-    """Inside ``Rounds._send`` of this role, in a round that carries such a record ("": any record)."""
+def in_round(role: str, carrying: str | None = None) -> Only:
+    """Inside ``Rounds._send`` of this role, in a round that carries such a record ("": any record).
+
+    Without ``carrying`` any round counts, also one that does nothing but commit positions.
+    """
 
     def wanted(_: Call) -> bool:
         sending: tuple[str, Round] | None = getattr(_under_way, "round", None)
         if sending is None or f".{role}." not in sending[0]:
             return False
-        return any(_is(message, carrying) for message in sending[1].messages)
+        return carrying is None or any(_is(message, carrying) for message in sending[1].messages)
 
     return wanted
 
