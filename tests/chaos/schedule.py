@@ -111,8 +111,9 @@ def _proxied(dice: Random) -> str:
     return dice.choice((KAFKA, KAFKA, CASSANDRA))
 
 
-def _clock(dice: Random, _: int) -> tuple[str, float, str]:
-    jump_s = dice.choice((dice.uniform(2.0, SKEW_MAX_S), -dice.uniform(2.0, 600.0)))
+def _clock(dice: Random, number: int) -> tuple[str, float, str]:
+    """Every other jump goes ahead: one that goes back shows nowhere, its dispatcher waits for real time."""
+    jump_s = dice.uniform(2.0, SKEW_MAX_S) if number % 2 == 0 else -dice.uniform(2.0, 600.0)
     return FAKED, dice.uniform(5.0, 15.0), f"{jump_s:+.1f}"
 
 

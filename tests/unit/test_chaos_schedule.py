@@ -51,3 +51,11 @@ def test_the_file_holds_the_schedule(tmp_path: Path) -> None:
     schedule.write(tmp_path / "schedule.jsonl", faults)
     lines = (tmp_path / "schedule.jsonl").read_text().splitlines()
     assert [schedule.Fault(**json.loads(line)) for line in lines] == faults
+
+
+def test_half_of_the_jumps_of_a_clock_go_ahead_whatever_the_seed() -> None:
+    for seed in range(5):
+        jumps = [fault.how for fault in schedule.draw(seed, WHOLE.minutes) if fault.kind == CLOCK]
+        ahead = sum(jump.startswith("+") for jump in jumps)
+        assert len(jumps) > 4
+        assert ahead == (len(jumps) + 1) // 2
