@@ -217,8 +217,11 @@ async def _follow(process: asyncio.subprocess.Process, payload: bytes, output: _
             streams.create_task(_feed(process.stdin, payload))
             streams.create_task(output.read(process.stdout, output.out))
             streams.create_task(output.read(process.stderr, output.err))
-    except* _TooLong as too_long:
-        raise too_long.exceptions[0] from None
+    except ExceptionGroup as failed:
+        # No ``except*``: before Python 3.11.4, and Debian 12 has 3.11.2, what is raised there comes out as a group.
+        if failed.subgroup(_TooLong) is None:
+            raise
+        raise _TooLong from None
 
 
 async def _feed(stdin: asyncio.StreamWriter, payload: bytes) -> None:
