@@ -27,8 +27,8 @@ from typing import NamedTuple, TypeAlias
 import structlog
 
 from waterclock.log.aged import Aged
-from waterclock.log.port import Isolation, Log, Outgoing, TopicPartition
-from waterclock.log.reading import read_range
+from waterclock.log.port import Log, Outgoing, TopicPartition
+from waterclock.log.reading import newest_by_key
 from waterclock.model.dag_events import NodeEnd
 from waterclock.model.dag_state import KeptDagRun, KeptNode
 from waterclock.model.dag_steps import NodeState
@@ -191,17 +191,12 @@ class KeptDags:
         runs: dict[str, _DagRun] = {}
         nodes: dict[str, _Node] = {}
         strange: dict[str, str] = {}  # by record, why
-        for record in read_range(log, Isolation.COMMITTED, place, log.low_watermark(place), log.high_watermark(place)):
-            run_id = (record.key or b"").decode(errors="replace")
-            for each in (runs, nodes, strange):
-                each.pop(run_id, None)
-            if record.value is None:
-                continue
+        for run_id, value in newest_by_key(log, place).items():
             try:
                 if "/" in run_id:
-                    nodes[run_id] = _read_node(record.value)
+                    nodes[run_id] = _read_node(value)
                 else:
-                    runs[run_id] = _read_dag_run(record.value)
+                    runs[run_id] = _read_dag_run(value)
             except (UndecodableRecord, ValueError) as odd:
                 strange[run_id] = str(odd)
         for run_id, reason in strange.items():

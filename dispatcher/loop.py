@@ -178,9 +178,7 @@ class Dispatcher:
 
     def _take_over(self, partition: TopicPartition, committed: Committed | None) -> None:
         log, names, now = self._log, self._names, self._clock.now()
-        shard = take_over(
-            log, self._index, names, partition.partition, self._partitions, self._generation, committed, now
-        )
+        shard = take_over(log, names, partition.partition, self._partitions, self._generation, committed, now)
         if committed is None:
             shard.committed_offset = -1  # a group that never committed looks different to every lag tool
         self._shards[partition.partition] = shard

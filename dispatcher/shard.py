@@ -120,6 +120,11 @@ class Shard:
         """A heap of (when to ask, job, revision): pauses that end by themselves, and some that have ended since."""
         self.lately: dict[str, list[JobVersion]] = {}
         """Versions, newest first, of the jobs revised within the last hour: what ghosts are told by."""
+        self.unread: dict[str, Instant] = {}
+        """Jobs revised within the hour before the take-over, of which nothing is in ``lately`` yet (``lately.py``), and
+        when that was."""
+        self.unread_back_to: Instant = 0
+        """As far back their versions are read."""
         self.keys = Keys()
         self.flow = Flow(generation)
         """Runs that wait for one another (``flow.py``)."""
@@ -290,3 +295,5 @@ class Shard:
         stale = [job_id for job_id, known in self.lately.items() if known[0].stamp_at < at]
         for job_id in stale:
             del self.lately[job_id]
+        for job_id in [job_id for job_id, revised_at in self.unread.items() if revised_at < at]:
+            del self.unread[job_id]

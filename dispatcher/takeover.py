@@ -18,7 +18,7 @@ from typing import NamedTuple
 import structlog
 
 from waterclock.log.port import Committed, Isolation, Log, Record, TopicPartition
-from waterclock.log.reading import read_range
+from waterclock.log.reading import newest_by_key, read_range
 from waterclock.model.backfill import Backfilled
 from waterclock.model.errors import RequestError, UndecodableRecord
 from waterclock.model.events import Answered, CommandVerdict, EventKind, Pending, Revised, RunEvent, Skipped
@@ -26,7 +26,6 @@ from waterclock.model.ids import US_PER_S, Instant, offset_of, parse_run_id
 from waterclock.model.job_state import JobState
 from waterclock.model.role_state import ShardState
 from waterclock.model.timing import JITTER_US_MAX
-from waterclock.store.port import TimeIndex
 from waterclock.wire import codec
 from waterclock.wire.command_glance import new_job_at_a_glance
 from waterclock.wire.messages import BACKFILL_PREFIX, CURSOR_KEY, FLOW_PREFIX, GATHER_PREFIX
@@ -66,7 +65,6 @@ class Start(NamedTuple):
 
 def take_over(
     log: Log,
-    index: TimeIndex,
     names: Names,
     partition: int,
     partitions: int,
@@ -93,7 +91,9 @@ def take_over(
     for key in shard.gatherings.restore(kept.gatherings.items()):
         log_.error("a record of an open window cannot be read: upgrade the dispatcher", key=key)
     _restore_flow(log, shard, TopicPartition(names.run_events, partition), kept.flow)
-    _learn_versions(log, index, shard, commands, min(now, progress.begins_at) - _LATELY_US)
+    # As far back as any fire reaches that may be undecided: to the widest jitter before the oldest gap.
+    shard.unread_back_to = min(now, progress.begins_at) - JITTER_US_MAX
+    _note_revised(log, shard, commands, min(now, progress.begins_at) - _LATELY_US)
     shard.caught_up_at = log.high_watermark(commands)
     return shard
 
@@ -123,30 +123,19 @@ def _read_state(log: Log, partition: TopicPartition) -> Kept:
     jobs: dict[str, JobState] = {}
     keys, flow = Keys(), dict[str, bytes]()
     backfills, gatherings = dict[str, bytes](), dict[str, bytes]()
-    for record in _whole(log, partition, log.low_watermark(partition)):
-        key = (record.key or b"").decode()
+    for key, value in newest_by_key(log, partition).items():
         if is_key_of_state(key):
-            # Not decoded: there may be a hundred thousand, and nearly all of them are never looked at.
-            if record.value is None:
-                keys.drop(key)
-            else:
-                keys.keep(key, record.value)
+            keys.keep(key, value)  # not decoded: there may be a hundred thousand, and hardly one is ever looked at
         elif key.startswith(FLOW_PREFIX):
-            flow.pop(key, None)  # what is written anew stands behind what is not
-            if record.value is not None:
-                flow[key] = record.value
-        elif key.startswith((BACKFILL_PREFIX, GATHER_PREFIX)):
-            kept = backfills if key.startswith(BACKFILL_PREFIX) else gatherings
-            if record.value is None:
-                kept.pop(key, None)
-            else:
-                kept[key] = record.value
-        elif record.value is None:
-            jobs.pop(key, None)
+            flow[key] = value
+        elif key.startswith(BACKFILL_PREFIX):
+            backfills[key] = value
+        elif key.startswith(GATHER_PREFIX):
+            gatherings[key] = value
         elif key == CURSOR_KEY:
-            copy = codec.decode_shard_state(record.value)
+            copy = codec.decode_shard_state(value)
         else:
-            jobs[key] = codec.decode_job_state(record.value)
+            jobs[key] = codec.decode_job_state(value)
     return Kept(copy, jobs, keys, flow, backfills, gatherings)
 
 
@@ -268,28 +257,17 @@ def _first_owed(log: Log, commands: TopicPartition, now: Instant) -> Instant:
     return now
 
 
-def _learn_versions(log: Log, index: TimeIndex, shard: Shard, commands: TopicPartition, since: Instant) -> None:
-    """The versions of jobs revised lately: what ghosts are told by.
+def _note_revised(log: Log, shard: Shard, commands: TopicPartition, since: Instant) -> None:
+    """The jobs revised lately, by the keys of their commands. Their versions are read once a row of theirs is met.
 
     Not those that were only made since then, on the condition that no such job stood: nothing older of them is about.
-    After a bulk load they are nearly all there is, and reading them took most of a take-over.
+    After a bulk load they are nearly all there is.
     """
     start = max(log.offset_at(commands, since), log.low_watermark(commands))
     made: set[str] = set()
-    revised: dict[str, None] = {}
     for record in read_range(log, Isolation.COMMITTED, commands, start, shard.next_offset):
-        value = record.value or b""
-        new_job = new_job_at_a_glance(value)
+        new_job = new_job_at_a_glance(record.value or b"")
         if new_job is not None and new_job not in made:
             made.add(new_job)
-            continue
-        try:
-            revised[codec.decode_command(value).job_id] = None
-        except UndecodableRecord:
-            continue  # it went to rejects when it was applied
-    # As far back as any fire reaches that may be undecided: to the widest jitter before the oldest gap.
-    back_to = since + _LATELY_US - JITTER_US_MAX
-    for job_id, versions in index.versions(list(revised), back_to).items():
-        known = [version for version in versions if version.revision < shard.revision_limit]
-        if known:
-            shard.lately[job_id] = known
+        else:  # whatever else it is, it was applied to the job of its key, or refused
+            shard.unread[(record.key or b"").decode(errors="replace")] = record.timestamp_us

@@ -16,6 +16,7 @@ from waterclock.model.job import JobStatus, JobVersion
 from waterclock.store.port import DueRow, TimeIndex
 
 from .envelope import unseal
+from .lately import read_for_rows
 from .owed import in_force
 from .shard import Shard
 
@@ -29,6 +30,7 @@ purged on one replica and missed on another (cassandra.md 2c). 26 h spares daily
 def trusted_rows(shard: Shard, index: TimeIndex, found: Sequence[DueRow]) -> list[DueRow]:
     """Of each job, revision and minute the first row, if it is no ghost; none with an entry. Raises BackendDown."""
     rows = first_of_each(found)
+    read_for_rows(shard, index, rows)
     known = _checked_versions(shard, index, rows)
     return [row for row in rows if _trusted(shard, row, known)]
 

@@ -23,6 +23,7 @@ from waterclock.store.port import DueRow, TimeIndex
 from waterclock.wire.names import Names
 
 from .errands import Errand, Errands, do_at_once
+from .lately import read_beside
 from .position import Position
 from .rows import advance_wts, due_row, following
 from .run_orders import deferred_of
@@ -83,6 +84,7 @@ def load_slice(
     minute = shard.loaded_minute
     slots = shard.slots[shard.loaded_slots : shard.loaded_slots + slot_count]
     found: list[DueRow] = yield lambda: index.load_due(slots, minute)
+    yield from read_beside(shard, index, found)
     deferred = [row for row in found if row.entry]
     ahead: list[DueRow] = []
     chains: list[Chain] = []

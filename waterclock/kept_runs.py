@@ -18,8 +18,8 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import structlog
 
 from waterclock.log.aged import Aged
-from waterclock.log.port import Isolation, Log, Outgoing, TopicPartition
-from waterclock.log.reading import read_range
+from waterclock.log.port import Log, Outgoing, TopicPartition
+from waterclock.log.reading import newest_by_key
 from waterclock.model.errors import RequestError, UndecodableRecord
 from waterclock.model.fold import Fold, OpenRun
 from waterclock.model.reduce import RunState
@@ -81,25 +81,23 @@ class KeptRuns(Generic[Note]):
         the runs that were put in, with the offset up to which each is known. Raises BackendDown.
         """
         place = TopicPartition(self._names.state(self._role), self._partition)
-        found: dict[str, KeptRun[Note]] = {}
-        for record in read_range(log, Isolation.COMMITTED, place, log.low_watermark(place), log.high_watermark(place)):
-            run_id = (record.key or b"").decode(errors="replace")
-            found.pop(run_id, None)  # an older record says what is not so any more
-            if record.value is None:
-                continue
-            try:
-                found[run_id] = self._form.read(record.value)
-            except (UndecodableRecord, ValueError) as odd:
-                _log.error("kept run cannot be read", run_id=run_id, reason=str(odd))
         restored: dict[str, int] = {}
-        for run_id, (state, first_offset, note, folded_to) in found.items():
-            if state is None:
+        for run_id, value in newest_by_key(log, place).items():
+            run = self._read(run_id, value)
+            if run is None or run.state is None:
                 continue
             self._kept.add(run_id)
-            if read_from is None or first_offset < read_from:
-                fold.restore(run_id, state, first_offset, note, folded_to)
-                restored[run_id] = folded_to
+            if read_from is None or run.first_offset < read_from:
+                fold.restore(run_id, run.state, run.first_offset, run.note, run.folded_to)
+                restored[run_id] = run.folded_to
         return restored
+
+    def _read(self, run_id: str, value: bytes) -> KeptRun[Note] | None:
+        try:
+            return self._form.read(value)
+        except (UndecodableRecord, ValueError) as odd:
+            _log.error("kept run cannot be read", run_id=run_id, reason=str(odd))
+            return None
 
     def ended(self, run_id: str) -> None:
         """The run is final."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
+from structlog.testing import capture_logs
 
 from waterclock import kept_runs
 from waterclock.log.memory import CommitFate
@@ -178,6 +179,22 @@ def test_what_cannot_be_read_says_at_least_that_an_older_record_is_not_so_any_mo
     die(world)
     world.turn(second := recorder(world))
     assert not second._shards[0].fold.open
+
+
+def test_of_a_kept_run_only_the_newest_record_is_decoded() -> None:
+    """Compaction comes late: most of what a take-over reads in the state topic is not so any more."""
+    world = World()
+    run_id = world.pending()
+    pass_by(world)
+    world.turn(recorder(world))
+    *_, newest = read_range(world.log, Isolation.COMMITTED, STATE, 0, world.log.high_watermark(STATE))
+    for odd in (b"\xff\xfe", newest.value):
+        world.append(Outgoing(STATE.topic, run_id.encode(), odd, (), 0))
+    die(world)
+    with capture_logs() as said:
+        world.turn(second := recorder(world))
+    assert list(second._shards[0].fold.open) == [run_id]
+    assert not [line for line in said if line["event"] == "kept run cannot be read"]
 
 
 def test_a_run_whose_record_would_be_too_large_stops_nobody_and_is_read_again() -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from waterclock.clock import Clock
 from waterclock.log.port import Committed, Isolation, Log, Record, TopicPartition
-from waterclock.log.reading import read_range
+from waterclock.log.reading import newest_by_key, read_range
 from waterclock.model.errors import BackendDown, NotFound, RequestError
 from waterclock.model.events import Pending, Retrying, RunStatus, Started
 from waterclock.model.fold import Fold, FoldFull, parse_fold_from, parse_repairs
@@ -158,13 +158,7 @@ def _apply(fold: Fold[tuple[str, Instant]], names: Names, record: Record) -> Non
 
 
 def _restore(log: Log, place: TopicPartition, fold: Fold[tuple[str, Instant]]) -> None:
-    kept: dict[bytes, bytes] = {}
-    for record in read_range(log, Isolation.COMMITTED, place, log.low_watermark(place), log.high_watermark(place)):
-        if record.value is None:
-            kept.pop(record.key or b"", None)
-        else:
-            kept[record.key or b""] = record.value
-    for value in kept.values():
+    for value in newest_by_key(log, place).values():
         try:
             run = decode_open_run(value)
         except RequestError:

@@ -44,3 +44,19 @@ def read_range(
                     yield record
     finally:
         reader.close()
+
+
+def newest_by_key(log: Log, partition: TopicPartition) -> dict[str, bytes]:
+    """What a compacted topic says: by key its newest value, in the order in which these were written.
+
+    To the high watermark as of now. Compaction comes late, and never to the newest segment: most of what is read says
+    what is not so any more, so whoever calls decodes what is left. Raises BackendDown, as ``read_range`` does.
+    """
+    found: dict[str, bytes] = {}
+    low, end = log.low_watermark(partition), log.high_watermark(partition)
+    for record in read_range(log, Isolation.COMMITTED, partition, low, end):
+        key = (record.key or b"").decode(errors="replace")
+        found.pop(key, None)  # what is written anew stands behind what is not
+        if record.value is not None:
+            found[key] = record.value
+    return found
