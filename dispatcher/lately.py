@@ -2,8 +2,9 @@
 
 Ghosts are told by them (``trusted.py``). Only the job's name is learnt at the take-over: of ten thousand one-offs that
 job events wrote in that hour hardly one has a row that is still due, and reading the versions of all of them took most
-of a take-over. What must hold: whoever is to believe a row comes by here first; from then on what was read counts like
-what this owner has applied itself. A command needs nothing of it: it reads the versions below its own.
+of a take-over. What must hold: whoever is to believe a row, or makes one anew, comes by here first; from then on what
+was read counts like what this owner has applied itself. A command needs nothing of it: it reads the versions below its
+own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .shard import Shard
 
 
 def read_for_rows(shard: Shard, index: TimeIndex, rows: Sequence[DueRow]) -> None:
-    """Before these rows are believed. Raises BackendDown."""
+    """Before these rows are believed, or their fires go on from them. Raises BackendDown."""
     unread = _unread(shard, rows)
     if unread:
         _learn(shard, unread, index.versions(unread, shard.unread_back_to))

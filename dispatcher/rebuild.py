@@ -33,6 +33,7 @@ from waterclock.store.shelves import JobIndex, JobPages
 from .errands import do_at_once
 from .expected import ahead_of, expected, versions_of
 from .gap_owed import first_fire
+from .lately import read_for_rows
 from .position import encode_cursor
 from .rows import Ahead, advance_wts, due_row
 from .shard import Shard
@@ -100,6 +101,7 @@ class Rebuilds:
         known = do_at_once(versions_of(shard, self._index, job_ids)) if job_ids else []
         made = [_of_job(shard, versions, now, work.scope) for versions in known]
         rows = [row for each in made for row in each.rows]
+        read_for_rows(shard, self._index, rows)
         shard.changes += 1
         if rows:
             self._index.write_due(rows, kept_from=now)

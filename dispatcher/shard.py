@@ -275,7 +275,7 @@ class Shard:
         """Whether a row of this revision is no ghost: its version is the newest one, stamped before its fire time.
 
         Only versions below our own position in ``commands`` count: a zombie may have run ahead. A job of which nothing
-        is known was not revised lately, and its rows are trusted.
+        is known, once ``lately.py`` has looked, was not revised lately, and its rows are trusted.
         """
         if revision >= self.revision_limit:
             return False

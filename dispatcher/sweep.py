@@ -37,6 +37,7 @@ from . import lap as laps
 from .errands import AtOnce, Errand, Errands
 from .expected import ahead_of, expected, may_be_decided, versions_of
 from .lap import Lap
+from .lately import read_for_rows
 from .pace import Pace
 from .rows import Ahead
 from .shard import Shard
@@ -217,11 +218,13 @@ class Sweep:
             for each in found
             if each not in moved
         ]
+        rows = [row for each in found for row in each.ahead.rows]
+        read_for_rows(shard, self._index, rows)
         counted = copy(lap)
         counted.count(lost, len(moved))
         self._tell(shard, counted)
         shard.changes += 1
-        self._index.write_due([row for each in found for row in each.ahead.rows])
+        self._index.write_due(rows)
         lap.count(lost, len(moved))
         lap.told_at, lap.told_s = counted.told_at, counted.told_s
         for chain in [chain for each in found for chain in each.ahead.chains]:

@@ -5,7 +5,7 @@ The late row of a zombie must find them known, whoever meets it first: the windo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from unittest import mock
 
 import pytest
@@ -15,13 +15,17 @@ from waterclock.dispatcher.pace import Pace
 from waterclock.dispatcher.position import Position
 from waterclock.dispatcher.rows import due_row
 from waterclock.dispatcher.shard import Shard
+from waterclock.dispatcher.timeline import Chain, Timeline
 from waterclock.dispatcher.trusted import trusted_rows
 
 from tests.unit.dispatcher_world import START, World, every
+from tests.unit.test_due_sweep import PACE as SWEEPS
+from tests.unit.test_due_sweep import lose_rows, repairs
 from waterclock.model.errors import BackendDown
 from waterclock.model.ids import US_PER_S, Instant, make_run_id, ordinal
 from waterclock.model.job import CommandKind, JobSpec, JobStatus, JobVersion, Once, Tier
 from waterclock.store.memory import MemoryStore
+from waterclock.store.port import DueRow
 
 FIRST_AT, SECOND_AT = START + 10 * US_PER_S, START + 15 * US_PER_S
 """First fires of the two versions of a job that fires every ten seconds."""
@@ -157,6 +161,49 @@ def test_what_a_zombie_wrote_that_ran_ahead_is_not_learnt() -> None:
     assert shard.lately == {"t:beat": at[1:]}
     read_for_rows(shard, index, [row])
     assert index.versions.call_count == 1
+
+
+def test_a_chain_that_the_sweep_makes_anew_knows_what_its_job_was_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes from no row: late, it is caught up with all that its job still owes."""
+    world = World(partitions=1, pace=Pace(sweep_every_s=1e6))
+    world.run(1)
+    revised_job(world)
+    lose_rows(world, "t:beat", beyond_us=60 * US_PER_S)
+    world.run(240, 0.5)
+    world.pace = SWEEPS
+    world.crash()
+    added: list[bool] = []
+    right = Timeline.add
+
+    def add(self: Timeline, chain: Chain) -> None:
+        added.extend("t:beat" in shard.unread for shard in world.dispatcher._shards.values())
+        right(self, chain)
+
+    monkeypatch.setattr(Timeline, "add", add)
+    world.run(60, 0.25)
+    assert repairs(world) == 1
+    assert added
+    assert not any(added)
+
+
+def test_so_do_rows_that_are_made_anew_after_a_long_absence(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(partitions=1)
+    world.run(1)
+    revised_job(world)
+    world.crash()
+    world.clock.advance(60 * 3_600 * US_PER_S)
+    unread: list[bool] = []
+    right = MemoryStore.write_due
+
+    def write_due(self: MemoryStore, due: Sequence[DueRow], *, kept_from: Instant = 0) -> None:
+        if kept_from:
+            unread.extend("t:beat" in shard.unread for shard in world.dispatcher._shards.values())
+        right(self, due, kept_from=kept_from)
+
+    monkeypatch.setattr(MemoryStore, "write_due", write_due)
+    world.run(20)
+    assert unread
+    assert not any(unread)
 
 
 def test_a_row_is_believed_only_once_the_versions_of_its_job_are_read() -> None:
