@@ -135,7 +135,12 @@ class Stand(Position):
 
     @property
     def _oldest(self) -> int:
-        return self._order[0] if self._order else self.next_offset
+        if self._order:
+            return self._order[0]
+        oldest = self.next_offset
+        while oldest in self._moved:  # by a predecessor, and not read by us yet: the bitmap begins behind the position
+            oldest += 1
+        return oldest
 
     def _pass(self) -> None:
         order, moved = self._order, self._moved

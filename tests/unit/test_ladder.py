@@ -11,12 +11,12 @@ from waterclock.retry_router import rung as rungs
 from waterclock.retry_router.hops import DUE, HOP, RUNG_US, onward, wait_of
 from waterclock.retry_router.ladder import Ladder
 from waterclock.retry_router.rung import group_of
-from waterclock.retry_router.standing import moved_from_text, moved_to_text
+from waterclock.retry_router.standing import Stand, moved_from_text, moved_to_text
 
 from waterclock.clock import ManualClock
 from waterclock.log.memory import CommitFate, Killed, MemoryCluster, MemoryLog
 from waterclock.log.memory_consumer import MemoryReader
-from waterclock.log.port import Isolation, Outgoing, Record, TopicPartition
+from waterclock.log.port import Committed, Isolation, Outgoing, Record, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.errors import NotFound
 from waterclock.model.events import Reject, WorkRecord
@@ -30,6 +30,7 @@ from waterclock.wire.names import RUNGS, Names, topic_specs
 NAMES = Names()
 TIER = NAMES.runs(Tier.HIGH)
 TICK_US = 50_000
+PLACE = TopicPartition(NAMES.delay("1s"), 0)
 MS = 1_000
 
 
@@ -478,3 +479,20 @@ def _message(world: World, **parts: object) -> Outgoing:
     fire_at = world.clock.now()
     work = WorkRecord(make_run_id("acme:x", fire_at), fire_at, fire_at, 2, "acme:x", 1, Tier.HIGH, "default", "h", b"")
     return work_message(NAMES, work._replace(**parts))
+
+
+def test_what_a_predecessor_moved_on_and_nobody_has_read_again_stays_moved() -> None:
+    """The record before it moves on first: behind a position that stands at it the bitmap has no bit for it."""
+    stand = Stand(PLACE, Committed(14, moved_to_text(14, {15, 16, 18})), 0, 100)
+    stand.take(Record(*PLACE, 14, 0, b"k", b"v", ()), None)
+    stand.next_offset = 15
+    moved = stand.move_on(1)
+    assert moved is not None
+    assert moved.offset == 14
+    due = stand.to_commit()
+    assert due == Committed(17, moved_to_text(17, {18}))
+    successor = Stand(PLACE, due, 0, 100)
+    assert successor.next_offset == 17
+    for offset in (17, 18):
+        successor.take(Record(*PLACE, offset, 0, b"k", b"v", ()), None)
+    assert [successor.move_on(1), successor.move_on(1)][1] is None
