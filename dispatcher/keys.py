@@ -151,7 +151,7 @@ class Keys:
         kept.move_to_end(state_key)
 
     def drop(self, state_key: str) -> None:
-        """Forget one: its tombstone stands in the state topic."""
+        """Forget one: nothing repeats it any more."""
         kept = self._of(state_key)
         if kept.pop(state_key, None) is not None and kept is self._given:
             tenant = _tenant_of(state_key)

@@ -14,27 +14,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from waterclock.model.job import JobVersion
 from waterclock.store.port import DueRow, TimeIndex
 
-from .errands import Errand
+from .errands import Errand, do_at_once
 from .shard import Shard
 
 
 def read_for_rows(shard: Shard, index: TimeIndex, rows: Sequence[DueRow]) -> None:
     """Before these rows are believed, or their fires go on from them. Raises BackendDown."""
-    unread = _unread(shard, rows)
-    if unread:
-        _learn(shard, unread, index.versions(unread, shard.unread_back_to))
+    do_at_once(read_beside(shard, index, rows))
 
 
 def read_beside(shard: Shard, index: TimeIndex, rows: Sequence[DueRow]) -> Errand[None]:
     """The same as an errand: fires do not wait for it."""
-    unread = _unread(shard, rows)
+    unread = [job for job in dict.fromkeys(row.job_id for row in rows if not row.entry) if job in shard.unread]
     if unread:
         found: dict[str, list[JobVersion]] = yield lambda: index.versions(unread, shard.unread_back_to)
         _learn(shard, unread, found)
-
-
-def _unread(shard: Shard, rows: Sequence[DueRow]) -> list[str]:
-    return [job_id for job_id in dict.fromkeys(row.job_id for row in rows if not row.entry) if job_id in shard.unread]
 
 
 def _learn(shard: Shard, job_ids: Iterable[str], found: Mapping[str, Sequence[JobVersion]]) -> None:

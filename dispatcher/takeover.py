@@ -91,9 +91,10 @@ def take_over(
     for key in shard.gatherings.restore(kept.gatherings.items()):
         log_.error("a record of an open window cannot be read: upgrade the dispatcher", key=key)
     _restore_flow(log, shard, TopicPartition(names.run_events, partition), kept.flow)
+    begins_at = min(now, progress.begins_at)
     # As far back as any fire reaches that may be undecided: to the widest jitter before the oldest gap.
-    shard.unread_back_to = min(now, progress.begins_at) - JITTER_US_MAX
-    _note_revised(log, shard, commands, min(now, progress.begins_at) - _LATELY_US)
+    shard.unread_back_to = begins_at - JITTER_US_MAX
+    _note_revised(log, shard, commands, begins_at - _LATELY_US)
     shard.caught_up_at = log.high_watermark(commands)
     return shard
 

@@ -121,7 +121,7 @@ def keep_soon(role: str) -> None:
     owner, name = _place(_KEEPERS[role])
     defaults = getattr(owner, name).__init__.__kwdefaults__
     if not _KEPT_SOON.keys() <= defaults.keys():
-        raise LookupError(f"{_KEEPERS[role]} takes none of {sorted(_KEPT_SOON)} any more")
+        raise LookupError(f"{_KEEPERS[role]} does not take all of {sorted(_KEPT_SOON)} any more")
     defaults.update(_KEPT_SOON)
 
 
