@@ -362,8 +362,7 @@ def _change_course(shard: Shard, out: Emitter, plan: Plan, now: Instant) -> Admi
         gaps = [(owed.from_at, owed.gap.to_at) for owed in plan.gaps]
         out.revised(version, plan.command.kind, plan.edge_at, gaps, now)
         _cut_older(shard, version)
-        shard.lately.setdefault(version.job_id, list(plan.before))
-        shard.remember(version)
+        shard.remember(version, plan.before)
         if applied.decided_at is not None:
             decided = shard.decide_ahead(version.job_id, _decided(applied, version, 0))
             out.job_decided(shard.partition, version.job_id, decided)

@@ -265,9 +265,14 @@ class Shard:
                 passed.append(job_id)
         return passed
 
-    def remember(self, version: JobVersion) -> None:
-        """Put a version on top of those known of its job."""
-        known = self.lately.setdefault(version.job_id, [])
+    def remember(self, version: JobVersion, before: Sequence[JobVersion]) -> None:
+        """Put a version on top of those known of its job, which stands on ``before``.
+
+        Not that of a job that was only made: no row of an older one is about. A flood of new jobs costs no memory here.
+        """
+        if not before and version.status is JobStatus.ACTIVE:
+            return
+        known = self.lately.setdefault(version.job_id, list(before))
         if not known or known[0].revision < version.revision:
             known.insert(0, version)
 

@@ -227,6 +227,29 @@ def test_what_was_revised_an_hour_ago_is_forgotten_unread() -> None:
     assert shard.unread == {"t:new": START + 1}
 
 
+def test_of_jobs_that_were_only_made_nothing_is_kept() -> None:
+    """However many there are in an hour: nobody can have written rows of theirs before."""
+    world = World(partitions=1)
+    world.run(1)
+    for number in range(50):
+        world.command(CommandKind.CREATE, f"t:made-{number}", every(10, start_at=FIRST_AT))
+    revised_job(world)
+    assert list(world.dispatcher._shards[0].lately) == ["t:beat"]
+
+
+def test_a_job_that_was_made_once_more_knows_what_it_was_before() -> None:
+    world = World(partitions=1)
+    world.run(1)
+    old = revised_job(world)
+    world.command(CommandKind.DELETE, "t:beat")
+    world.run(1)
+    made_at = world.clock.now()
+    world.command(CommandKind.CREATE, "t:beat", every(3_600, start_at=LATER_AT + US_PER_S))
+    ghost(world, old, LATER_AT)
+    world.run(500)
+    assert world.runs() == [*expected(made_at), make_run_id("t:beat", LATER_AT + US_PER_S)]
+
+
 def test_a_command_behind_a_take_over_hides_no_ghost_of_the_versions_before() -> None:
     world = World(partitions=1)
     world.run(1)
