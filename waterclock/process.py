@@ -17,6 +17,7 @@ from typing import Protocol
 from waterclock.clock import SystemClock
 from waterclock.log.kafka import KafkaLog
 from waterclock.model.errors import BackendDown, RequestError
+from waterclock.niceness import give_way
 from waterclock.role import Role
 from waterclock.settings import Settings, load_settings
 from waterclock.telemetry import Logger, announce_ready, configure_logging
@@ -66,11 +67,10 @@ def run_role(
 ) -> None:
     """Run one role until it is told to stop: build it (waiting for its backends), step it, drain it, close it.
 
-    ``niceness``: what waits for nobody (history) yields the processor to what fires and runs. ``drain_s`` bounds the
-    drain of a core that has no end of its own. Settings that cannot be,
-    and a keyspace that is another release's, end the process with 2 and one line that says so.
+    ``niceness``: what waits for nobody (history) yields the processor to what fires and runs, once it is ready: who
+    takes over is to be as quick as anybody. ``drain_s`` bounds the drain of a core that has no end of its own. Settings
+    that cannot be, and a keyspace that is another release's, end the process with 2 and one line that says so.
     """
-    os.nice(niceness)
     log = configure_logging(role)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -86,7 +86,7 @@ def run_role(
         return
     _spare_the_collector()
     log.info("started", codecs="compiled" if compiled_folder else "python")
-    turn(core, stop, log, _Announcing(core, log))
+    turn(core, stop, log, _Announcing(core, log, niceness))
     log.info("draining")
     drain_and_close(core, log, drain_s)
     log.info("stopped")
@@ -124,11 +124,12 @@ def _built(
 
 
 class _Announcing:
-    """Tells the supervisor, once, that the core is ready."""
+    """Tells the supervisor, once, that the core is ready; from then on it gives way as it should."""
 
-    def __init__(self, core: Ready, log: Logger) -> None:
+    def __init__(self, core: Ready, log: Logger, niceness: int) -> None:
         self._core = core
         self._log = log
+        self._niceness = niceness
         self._announced = False
 
     def __call__(self) -> None:
@@ -136,6 +137,8 @@ class _Announcing:
             announce_ready()
             self._announced = True
             self._log.info("ready")
+            if self._niceness:
+                give_way(os.getpid(), self._niceness)
 
 
 def turn(core: Ready, stop: threading.Event, log: Logger, after_step: Callable[[], None]) -> None:

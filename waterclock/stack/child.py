@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from waterclock.niceness import give_way
+
 from .trouble import StackTrouble
 
 _LEASH = Path(__file__).with_name("leash.py")
@@ -95,9 +97,7 @@ class Child:
         The niceness of its threads is not enough: Linux shares the processors out among sessions first (autogroups),
         and theirs counts only within their own, so that of the session is set as well.
         """
-        with suppress(OSError):
-            for thread in Path(f"/proc/{self.pid}/task").iterdir():
-                os.setpriority(os.PRIO_PROCESS, int(thread.name), niceness)
+        give_way(self.pid, niceness)
         if self._own_session:  # else it would be ours too
             with suppress(OSError):
                 Path(f"/proc/{self.pid}/autogroup").write_text(str(niceness))
