@@ -11,8 +11,14 @@ from pathlib import Path
 
 
 def give_way(pid: int, niceness: int) -> None:
-    """Set the niceness of a process, from now on; where that cannot be had, nothing happens."""
-    threads = Path(f"/proc/{pid}/task")
-    with suppress(OSError):
-        for number in [int(thread.name) for thread in threads.iterdir()] if threads.exists() else [pid]:
-            os.setpriority(os.PRIO_PROCESS, number, niceness)
+    """Let a process be at least as nice, from now on; where that cannot be had, nothing happens."""
+    for number in _threads_of(pid):
+        with suppress(OSError):  # it may have ended meanwhile
+            os.setpriority(os.PRIO_PROCESS, number, max(niceness, os.getpriority(os.PRIO_PROCESS, number)))
+
+
+def _threads_of(pid: int) -> list[int]:
+    try:
+        return [int(thread.name) for thread in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:
+        return [pid]  # not on Linux, where it stands for all of them

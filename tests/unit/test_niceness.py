@@ -30,6 +30,16 @@ print("began with", os.nice(0) - 3)
 """
 
 
+def test_nobody_takes_more_by_giving_way() -> None:
+    given = (
+        "import os; from waterclock.niceness import give_way; before = os.nice(2); give_way(os.getpid(), before - 1)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", f"{given}; print(os.nice(0) - before)"], capture_output=True, timeout=60, check=True
+    )
+    assert int(told.stdout) == 0
+
+
 def test_a_role_gives_way_with_all_of_its_threads_once_it_is_ready() -> None:
     """Whoever takes over is to be as quick as anybody."""
     told = subprocess.run([sys.executable, "-c", _ROLE], capture_output=True, text=True, timeout=60, check=True).stdout
