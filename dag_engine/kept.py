@@ -173,9 +173,11 @@ class KeptDags:
             dag_run_id, key = split_node_run_id(node_id)
             dag = dags.get(dag_run_id)
             if dag is not None:
+                self._written[dag_run_id][node_id] = None
+                if not fold.open[dag_run_id].state.is_dag:
+                    continue  # written while it was held; it is to end since (``messages``), the log tells all of it
                 fold.restore(node_id, state, node.first_offset, None, node.folded_to)
                 dag.known[key] = known
-                self._written[dag_run_id][node_id] = None
             elif dag_run_id not in strange:
                 self._forgotten.append(node_id)  # its DagRun was forgotten, and then somebody died
         return list(dags.values())
