@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from waterclock.model.dag_events import DagStart
 from waterclock.model.events import Ended, EventKind, Origin, Pending, RunEvent, RunStatus, Skipped
 from waterclock.model.fold import Fold, FoldFull, fold_from_text, parse_fold_from
 from waterclock.model.ids import make_run_id
@@ -171,3 +172,15 @@ def test_a_dag_run_of_which_a_node_has_ended_runs_whatever_its_record_says() -> 
     fold.restore(run_id, RunState(RunStatus.PENDING, is_dag=True), 0, None, 5)
     fold.restore(f"{run_id}/a", RunState(RunStatus.SUCCEEDED), 1, None, 9)
     assert fold.open[run_id].state.status is RunStatus.RUNNING
+
+
+def test_a_dag_run_that_runs_is_kept_before_the_node_that_made_it_run() -> None:
+    """Kept alone, the node would tell that it runs; and once the node has ended, nobody would."""
+    fold: Fold[object] = Fold()
+    dag_run, node = run_id(0), f"{run_id(0)}/load"
+    detail = Pending(1, T0, None, Tier.HIGH, Origin.SCHEDULE, dag=DagStart())
+    fold.apply(RunEvent(EventKind.PENDING, JOB, dag_run, T0, detail=detail), 0)
+    fold.keep(dag_run)
+    fold.apply(RunEvent(EventKind.PENDING, JOB, node, T0, detail=detail._replace(dag=None)), 1)
+    assert fold.pinned_below(2, limit=1) == [dag_run]
+    assert fold.pinned_below(2, limit=2) == [dag_run, node]

@@ -291,8 +291,9 @@ class Fold(Generic[Note]):
             node = self.open[node_id] = OpenRun(verdict.state, offset)
             node.dag = dag
             dag.begin(node_id, node, running=False)
-            self._pins[node_id] = offset
         self._move_dag_run(dag, offset)
+        if not verdict.state.final:
+            self._pins[node_id] = offset  # behind its DagRun's: whoever keeps the oldest first keeps no node alone
         return verdict
 
     def _apply_in_dag(self, event: RunEvent, run: OpenRun[Note], dag: DagNodes[OpenRun[Note]], offset: int) -> Verdict:
