@@ -25,10 +25,11 @@ from waterclock.model.ids import US_PER_S, parse_run_id
 from waterclock.model.job import Tier
 from waterclock.model.reduce import RunState
 
-FIRES = {run_id: parse_run_id(run_id).fire_at for run_id in IDS}
 HELD_OTHERS = (OTHER, f"{JOB}@20261124T090000Z")
+FIRES = {run_id: parse_run_id(run_id).fire_at for run_id in (*IDS, *HELD_OTHERS)}
 RUNS = (*NODES, *NODES, *NODES, *IDS, *HELD_OTHERS)
-WITH_REASON = {EventKind.RUN_FAILED, EventKind.RUN_EXPIRED, EventKind.CANCEL_REQUESTED}
+BEGAN_AT = 1_795_000_000 * US_PER_S
+WITH_REASON = {EventKind.HELD, EventKind.RUN_FAILED, EventKind.RUN_EXPIRED, EventKind.CANCEL_REQUESTED}
 
 
 class RunStream:
@@ -56,7 +57,7 @@ class RunStream:
         return event
 
     def _first_of_dag(self) -> RunEvent:
-        at = (self._offset + 2) * US_PER_S
+        at = BEGAN_AT + (self._offset + 2) * US_PER_S
         return self._detailed(RunEvent(self._first.pop(0), JOB, DAG_RUN, at), None)
 
     def _any(self) -> RunEvent | None:
@@ -71,16 +72,20 @@ class RunStream:
             return None
         if event.kind in ENDS and any((node := fold.state(each)) and not node.final for each in NODES):
             return None
-        return self._detailed(event._replace(at=(self._offset + 2) * US_PER_S), state)
+        return self._detailed(event._replace(at=BEGAN_AT + (self._offset + 2) * US_PER_S), state)
 
     def _detailed(self, event: RunEvent, state: RunState | None) -> RunEvent:
         """With what the roles write beside the kind."""
         dice, kind = self._dice, event.kind
+        if kind in WITH_REASON:
+            event = event._replace(reason=f"because of {self._offset}")
         if kind in (EventKind.PENDING, EventKind.HELD):
             return event._replace(detail=self._made(event))
         if kind is EventKind.SKIPPED:
-            fire_at = FIRES.get(event.run_id, 5)
+            fire_at = FIRES[event.run_id]
             to_at = dice.choice([fire_at, max(FIRES.values())])
+            if "/" in event.run_id or any(run.state.held for run in self._fold.open.values()):
+                to_at = fire_at  # a range is of fires, and the timeline decided before of what waits
             return event._replace(detail=Skipped(1, fire_at, to_at, 1 + (to_at > fire_at), Tier.HIGH, 5))
         if kind is EventKind.STARTED:
             return event._replace(worker=dice.choice(["w-1", "w-2"]), detail=Started("runs", 0, self._offset))
@@ -90,14 +95,14 @@ class RunStream:
             worker = state.worker if state is not None and dice.random() < 0.9 else event.worker
             what = ("", "") if kind is EventKind.ATTEMPT_SUCCEEDED else ("Broken", f"at {self._offset}")
             return event._replace(worker=worker, detail=Ended(event.at - 5, *what))
-        return event._replace(reason=f"because of {self._offset}") if kind in WITH_REASON else event
+        return event
 
     def _made(self, event: RunEvent) -> Pending:
         dice = self._dice
         queue_us, run_us = dice.choice([(0, 0), (0, 0), (30 * US_PER_S, 0), (0, 90 * US_PER_S), (5, 7)])
         return Pending(
             1,
-            event.at,
+            FIRES[event.run_id],
             None,
             Tier.HIGH,
             dice.choice([Origin.SCHEDULE, Origin.TRIGGER]),

@@ -30,7 +30,7 @@ from waterclock.wire.names import Names, topic_specs
 
 NAMES = Names()
 PLACE = TopicPartition(NAMES.run_events, 0)
-LATER = 10**15
+LATER = 10**17
 
 
 class Place(NamedTuple):
