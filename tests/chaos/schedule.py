@@ -112,9 +112,13 @@ def _proxied(dice: Random) -> str:
 
 
 def _clock(dice: Random, number: int) -> tuple[str, float, str]:
-    """Every other jump goes ahead: one that goes back shows nowhere, its dispatcher waits for real time."""
-    jump_s = dice.uniform(2.0, SKEW_MAX_S) if number % 2 == 0 else -dice.uniform(2.0, 600.0)
-    return FAKED, dice.uniform(5.0, 15.0), f"{jump_s:+.1f}"
+    """Every other jump goes ahead: one that goes back shows nowhere, its dispatcher waits for real time.
+
+    Those ahead last longer than a take-over after whatever else befalls that dispatcher: they show in what it says.
+    """
+    if number % 2 == 0:
+        return FAKED, dice.uniform(25.0, 40.0), f"{dice.uniform(2.0, SKEW_MAX_S):+.1f}"
+    return FAKED, dice.uniform(5.0, 15.0), f"{-dice.uniform(2.0, 600.0):+.1f}"
 
 
 _DRAWN = {
