@@ -43,7 +43,9 @@ class Shadows:
         """A round of this dispatcher has landed."""
         for place, committed in draft.offsets.get(dispatcher._inputs, {}).items():
             self.rounds += 1
-            if self.rounds % self.every == 0:
+            if committed != dispatcher._inputs._group.committed(place):
+                self.met["overtaken"] += 1  # it stood still in its commit, and somebody else has gone on
+            elif self.rounds % self.every == 0:
                 try:
                     self._compare(dispatcher, dispatcher._shards[place.partition], committed)
                 except (BackendDown, LostResource):  # markers that have not landed hide what was committed
