@@ -58,6 +58,8 @@ class Shadows:
             log, names, owner.partition, dispatcher._partitions, dispatcher._generation, committed, now
         )
         catch_up(log, TopicPartition(names.run_events, owner.partition), shadow.flow, owner.flow, now)
+        for state_key in owner.keys.forgotten:  # their tombstones come in a later round
+            shadow.keys.drop(state_key)
         mine, theirs = knowledge(owner), knowledge(shadow)
         # While commands wait, rows may be those of somebody who ran ahead, and fires wait for the commands.
         if shadow.caught_up and owner.jump is None and not dispatcher._rebuilds.held(owner, now):
