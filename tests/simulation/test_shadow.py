@@ -20,7 +20,7 @@ from waterclock.store.port import JobChange
 
 apply = MemoryStore.apply
 FIRST = 12_000
-SEEDS = 10
+SEEDS = 6
 SEEDS_MAX = 20
 """Within which a planted bug must be seen."""
 
