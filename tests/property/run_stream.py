@@ -7,6 +7,7 @@ end of a DagRun that is claimed while a node is open.
 from __future__ import annotations
 
 from random import Random
+from typing import NamedTuple
 
 from tests.property.test_dag_reduce_oracle import BIRTHS, DAG_RUN, ENDS, IDS, JOB, KINDS, NODES, OTHER, Draft, written
 from waterclock.model.dag_events import DagStart
@@ -30,6 +31,13 @@ FIRES = {run_id: parse_run_id(run_id).fire_at for run_id in (*IDS, *HELD_OTHERS)
 RUNS = (*NODES, *NODES, *NODES, *IDS, *HELD_OTHERS)
 BEGAN_AT = 1_795_000_000 * US_PER_S
 WITH_REASON = {EventKind.HELD, EventKind.RUN_FAILED, EventKind.RUN_EXPIRED, EventKind.CANCEL_REQUESTED}
+
+
+class Place(NamedTuple):
+    """What a round has committed: where the partition stands, and from where a successor reads."""
+
+    position: int = 0
+    read_from: int = 0
 
 
 class RunStream:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from waterclock.dag_engine import kept
@@ -15,15 +15,14 @@ from waterclock.dag_engine.kept import KeptDags
 from waterclock.dag_engine.loop import ROLE
 from waterclock.dag_engine.shard import Shard
 
-from tests.property.test_dag_reduce_oracle import BIRTHS, DAG_RUN, ENDS, IDS, JOB, KINDS, NODES, Draft, written
+from tests.property.run_stream import Place, RunStream
+from tests.property.test_dag_reduce_oracle import DAG_RUN
 from tests.unit.dag_world import NAMES, World
 from waterclock.log.following import Beginning
 from waterclock.log.memory import MemoryLog
 from waterclock.log.port import TopicPartition
-from waterclock.model.dag_events import DagStart
-from waterclock.model.events import EventKind, Origin, Pending, RunEvent
+from waterclock.model.events import RunEvent
 from waterclock.model.fold import Fold
-from waterclock.model.job import Tier
 from waterclock.model.known_state import state_from_text
 from waterclock.model.run_state import RunState
 from waterclock.wire.codec import decode_dag_run
@@ -34,14 +33,6 @@ HOW = {"held", "going", "ending"} | {
     *("going, kept as going", "ending, kept as going"),
 }
 """How a DagRun stands at a take-over, without a record and with one. Of one that is to end none is written."""
-BORN_BY = Pending(1, 5, None, Tier.HIGH, Origin.SCHEDULE, dag=DagStart(b"given"))
-
-
-class Place(NamedTuple):
-    """What a round has committed: where the partition stands, and from where a successor reads."""
-
-    position: int = 0
-    read_from: int = 0
 
 
 class Partition:
@@ -114,36 +105,17 @@ def knowledge(shard: Shard) -> dict[str, Any]:
     return found
 
 
-def next_event(partition: Partition, dice: Random, born: set[str]) -> RunEvent | None:
-    """What comes next; None where it would be one of those that the fold's limits speak of."""
-    fold = partition.has_read_all.fold
-    run_id = dice.choice([*NODES, *NODES, *NODES, *IDS])
-    kind = dice.choice(KINDS) if dice.random() < 0.2 else None
-    state = fold.state(run_id)
-    event = written(Draft(run_id, kind, dice.randint(0, 3), dice.random() < 0.7), state, len(partition.stream))
-    if event.kind in BIRTHS and run_id in born and not (state is not None and state.held):
-        return None
-    if event.kind in ENDS and any((node := fold.state(each)) and not node.final for each in NODES):
-        return None
-    if run_id == DAG_RUN and event.kind in (EventKind.HELD, EventKind.PENDING):
-        return event._replace(detail=BORN_BY)
-    return event
-
-
 def play(seed: int) -> Counter[str]:
     """Some events of one DagRun, of its nodes and of others; rounds and take-overs between. How it was taken over."""
     dice = Random(seed)
     partition = Partition(behind=dice.choice([0, 0, 2, 6]))
     fold = partition.has_read_all.fold
+    stream = RunStream(dice, fold)
     met: Counter[str] = Counter()
-    born: set[str] = set()
-    first = dice.choice([EventKind.HELD, EventKind.PENDING])
-    event: RunEvent | None = RunEvent(first, JOB, DAG_RUN, 0, detail=BORN_BY)
     for _ in range(60):
+        event = stream.next()
         if event is not None:
             partition.append(event)
-            if fold.state(event.run_id) is not None:
-                born.add(event.run_id)
         if dice.random() < 0.2:
             partition.round()
         if dice.random() < 0.2:
@@ -152,7 +124,6 @@ def play(seed: int) -> Counter[str]:
             met[partition.stands()] += 1
         if DAG_RUN not in fold.open and dice.random() < 0.2:
             break
-        event = next_event(partition, dice, born)
     return met
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from waterclock.retry_router.deaths import Deaths
@@ -18,7 +18,7 @@ from waterclock.retry_router.open_runs import kept_runs
 from waterclock.retry_router.shard import Shard, Wanted
 from waterclock.retry_router.trail import Note, trail_of
 
-from tests.property.run_stream import RunStream
+from tests.property.run_stream import Place, RunStream
 from waterclock import kept_runs as keeping
 from waterclock.clock import ManualClock
 from waterclock.log.following import Beginning
@@ -31,13 +31,6 @@ from waterclock.wire.names import Names, topic_specs
 NAMES = Names()
 PLACE = TopicPartition(NAMES.run_events, 0)
 LATER = 10**17
-
-
-class Place(NamedTuple):
-    """What a round has committed."""
-
-    position: int = 0
-    read_from: int = 0
 
 
 class Partition:

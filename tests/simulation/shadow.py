@@ -42,14 +42,20 @@ class Shadows:
     def landed(self, dispatcher: Any, draft: Round) -> None:
         """A round of this dispatcher has landed."""
         for place, committed in draft.offsets.get(dispatcher._inputs, {}).items():
-            self.rounds += 1
-            if committed != dispatcher._inputs._group.committed(place):
-                self.met["overtaken"] += 1  # it stood still in its commit, and somebody else has gone on
-            elif self.rounds % self.every == 0:
+            if self.looks_at(dispatcher._inputs, place, committed):
                 try:
                     self._compare(dispatcher, dispatcher._shards[place.partition], committed)
                 except (BackendDown, LostResource):  # markers that have not landed hide what was committed
                     self.met["hidden"] += 1
+
+    def looks_at(self, consumer: Any, place: TopicPartition, committed: Committed) -> bool:
+        """Whether this round is one to be looked at. Not where its owner stood still in its commit, and somebody else
+        has gone on: that is not whom a successor follows."""
+        self.rounds += 1
+        if consumer._group.committed(place) != committed:
+            self.met["overtaken"] += 1
+            return False
+        return self.rounds % self.every == 0
 
     def _compare(self, dispatcher: Any, owner: Shard, committed: Committed) -> None:
         log = MemoryLog(dispatcher._log.cluster, "outside")

@@ -49,13 +49,11 @@ def compare(shadows: Shadows, role: Any, take: Take, knows: Knows) -> None:
     """Each live shard of this role, which has just committed."""
     clean = MemoryLog(role._log.cluster, "outside")
     for shard in role._shards.values():
-        shadows.rounds += 1
-        if not shard.live or shard.committed is None or shadows.rounds % shadows.every:
+        if not shard.live or shard.committed is None or shard.committed.offset != shard.next_offset:
             continue
-        if shard.committed.offset != shard.next_offset or shard.fold.position > shard.next_offset:
+        if shard.fold.position > shard.next_offset:
             continue
-        if shard.committed != role._consumer._group.committed(shard.partition):
-            shadows.met["overtaken"] += 1  # it stood still in its commit, and somebody else has gone on
+        if not shadows.looks_at(role._consumer, shard.partition, shard.committed):
             continue
         try:
             with mock.patch.object(role, "_log", clean):

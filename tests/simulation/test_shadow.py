@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 from unittest import mock
@@ -65,9 +65,7 @@ def without_rows(self: MemoryStore, changes: Sequence[JobChange]) -> None:
 
 @contextmanager
 def both(planted: AbstractContextManager[Any], shadows: Shadows) -> Iterator[None]:
-    with ExitStack() as stack:
-        stack.enter_context(planted)
-        stack.enter_context(shadowed(shadows))
+    with planted, shadowed(shadows):
         yield
 
 
