@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from unittest import mock
 
 import pytest
+from waterclock.dispatcher import loop
 
 from tests.oracle import delays
 from tests.unit.dispatcher_world import NAMES, START, World, raw
 from tests.unit.ledger_of import ledger_of
 from tests.unit.test_fixed_delay import JOB, ended, fires, ordered, spec, wait
 from tests.unit.test_fixed_delay import world as world  # noqa: PLC0414 - a fixture
+from tests.unit.test_overlap import rest
 from waterclock.ledger.balance import judge_job
 from waterclock.ledger.delayed import LATE_US
 from waterclock.ledger.facts import Facts, JobFacts
 from waterclock.ledger.sums import FaultKind, Span, Sums
 from waterclock.model.events import EventKind, RunEvent
 from waterclock.model.ids import US_PER_S, make_run_id, ordinal
-from waterclock.model.job import CommandKind
+from waterclock.model.job import CommandKind, JobStatus
+from waterclock.model.timing import Timing
 from waterclock.store.memory import MemoryStore
 from waterclock.wire import codec
 
@@ -68,6 +72,11 @@ def ledger(world: World, events: list[Dumped], until: int) -> Sums:
     return sums
 
 
+def statuses(world: World) -> list[JobStatus]:
+    """Of its versions, the newest first."""
+    return [each.status for each in MemoryStore(world.clock, world.tables, "ledger").versions([JOB])[JOB]]
+
+
 def faults(sums: Sums) -> list[tuple[FaultKind, str]]:
     return [(fault.kind, fault.run_id) for hour in sums.hours.values() for fault in hour.named]
 
@@ -105,6 +114,60 @@ def test_nothing_is_missing_while_a_run_is_open_or_the_delay_runs(world: World) 
     world.clock.advance(10 * LATE_US)
     assert faults(ledger(world, events_of(world), world.clock.now())) == []
     assert judged(world, events_of(world)) == []
+
+
+def bounded_by_what_it_has_made(world: World) -> None:
+    """Two runs of five, the second one behind the edit that allows two; nobody has given the END yet."""
+    ordered(world, CommandKind.CREATE, spec(timing=Timing(max_runs=5)))
+    ended(world)
+    wait(world, 10)
+    ended(world)
+    world.command(CommandKind.UPDATE, JOB, spec(timing=Timing(max_runs=2)))
+    with mock.patch.object(loop, "ask_to_close", return_value=False):
+        rest(world)
+        wait(world, LATE_US / US_PER_S + 30)
+
+
+def test_nothing_is_missing_of_a_chain_that_an_edit_bounds_by_what_it_has_made(world: World) -> None:
+    bounded_by_what_it_has_made(world)
+    assert len(fires(world)) == 2
+    assert faults(ledger(world, events_of(world), world.clock.now())) == []
+    assert judged(world, events_of(world)) == []
+    rest(world)
+    wait(world, 1)
+    assert statuses(world)[0] is JobStatus.ENDED
+    assert faults(ledger(world, events_of(world), world.clock.now())) == []
+
+
+def test_the_end_tells_that_all_runs_were_made_where_the_log_has_forgotten_them(world: World) -> None:
+    bounded_by_what_it_has_made(world)
+    rest(world)
+    wait(world, 1)
+    assert statuses(world)[0] is JobStatus.ENDED
+    first = fires(world)[0]
+    left = [record for record in events_of(world) if event_of(record).run_id != first]
+    assert faults(ledger(world, left, world.clock.now())) == []
+
+
+def test_one_more_run_than_were_made_is_owed(world: World) -> None:
+    ordered(world, CommandKind.CREATE, spec(timing=Timing(max_runs=2)))
+    end_at = ended(world)
+    events = events_of(world)
+    world.clock.advance(LATE_US + 20 * US_PER_S)
+    owed = make_run_id(JOB, end_at + 10 * US_PER_S)
+    assert faults(ledger(world, events, world.clock.now())) == [(FaultKind.MISSING, owed)]
+
+
+def test_runs_from_before_the_count_began_bound_nothing(world: World) -> None:
+    ordered(world, CommandKind.CREATE, spec())
+    ended(world)
+    wait(world, 10)
+    end_at = ended(world)
+    ordered(world, CommandKind.UPDATE, spec(timing=Timing(max_runs=2)))
+    events = events_of(world)
+    world.clock.advance(LATE_US + 20 * US_PER_S)
+    owed = make_run_id(JOB, end_at + 10 * US_PER_S)
+    assert faults(ledger(world, events, world.clock.now())) == [(FaultKind.MISSING, owed)]
 
 
 def test_a_pause_that_stands_is_summed_as_paused(world: World) -> None:

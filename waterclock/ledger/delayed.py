@@ -4,8 +4,10 @@ A fire of a chain is owed by the end before it, so by the hour it is owed as it 
 one. Told is a first run that was never made and a chain that stopped, each at the instant at which its fire was owed;
 a fire within its own delay of the one before it, which only a second chain makes; and a fire from before its version.
 
-What must hold: nothing is called missing while the run before it is open, or may be. Limits: a chain whose last run
-lies before what was read of the log is not judged; that a fire came too late is not seen, once it has come.
+What must hold: nothing is called missing while the run before it is open, or may be, nor once all runs are made that
+``max_runs`` allows. Limits: a chain whose last run lies before what was read of the log is not judged; that a fire came
+too late is not seen, once it has come; where an edit bounds a chain by runs that lie before what was read, its next
+fire is called missing until the END has come.
 """
 
 from __future__ import annotations
@@ -126,7 +128,7 @@ class _Judge:
             return
         after = next((each for each in self._versions if each.revision > active.revision), None)
         counts_from = self._counts_from(chain)
-        if counts_from is None:
+        if counts_from is None or self._is_full(active, after):
             return
         fire_at = next_after(counts_from, _delay(active), self._floor_of(active))
         until = self._span.decided_to if after is None else min(after.stamp_at, self._span.decided_to)
@@ -151,6 +153,27 @@ class _Judge:
                 break
             found.append(version)
         return found[::-1]
+
+    def _is_full(self, active: JobVersion, after: JobVersion | None) -> bool:
+        """Whether all runs are made that ``max_runs`` allows.
+
+        The END behind it says so, for only the shard's owner gives that. An edit may bound a chain by what it has made
+        already, so that no run is marked as the last one; and the END may wait for an owner.
+        """
+        if after is not None and after.status is JobStatus.ENDED:
+            return True
+        most = active.spec.timing.max_runs
+        since = self._counted_since(active)
+        return 0 < most <= sum(revision >= since for _, revision in self._facts.runs)
+
+    def _counted_since(self, active: JobVersion) -> int:
+        """The revision from which on its runs count: the first of those in a row that have a ``max_runs``."""
+        since = active.revision
+        for version in reversed([each for each in self._versions if each.revision <= active.revision]):
+            if version.status is JobStatus.DELETED or not version.spec.timing.max_runs:
+                break
+            since = version.revision
+        return since
 
     def _is_closed(self, active: JobVersion) -> bool:
         """Whether a command has skipped what the version still owed."""
