@@ -19,7 +19,7 @@ from waterclock.ledger.delayed import LATE_US
 from waterclock.ledger.facts import Facts, JobFacts
 from waterclock.ledger.sums import FaultKind, Span, Sums
 from waterclock.model.events import EventKind, RunEvent
-from waterclock.model.ids import US_PER_S, make_run_id, ordinal
+from waterclock.model.ids import US_PER_S, Instant, make_run_id, ordinal
 from waterclock.model.job import CommandKind, JobStatus
 from waterclock.model.timing import Timing
 from waterclock.store.memory import MemoryStore
@@ -72,9 +72,18 @@ def ledger(world: World, events: list[Dumped], until: int) -> Sums:
     return sums
 
 
-def statuses(world: World) -> list[JobStatus]:
-    """Of its versions, the newest first."""
-    return [each.status for each in MemoryStore(world.clock, world.tables, "ledger").versions([JOB])[JOB]]
+def owed_behind(world: World, end_at: Instant) -> str:
+    """Nobody serves the job until its next fire is late. The run that it was to make."""
+    world.clock.advance(LATE_US + 20 * US_PER_S)
+    return make_run_id(JOB, end_at + 10 * US_PER_S)
+
+
+def is_closed(world: World) -> bool:
+    """The owner is back: whether it has given the END."""
+    rest(world)
+    wait(world, 1)
+    newest = MemoryStore(world.clock, world.tables, "ledger").versions([JOB])[JOB][0]
+    return newest.status is JobStatus.ENDED
 
 
 def faults(sums: Sums) -> list[tuple[FaultKind, str]]:
@@ -102,11 +111,9 @@ def test_a_first_run_that_was_never_made_is_missing(world: World) -> None:
 def test_a_chain_that_stopped_is_missing_at_the_fire_that_it_owed(world: World) -> None:
     ordered(world, CommandKind.CREATE, spec())
     end_at = ended(world)
-    events = events_of(world)
-    world.clock.advance(LATE_US + 20 * US_PER_S)
-    owed = make_run_id(JOB, end_at + 10 * US_PER_S)
-    assert faults(ledger(world, events, world.clock.now())) == [(FaultKind.MISSING, owed)]
-    assert judged(world, events) == [f"{owed}: neither a run nor a skip, its chain has stopped"]
+    owed = owed_behind(world, end_at)
+    assert faults(ledger(world, events_of(world), world.clock.now())) == [(FaultKind.MISSING, owed)]
+    assert judged(world, events_of(world)) == [f"{owed}: neither a run nor a skip, its chain has stopped"]
 
 
 def test_nothing_is_missing_while_a_run_is_open_or_the_delay_runs(world: World) -> None:
@@ -133,17 +140,13 @@ def test_nothing_is_missing_of_a_chain_that_an_edit_bounds_by_what_it_has_made(w
     assert len(fires(world)) == 2
     assert faults(ledger(world, events_of(world), world.clock.now())) == []
     assert judged(world, events_of(world)) == []
-    rest(world)
-    wait(world, 1)
-    assert statuses(world)[0] is JobStatus.ENDED
+    assert is_closed(world)
     assert faults(ledger(world, events_of(world), world.clock.now())) == []
 
 
 def test_the_end_tells_that_all_runs_were_made_where_the_log_has_forgotten_them(world: World) -> None:
     bounded_by_what_it_has_made(world)
-    rest(world)
-    wait(world, 1)
-    assert statuses(world)[0] is JobStatus.ENDED
+    assert is_closed(world)
     first = fires(world)[0]
     left = [record for record in events_of(world) if event_of(record).run_id != first]
     assert faults(ledger(world, left, world.clock.now())) == []
@@ -152,10 +155,8 @@ def test_the_end_tells_that_all_runs_were_made_where_the_log_has_forgotten_them(
 def test_one_more_run_than_were_made_is_owed(world: World) -> None:
     ordered(world, CommandKind.CREATE, spec(timing=Timing(max_runs=2)))
     end_at = ended(world)
-    events = events_of(world)
-    world.clock.advance(LATE_US + 20 * US_PER_S)
-    owed = make_run_id(JOB, end_at + 10 * US_PER_S)
-    assert faults(ledger(world, events, world.clock.now())) == [(FaultKind.MISSING, owed)]
+    owed = owed_behind(world, end_at)
+    assert faults(ledger(world, events_of(world), world.clock.now())) == [(FaultKind.MISSING, owed)]
 
 
 def test_runs_from_before_the_count_began_bound_nothing(world: World) -> None:
@@ -164,10 +165,8 @@ def test_runs_from_before_the_count_began_bound_nothing(world: World) -> None:
     wait(world, 10)
     end_at = ended(world)
     ordered(world, CommandKind.UPDATE, spec(timing=Timing(max_runs=2)))
-    events = events_of(world)
-    world.clock.advance(LATE_US + 20 * US_PER_S)
-    owed = make_run_id(JOB, end_at + 10 * US_PER_S)
-    assert faults(ledger(world, events, world.clock.now())) == [(FaultKind.MISSING, owed)]
+    owed = owed_behind(world, end_at)
+    assert faults(ledger(world, events_of(world), world.clock.now())) == [(FaultKind.MISSING, owed)]
 
 
 def test_a_pause_that_stands_is_summed_as_paused(world: World) -> None:
