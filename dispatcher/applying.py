@@ -213,6 +213,7 @@ def _served(command: Command, record: Record, intention: Intention, revision: in
         job_id=command.job_id,
         key=command.idempotency_key,
         body_hash=intention.body_hash,
+        request_hash=intention.request_hash,
         command_id=command.command_id,
         offset=record.offset,
         revision=revision,

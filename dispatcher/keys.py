@@ -1,7 +1,9 @@
 """Intentions that were served: the idempotency keys of a shard's commands, kept for 24 hours (design §6).
 
-A command of the same job with the same key is a repeat, and is ignored; one with another body is refused. Where there
-is no key the command's id stands in, so that a producer which sends a record twice changes nothing the second time.
+A command of the same job with the same key is a repeat, and is ignored; one with another body is refused, unless both
+come of the same HTTP request: what the API merges into the job or looks up for it (calendars) may have changed between
+the two, and with it the body. Where there is no key the command's id stands in, so that a producer which sends a record
+twice changes nothing the second time.
 
 What must hold: a replayed command decides alike. So whether a command is a repeat follows from stamps and offsets
 alone: the first one lies below it in the log (never the command itself, which a replay meets in the state topic), and
@@ -52,18 +54,24 @@ class Intention(NamedTuple):
 
     state_key: str
     body_hash: bytes
+    request_hash: bytes
 
 
 def intention_of(command: Command) -> Intention | None:
     """The command's intention; None where it has neither key nor id. Raises RequestError for one that is too long."""
-    for word, text in (("idempotency_key", command.idempotency_key), ("command_id", command.command_id)):
-        if len(text) > KEY_MAX:
+    for word, value in (
+        ("idempotency_key", command.idempotency_key),
+        ("command_id", command.command_id),
+        ("request_hash", command.request_hash),
+    ):
+        if len(value) > KEY_MAX:
             raise RequestError(
-                f"the {word} has {len(text)} characters", pointer=f"/{word}", hint=f"At most {KEY_MAX}: send a hash"
+                f"the {word} is {len(value)} long", pointer=f"/{word}", hint=f"At most {KEY_MAX}: send a hash"
             )
     if not (command.idempotency_key or command.command_id):
         return None
-    return Intention(key_of_state(command.job_id, command.idempotency_key, command.command_id), _body_hash(command))
+    state_key = key_of_state(command.job_id, command.idempotency_key, command.command_id)
+    return Intention(state_key, _body_hash(command), command.request_hash)
 
 
 def _body_hash(command: Command) -> bytes:
@@ -102,7 +110,8 @@ def is_repeat(first: KeyState, place: Place) -> bool:
 
 def check_body(first: KeyState, intention: Intention) -> None:
     """Refuse another intention under a key that was served: KeyReused."""
-    if first.body_hash != intention.body_hash:
+    is_same_request = bool(first.request_hash) and first.request_hash == intention.request_hash
+    if first.body_hash != intention.body_hash and not is_same_request:
         word = "idempotency key" if first.key else "command id"
         raise KeyReused(
             f"the {word} {first.key or first.command_id} was used for something else",

@@ -5,12 +5,19 @@ from __future__ import annotations
 import concurrent.futures
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from tests.unit.api_world import JOB, NAMES, ApiWorld, bearer, until
+from waterclock.api import calendars, orders
 from waterclock.api.app import build_app
+from waterclock.log.memory import MemoryLog
+from waterclock.log.port import Isolation, TopicPartition
+from waterclock.log.reading import read_range
 from waterclock.model.errors import BackendDown
+from waterclock.model.job import Command
+from waterclock.wire.codec import decode_command
 
 JOBS = "/api/v1/jobs"
 
@@ -125,3 +132,153 @@ def test_what_was_not_answered_in_time_can_be_asked_again_under_its_key() -> Non
 
         assert [answer.status_code for answer in answers] == [201, 201]
         assert answers[0].json()["job_id"] == "default:nightly"
+
+
+# The same request, of which the API makes another command by then -----------------------------------------------------
+
+
+NIGHTLY = f"{JOBS}/nightly"
+
+
+def commands(world: ApiWorld) -> list[Command]:
+    log, found = MemoryLog(world.cluster, "reader"), []
+    with world.lock:
+        for number in range(log.partitions(NAMES.commands)):
+            place = TopicPartition(NAMES.commands, number)
+            found += list(read_range(log, Isolation.COMMITTED, place, 0, log.high_watermark(place)))
+    return [decode_command(record.value or b"") for record in found]
+
+
+def patch(world: ApiWorld, key: str, match: str, change: dict[str, Any], **headers: str) -> Any:
+    return world.client.patch(NIGHTLY, json=change, headers={"Idempotency-Key": key, "If-Match": match, **headers})
+
+
+def change_by_somebody_else(world: ApiWorld) -> None:
+    answer = world.client.patch(NIGHTLY, json={"every": "30m"}, headers={"If-Match": "*"})
+    assert (answer.status_code, answer.json()["tier"]) == (200, "high")
+
+
+@pytest.mark.parametrize("match", ["its ETag", "*"])
+def test_a_patch_is_known_again_after_somebody_else_has_changed_the_job(world: ApiWorld, match: str) -> None:
+    etag = world.create().headers["etag"]
+    match = "*" if match == "*" else etag
+    first = patch(world, "p-1", match, {"tier": "high"}, Prefer="respond-async")
+    until(lambda: world.client.get(NIGHTLY).json()["tier"] == "high")
+    change_by_somebody_else(world)
+    stands = world.client.get(NIGHTLY)
+
+    at_once = patch(world, "p-1", match, {"tier": "high"}, Prefer="respond-async")
+    operation = until(lambda: (o := world.client.get(at_once.headers["location"]).json())["status"] != "pending" and o)
+    again = patch(world, "p-1", match, {"tier": "high"})
+    replayed = patch(world, "p-1", match, {"tier": "high"})
+
+    assert (first.status_code, at_once.status_code, operation["status"]) == (202, 202, "repeated")
+    assert (again.status_code, again.headers["etag"]) == (200, stands.headers["etag"])
+    assert again.json()["every"] == "30m"
+    assert (replayed.content, replayed.headers["idempotency-replayed"]) == (again.content, "true")
+    assert world.client.get(NIGHTLY).headers["etag"] == stands.headers["etag"]
+
+
+def test_a_patch_that_nobody_acknowledged_and_that_landed_is_known_again(
+    world: ApiWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orders, "_ACKNOWLEDGED_WITHIN_S", 0.2)
+    etag = world.create().headers["etag"]
+    world.sends = False
+    assert patch(world, "p-1", etag, {"tier": "high"}).status_code == 503
+    world.sends = True
+    until(lambda: world.client.get(NIGHTLY).json()["tier"] == "high")
+    monkeypatch.undo()
+    change_by_somebody_else(world)
+
+    again = patch(world, "p-1", etag, {"tier": "high"})
+    assert (again.status_code, again.json()["every"]) == (200, "30m")
+
+
+def test_a_create_is_known_again_after_a_calendar_of_it_has_changed(world: ApiWorld) -> None:
+    job = {"name": "cj", "cron": "0 9 * * *", "handler": "x", "calendars": ["hol"]}
+    days = ["2030-01-01"]
+    for answered in (202, 200):
+        assert world.client.put("/api/v1/calendars/hol", json={"exclude": {"days": days}}).status_code == 201
+        headers = {"Idempotency-Key": "c-1"} | ({"Prefer": "respond-async"} if answered == 202 else {})
+        answer = world.client.post(JOBS, json=job, headers=headers)
+        assert answer.status_code == answered
+        until(lambda: world.client.get(f"{JOBS}/cj").status_code == 200)
+        days.append("2030-01-02")
+    assert answer.headers["location"] == f"{JOBS}/default:cj"
+
+
+def test_a_repeat_brings_the_calendars_that_the_first_time_did_not_come_to_bring(
+    world: ApiWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given: a job whose calendar changed while it was made, and a process that died before it saw to that."""
+    job = {"name": "cj", "cron": "0 9 * * *", "handler": "x", "calendars": ["hol"]}
+    world.client.put("/api/v1/calendars/hol", json={"exclude": {"days": ["2030-01-01"]}})
+    headers = {"Idempotency-Key": "c-1", "Prefer": "respond-async"}
+    assert world.client.post(JOBS, json=job, headers=headers).status_code == 202
+    until(lambda: world.client.get(f"{JOBS}/cj").status_code == 200)
+    with monkeypatch.context() as patched:
+        patched.setattr(calendars, "bring", lambda *_: [])
+        newer = world.client.put("/api/v1/calendars/hol", json={"exclude": {"days": ["2030-01-02"]}}).json()
+
+    assert post(world, "c-1", json=job).status_code == 200
+    behind = world.client.get("/api/v1/calendars/hol/jobs").json()
+    assert [each["version"] for each in behind["jobs"]] == [newer["version"]]
+
+
+def test_a_repeat_is_not_told_of_a_second_that_was_picked_for_nothing(world: ApiWorld) -> None:
+    jitter = {"window": "10s", "placement": "balanced"}
+    job = {"name": "placed", "cron": "0 9 * * *", "handler": "x", "jitter": jitter}
+    headers = {"Idempotency-Key": "c-1", "Prefer": "respond-async"}
+    assert world.client.post(JOBS, json=job, headers=headers).status_code == 202
+    until(lambda: world.client.get(f"{JOBS}/placed").status_code == 200)
+    moved = world.client.patch(f"{JOBS}/placed", json={"cron": "0 10 * * *"}, headers={"If-Match": "*"})
+    assert "placement" in moved.json()
+
+    again = post(world, "c-1", json=job)
+    assert (again.status_code, again.json()["cron"]) == (200, "0 10 * * *")
+    assert "placement" not in again.json()
+
+
+def test_another_body_under_the_key_of_a_request_without_a_kept_answer_is_422_and_does_not_lock_that_out(
+    world: ApiWorld,
+) -> None:
+    etag = world.create().headers["etag"]
+    assert patch(world, "p-1", etag, {"tier": "high"}, Prefer="respond-async").status_code == 202
+    until(lambda: world.client.get(NIGHTLY).json()["tier"] == "high")
+
+    for _ in range(2):
+        refused = patch(world, "p-1", etag, {"tier": "low"})
+        assert (refused.status_code, refused.json()["type"]) == (422, "urn:waterclock:problem:key-reused")
+    assert world.client.get(NIGHTLY).json()["tier"] == "high"
+    assert patch(world, "p-1", etag, {"tier": "high"}).status_code == 200
+    assert patch(world, "p-1", etag, {"tier": "low"}).status_code == 422
+
+
+def test_every_command_under_a_key_carries_the_hash_of_its_request(world: ApiWorld) -> None:
+    world.make_recorder()
+    revision = int(world.create().json()["revision"])
+    run = f"/api/v1/runs/{quote(world.client.post(f'{NIGHTLY}/trigger').json()['run_id'], safe='')}"
+    until(lambda: world.client.get(run).status_code == 200)
+    asked: list[tuple[str, str, Any]] = [
+        ("POST", JOBS, {**JOB, "name": "fresh"}),
+        ("POST", f"{NIGHTLY}/rollback", {"to_revision": revision}),
+        ("PATCH", NIGHTLY, {"cron": "0 * * * *"}),
+        ("POST", f"{NIGHTLY}/pause", None),
+        ("POST", f"{NIGHTLY}/resume", {"note": "go on"}),
+        ("POST", f"{NIGHTLY}/trigger", {"payload": 1}),
+        ("POST", f"{NIGHTLY}/backfills", {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z"}),
+        ("POST", f"{JOBS}/bulk", {"action": "pause", "prefix": "nightly", "dry_run": False}),
+        ("POST", f"{run}/cancel", None),
+        ("DELETE", NIGHTLY, None),
+    ]
+    for number, (method, path, body) in enumerate(asked):
+        headers = {"Idempotency-Key": f"h-{number}", "If-Match": "*"}
+        answer = world.client.request(method, path, json=body, headers=headers)
+        assert answer.status_code < 300, (path, answer.text)
+
+    sent = [each for each in commands(world) if each.idempotency_key]
+    assert {each.idempotency_key for each in sent} == {f"h-{number}" for number in range(len(asked))}
+    assert {len(each.request_hash) for each in sent} == {16}
+    assert len({each.request_hash for each in sent}) == len(asked)
+    assert {each.request_hash for each in commands(world) if not each.idempotency_key} == {b""}

@@ -262,6 +262,58 @@ def test_the_revision_that_it_was_asked_of_is_no_part_of_the_request() -> None:
     assert verdicts(world) == ["applied", "repeated", "repeated"]
 
 
+@pytest.mark.parametrize("successor", [False, True])
+def test_the_same_http_request_is_a_repeat_whatever_the_api_makes_of_it_by_then(*, successor: bool) -> None:
+    world = one_shard()
+    asked = {"idempotency_key": "k", "request_hash": b"h" * 16}
+    world.command(CommandKind.UPDATE, "t:j", every(60), answer=True, **asked)
+    world.run(1)
+    (applied,) = answers(world)
+    if successor:
+        world.crash()
+        world.cluster.compact(NAMES.state("dispatcher"))
+        world.run(10)
+    # On the condition of a revision that no longer stands: keys are looked at first.
+    world.command(CommandKind.UPDATE, "t:j", every(5), expected_revision=applied.revision - 1, **asked)
+    world.run(1)
+    repeated = answers(world)[-1]
+    assert (repeated.verdict, repeated.revision) == ("repeated", applied.revision)
+    assert world.records(NAMES.rejects) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "same_body", "other_body"),
+    [
+        (b"", b"", "repeated", "refused"),  # job events, and an API of an earlier release
+        (b"", b"h" * 16, "repeated", "refused"),  # a job event, then the API
+        (b"h" * 16, b"", "repeated", "refused"),  # the API, then a job event
+        (b"h" * 16, b"g" * 16, "repeated", "refused"),  # two requests
+        (b"h" * 16, b"h" * 16, "repeated", "repeated"),
+    ],
+)
+def test_what_is_no_repetition_of_an_http_request_is_told_by_its_body(
+    first: bytes, then: bytes, same_body: str, other_body: str
+) -> None:
+    world = one_shard()
+    for every_s, request_hash in ((60, first), (60, then), (5, then)):
+        asked = {"idempotency_key": "k", "request_hash": request_hash, "answer": True}
+        world.command(CommandKind.UPDATE, "t:j", every(every_s), **asked)
+    world.run(1)
+    assert verdicts(world) == ["applied", same_body, other_body]
+    assert {answer.problem for answer in answers(world)} == {"", *(["key-reused"] if other_body == "refused" else [])}
+
+
+@pytest.mark.parametrize("fate", [CommitFate.UNANSWERED, CommitFate.LOST, CommitFate.ABORTS])
+def test_a_replayed_command_with_a_hash_decides_alike(fate: CommitFate) -> None:
+    world = one_shard()
+    for number, every_s in enumerate((60, 5, 30)):
+        asked = {"idempotency_key": f"k{min(number, 1)}", "request_hash": b"h" * 16}
+        world.command(CommandKind.UPDATE, "t:j", every(every_s), answer=True, **asked)
+        world.cluster.faults.next_commit(ID, fate)
+        world.run(2)
+    assert verdicts(world) == ["applied", "applied", "repeated"]
+
+
 def test_an_id_that_stands_in_reaches_back_a_bounded_way_and_a_key_all_24_hours(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -284,6 +336,7 @@ def test_a_key_too_long_to_be_kept_is_refused() -> None:
     world = one_shard()
     world.command(CommandKind.TRIGGER, "t:j", idempotency_key="k" * (KEY_MAX + 1), answer=True)
     world.command(CommandKind.TRIGGER, "t:j", command_id="c" * (KEY_MAX + 1), answer=True)
+    world.command(CommandKind.TRIGGER, "t:j", idempotency_key="h", request_hash=b"h" * (KEY_MAX + 1), answer=True)
     world.command(CommandKind.TRIGGER, "t:j", idempotency_key="é" * KEY_MAX, answer=True)
     world.run(1)
-    assert verdicts(world) == ["refused", "refused", "applied"]
+    assert verdicts(world) == ["refused", "refused", "refused", "applied"]

@@ -30,7 +30,7 @@ from .jobs import pending_reply
 from .keyring import Caller
 from .orders import Order, give, is_refused, refuse
 from .problems import Problem
-from .repeats import once, wants_no_wait
+from .repeats import RepeatKey, once, wants_no_wait
 from .services import Services
 from .shapes import Answers
 
@@ -61,7 +61,7 @@ async def create_backfill(job_id: str, request: Request, services: Held, caller:
     order = _order(mine, expected, document)
     dry_run = wanting.flag(document, "dry_run")
 
-    async def act(repeat_key: str) -> Response:
+    async def act(repeat_key: RepeatKey) -> Response:
         counted = await services.call(_count, services, order)
         if dry_run:
             return views.reply(200, _told(None, order, counted))
@@ -160,7 +160,7 @@ async def _turn(backfill_id: str, request: Request, services: Services, caller: 
     wanting.check_known(document, ("note",))
     note = wanting.text(document, "note", wanting.NOTE_MAX)
 
-    async def act(repeat_key: str) -> Response:
+    async def act(repeat_key: RepeatKey) -> Response:
         named = make_backfill_id(job_id, number)
         order = Order(_TURNS[word], job_id, repeat_key=repeat_key, note=note, backfill_id=named)
         obeyed = await give(services, caller, order, wait=not wants_no_wait(request))

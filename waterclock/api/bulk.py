@@ -35,7 +35,7 @@ from .bodies import read_object
 from .cursors import read_cursor, write_cursor
 from .orders import is_refused
 from .pacing import send_paced
-from .repeats import once
+from .repeats import RepeatKey, once
 from .services import Services
 from .shapes import Answers
 
@@ -130,13 +130,14 @@ async def change_many(request: Request, services: Held, caller: Writer) -> Respo
     cursor = wanting.text(document, "cursor")
     after = read_cursor(cursor) if cursor else None
 
-    async def act(repeat_key: str) -> Response:
+    async def act(repeat_key: RepeatKey) -> Response:
         bound = COUNTED_MAX if dry_run else LOOKED_THROUGH_MAX
         found = await services.call(jobs_meant, services.store, caller.tenant, wanted, cap, after, bound)
         told = _told(document["action"], found, dry_run=dry_run)
         if not dry_run:
-            asked = Command(kind, "", "", caller.actor, 0, note=note, idempotency_key=repeat_key, answer=True)
-            commands = [_command(services, asked._replace(resume_at=resume_at), row) for row in found.rows]
+            asked = Command(kind, "", "", caller.actor, 0, note=note, answer=True, resume_at=resume_at)
+            asked = asked._replace(idempotency_key=repeat_key.text, request_hash=repeat_key.request_hash)
+            commands = [_command(services, asked, row) for row in found.rows]
             answers = (await send_paced(services, commands, rate_per_s)).answers
             told |= _came_to(found.rows, answers)
             if told["left"]:

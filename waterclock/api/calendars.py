@@ -44,7 +44,7 @@ from .keyring import Caller
 from .orders import Order, command_of, is_refused
 from .pacing import WITHIN_S, send_paced
 from .problems import Problem, busy
-from .repeats import once
+from .repeats import RepeatKey, once
 from .services import Services
 from .shapes import Answers
 
@@ -182,7 +182,7 @@ async def apply_calendar(name: str, request: Request, services: Held, caller: Wr
     wanting.check_known(document, ("cursor",))
     cursor = wanting.text(document, "cursor")
 
-    async def act(_repeat_key: str) -> Response:
+    async def act(_repeat_key: RepeatKey) -> Response:
         row = await _standing(services, caller, name)
         return views.reply(200, await _bring(services, caller, row, _place(cursor or None)))
 
@@ -199,7 +199,7 @@ async def delete(name: str, request: Request, services: Held, caller: Writer) ->
     """Refused while jobs use it; up to ten of them are named. Its versions can still be looked at."""
     expected = expected_revision(request, needed=False) or None
 
-    async def act(_repeat_key: str) -> Response:
+    async def act(_repeat_key: RepeatKey) -> Response:
         actor, now = caller.actor, services.clock.now()
         try:
             await services.call(
@@ -223,7 +223,7 @@ async def _save(
 ) -> Response:
     expected = expected_revision(request, needed=False) or None
 
-    async def act(_repeat_key: str) -> Response:
+    async def act(_repeat_key: RepeatKey) -> Response:
         mine, actor, now = _named(name), caller.actor, services.clock.now()
         row, is_new = await services.call(
             put_calendar, services.store, caller.tenant, mine, document, actor=actor, now=now, expected=expected

@@ -33,7 +33,7 @@ from .jobs import pending_reply
 from .keyring import Caller
 from .orders import Order, give, is_refused, refuse
 from .pacing import send_paced
-from .repeats import once, wants_no_wait
+from .repeats import RepeatKey, once, wants_no_wait
 from .runs import no_such_run, own_run, row_now, run_row
 from .services import Services
 from .shapes import Answers
@@ -105,7 +105,7 @@ async def cancel_many(request: Request, services: Held, caller: Writer) -> Respo
         wanting.text(document, "note", wanting.NOTE_MAX),
     )
 
-    async def act(_repeat_key: str) -> Response:
+    async def act(_repeat_key: RepeatKey) -> Response:
         found = await _matching(services, caller, document)
         told: dict[str, Any] = {
             "dry_run": dry_run,
@@ -143,7 +143,7 @@ async def cancel_run(run_id: str, request: Request, services: Held, caller: Writ
     wanting.check_known(document, ("note",))
     note = wanting.text(document, "note", wanting.NOTE_MAX)
 
-    async def act(repeat_key: str) -> Response:
+    async def act(repeat_key: RepeatKey) -> Response:
         row = await run_row(services, place)
         if row is None:
             raise no_such_run(run_id)

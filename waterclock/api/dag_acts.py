@@ -31,7 +31,7 @@ from .jobs import pending_reply
 from .keyring import Caller
 from .orders import Obeyed, Order, give, is_refused, refuse
 from .problems import Problem
-from .repeats import once, wants_no_wait
+from .repeats import RepeatKey, once, wants_no_wait
 from .services import Services
 from .shapes import Answers
 
@@ -91,7 +91,7 @@ async def rerun_dag_run(dag_run_id: str, request: Request, services: Held, calle
     failed, dry_run = wanting.flag(document, "failed"), wanting.flag(document, "dry_run")
     note, payload = wanting.text(document, "note", wanting.NOTE_MAX), wanting.payload(document)
 
-    async def act(repeat_key: str) -> Response:
+    async def act(repeat_key: RepeatKey) -> Response:
         seen = await seen_dag_run(services, caller.tenant, dag_run_id)
         plan = await _planned(services, lambda seen: plan_rerun(seen, begin, failed=failed), seen)
         if dry_run:
@@ -131,7 +131,7 @@ async def _act(
     wanting.check_known(document, _ACT_KEYS)
     note, dry_run = wanting.text(document, "note", wanting.NOTE_MAX), wanting.flag(document, "dry_run")
 
-    async def act(repeat_key: str) -> Response:
+    async def act(repeat_key: RepeatKey) -> Response:
         seen = await seen_dag_run(services, caller.tenant, run_id)
         if dry_run:
             return views.reply(200, plan_view(seen.run_id, await _planned(services, planned, seen)))

@@ -32,7 +32,7 @@ from .keyring import Caller
 from .orders import is_refused
 from .pacing import send_paced
 from .problems import Problem
-from .repeats import once
+from .repeats import RepeatKey, once
 from .runs import own_run, run_row
 from .services import Services
 from .shapes import Answers
@@ -94,7 +94,7 @@ async def redrive(request: Request, services: Held, caller: Writer) -> Response:
     wanting.check_known(document, (*_ACTION, "payload", "payload_base64", "force"))
     payload, force = wanting.payload(document), wanting.flag(document, "force")
 
-    async def act(_repeat_key: str) -> Response:
+    async def act(_repeat_key: RepeatKey) -> Response:
         found = await _meant(services, caller, document)
         kept = await services.ask(read_letters, services.log, services.names, found.letters)
         commands: list[Command] = []
@@ -121,7 +121,7 @@ async def discard(request: Request, services: Held, caller: Writer) -> Response:
     document = await read_object(request)
     wanting.check_known(document, _ACTION)
 
-    async def act(_repeat_key: str) -> Response:
+    async def act(_repeat_key: RepeatKey) -> Response:
         found = await _meant(services, caller, document)
         commands = [discard_of(letter.run_id, _asked(services, caller, document)) for letter in found.letters]
         return await _carry_out(services, document, found, commands, [])

@@ -25,7 +25,7 @@ from .definitions import expected_revision
 from .jobs import change
 from .orders import Order
 from .problems import Problem
-from .repeats import once
+from .repeats import RepeatKey, once
 from .services import Services
 from .shapes import Answers, Instant
 
@@ -177,7 +177,7 @@ async def rollback_job(job_id: str, request: Request, services: Held, caller: Wr
     wanting.check_known(document, ("to_revision", "note"))
     to_revision, note = wanting.revision(document, "to_revision"), wanting.text(document, "note", wanting.NOTE_MAX)
 
-    async def act(repeat_key: str) -> Response:
+    async def act(repeat_key: RepeatKey) -> Response:
         target = await _version(services, mine, to_revision)
         if target.spec.timing.calendars:
             await services.call(note_uses, services.store, mine, target.spec, services.clock.now())

@@ -31,7 +31,7 @@ from .cursors import read_cursor, write_cursor
 from .definitions import expected_revision, job_id_for, spec_of
 from .keyring import Caller
 from .orders import Obeyed, Order, etag, give, is_refused, refuse
-from .repeats import once, wants_no_wait
+from .repeats import RepeatKey, once, wants_no_wait
 from .saving import follow_calendars, with_place
 from .services import Services
 from .shapes import Answers
@@ -53,8 +53,8 @@ async def create_job(request: Request, services: Held, caller: Writer) -> Respon
     """The same definition again answers 200 and changes nothing; another one under a name that is taken is refused."""
     document = await read_object(request)
 
-    async def act(repeat_key: str) -> Response:
-        job_id = job_id_for(caller.tenant, rest := dict(document), repeat_key)
+    async def act(repeat_key: RepeatKey) -> Response:
+        job_id = job_id_for(caller.tenant, rest := dict(document), repeat_key.text)
         spec, found = await with_place(services, job_id, await spec_of(services, rest, job_id))
         order = Order(CommandKind.CREATE, job_id, MUST_BE_NEW, spec, repeat_key=repeat_key)
         return await change(services, caller, request, order, created=True, found=found)
@@ -98,7 +98,7 @@ async def change_job(job_id: str, request: Request, services: Held, caller: Writ
     expected = expected_revision(request, needed=True)
     patch = await read_object(request)
 
-    async def act(repeat_key: str) -> Response:
+    async def act(repeat_key: RepeatKey) -> Response:
         row = await _standing(services, mine)
         document = placed_anew(changed(spec_to_document(row.spec), patch), patch)
         spec, found = await with_place(services, mine, await spec_of(services, document, mine))
@@ -158,7 +158,7 @@ async def trigger_job(job_id: str, request: Request, services: Held, caller: Wri
     document = await read_object(request, optional=True)
     payload = _payload_of(document)
 
-    async def act(repeat_key: str) -> Response:
+    async def act(repeat_key: RepeatKey) -> Response:
         order = Order(CommandKind.TRIGGER, mine, expected, payload=payload, repeat_key=repeat_key)
         obeyed = await _given(services, caller, request, order)
         if obeyed.answer is None:
@@ -200,7 +200,7 @@ async def _plain_change(
     wanting.check_known(document, known)
     note, resume_at = wanting.text(document, "note", wanting.NOTE_MAX), wanting.instant(document, "resume_at")
 
-    async def act(repeat_key: str) -> Response:
+    async def act(repeat_key: RepeatKey) -> Response:
         order = Order(kind, job_id, expected, repeat_key=repeat_key, note=note, resume_at=resume_at)
         return await change(services, caller, request, order, told=told)
 
@@ -220,7 +220,8 @@ async def change(
 ) -> Response:
     """Give the order, and answer with the job as it stands since. ``found``: the second that was picked for it."""
     obeyed = await _given(services, caller, request, order)
-    await follow_calendars(services, caller, order.job_id, order.spec or brought_back)
+    is_repeat = obeyed.answer is not None and obeyed.answer.verdict == CommandVerdict.REPEATED
+    await follow_calendars(services, caller, order.job_id, order.spec or brought_back, is_repeat=is_repeat)
     if obeyed.answer is None:
         return pending_reply(obeyed, request)
     if told is not None:
@@ -234,7 +235,7 @@ async def change(
     is_news = obeyed.answer.verdict != CommandVerdict.UNCHANGED
     status = 201 if is_new and is_news else 200
     where = {"Location": f"/api/v1/jobs/{quote(order.job_id, safe=':')}"} if created else {}
-    return await _job_reply(services, status, row, found, **where)
+    return await _job_reply(services, status, row, None if is_repeat else found, **where)
 
 
 async def _given(services: Services, caller: Caller, request: Request, order: Order) -> Obeyed:

@@ -22,9 +22,11 @@ from waterclock.wire.messages import command_message
 
 from .keyring import Caller
 from .problems import Problem, busy
+from .repeats import RepeatKey
 from .services import Services
 
 _ACKNOWLEDGED_WITHIN_S = 5.0
+_NO_KEY = RepeatKey()
 
 
 class Order(NamedTuple):
@@ -35,7 +37,7 @@ class Order(NamedTuple):
     expected_revision: int = 0
     spec: JobSpec | None = None
     payload: bytes | None = None
-    repeat_key: str = ""
+    repeat_key: RepeatKey = _NO_KEY
     run_id: str = ""
     note: str = ""
     resume_at: Instant = 0
@@ -135,7 +137,7 @@ def command_of(services: Services, caller: Caller, order: Order) -> Command:
         expected_revision=order.expected_revision,
         spec=order.spec,
         payload=order.payload,
-        idempotency_key=order.repeat_key,
+        idempotency_key=order.repeat_key.text,
         answer=True,
         run_id=order.run_id,
         note=order.note,
@@ -148,6 +150,7 @@ def command_of(services: Services, caller: Caller, order: Order) -> Command:
         concurrency=order.concurrency,
         tier=order.tier,
         backfill_id=order.backfill_id,
+        request_hash=order.repeat_key.request_hash,
     )
 
 

@@ -3,6 +3,7 @@
 Three keepers, each for what it can do: this process refuses the same key while the first request is still being served
 (409); the table ``api_answers`` replays the answer for two days, and refuses another request under the same key (422);
 the shard owner, which sees all commands of a job in one order, ignores a repeat for 24 hours whatever process sent it.
+The owner is given a hash of the request with each command: of the same PATCH another spec may come by the second time.
 
 The limit: with several API processes the 409 is per process, and one key used for two *different jobs* at the same
 moment through two processes is seen only once the first answer is kept. One key for one job is always safe.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import structlog
@@ -31,7 +32,15 @@ HEADER = "Idempotency-Key"
 _KEY = re.compile(r"[\x21-\x7e]{1,200}\Z")
 _KEPT_HEADERS = ("etag", "location", "content-type")
 _NOT_KEPT = frozenset({202, 429})
+_REQUEST_HASH_BYTES = 16
 _log = structlog.get_logger()
+
+
+class RepeatKey(NamedTuple):
+    """An Idempotency-Key, "" where there is none, and a hash of the request that came under it."""
+
+    text: str = ""
+    request_hash: bytes = b""
 
 
 async def once(
@@ -39,12 +48,12 @@ async def once(
     caller: Caller,
     request: Request,
     document: dict[str, Any],
-    act: Callable[[str], Awaitable[Response]],
+    act: Callable[[RepeatKey], Awaitable[Response]],
 ) -> Response:
-    """Do it, or give the answer of the first time. ``act`` gets the key, "" where there is none. Raises Problem."""
+    """Do it, or give the answer of the first time. Raises Problem."""
     key = _key_of(request)
     if not key:
-        return await act("")
+        return await act(RepeatKey())
     place = caller.tenant, key
     if place in services.in_flight:
         raise Problem("in-flight", "A request with this Idempotency-Key is being served", headers={"Retry-After": "1"})
@@ -55,7 +64,7 @@ async def once(
         kept = await services.call(services.store.kept_answer, caller.tenant, request_key)
         if kept is not None:
             return _replayed(kept, fingerprint)
-        answer = await _answer_of(act, key)
+        answer = await _answer_of(act, RepeatKey(key, fingerprint[:_REQUEST_HASH_BYTES]))
         if answer.status_code < 500 and answer.status_code not in _NOT_KEPT:
             now = services.clock.now()
             await _keep(services, _kept(caller.tenant, request_key, fingerprint, answer, now))
@@ -86,11 +95,16 @@ def _fingerprint(request: Request, document: dict[str, Any]) -> bytes:
     return hashlib.sha256(f"{request.method}\n{request.url.path}\n{match}\n".encode() + body).digest()
 
 
-async def _answer_of(act: Callable[[str], Awaitable[Response]], key: str) -> Response:
-    """A refusal by the dispatcher is an answer like any other: the repeat gets it again."""
+async def _answer_of(act: Callable[[RepeatKey], Awaitable[Response]], repeat_key: RepeatKey) -> Response:
+    """A refusal by the dispatcher is an answer like any other: the repeat gets it again.
+
+    But ``key-reused`` is raised, not to be kept: the key is that of another request, which must not get this answer.
+    """
     try:
-        return await act(key)
+        return await act(repeat_key)
     except Problem as problem:
+        if problem.slug == "key-reused":
+            raise
         return problem.answer()
 
 

@@ -38,11 +38,17 @@ async def with_place(services: Services, job_id: str, spec: JobSpec) -> tuple[Jo
     return (spec, None) if found is None else (placed(spec, found), found)
 
 
-async def follow_calendars(services: Services, caller: Caller, job_id: str, spec: JobSpec | None) -> None:
+async def follow_calendars(
+    services: Services, caller: Caller, job_id: str, spec: JobSpec | None, *, is_repeat: bool
+) -> None:
     """Bring a job that was just saved the calendars that changed since they were looked up.
 
     Its command stands in the log by now, so this one comes behind it; and whoever puts a calendar later finds the job.
+    Of a repeat it is the spec that stands: that of the first time, whose process may have died before it came here.
     """
+    if spec is not None and is_repeat:
+        row = await services.call(services.store.job, job_id)
+        spec = row.spec if row is not None and row.status is not JobStatus.DELETED else None
     if spec is None or not spec.timing.calendars:
         return
     newer = await services.call(newer_than, services.store, job_id, spec)

@@ -219,7 +219,8 @@ class Command(NamedTuple):
     final status as a word, ``ended_at`` when, ``hops`` how many stand one before the other (``Cause``); by a record
     ``headers`` are those of its headers that the job's conditions ask for; ``gathers``: whether the job had a window as
     whoever told it knew the job. LAPSE: ``to_revision`` is the number of the command that opened the window, ``due_at``
-    its end.
+    its end. ``request_hash``: of the HTTP request that brought it with its ``idempotency_key``, else b"": the same
+    request is a repeat also where the API makes another command of it, for the job or its calendars changed meanwhile.
     """
 
     kind: CommandKind
@@ -251,6 +252,7 @@ class Command(NamedTuple):
     ended_at: Instant = 0
     headers: tuple[tuple[str, str], ...] = ()
     gathers: bool = False
+    request_hash: bytes = b""
 
 
 class Pause(NamedTuple):

@@ -25,9 +25,10 @@ class KeyState(NamedTuple):
     """A record of ``state.dispatcher`` under ``key/<job id>/<hash of the key>``: an intention that was served.
 
     ``key`` is "" where the command's id stood in; then it lies under ``id/<job id>/<hash of the command id>``.
-    ``body_hash`` is that of the command, to tell a repeat from another intention under the same key. The rest is what
-    became of it, for the answer to a repeat: ``revision`` stood after it, ``run_id`` is its trigger's. ``stamp_at`` and
-    ``offset`` are the command's own; 24 hours after its stamp it is over.
+    ``body_hash`` is that of the command, to tell a repeat from another intention under the same key; ``request_hash``
+    that of the HTTP request which brought it, b"" where there was none. The rest is what became of it, for the answer
+    to a repeat: ``revision`` stood after it, ``run_id`` is its trigger's. ``stamp_at`` and ``offset`` are the command's
+    own; 24 hours after its stamp it is over.
     """
 
     job_id: str
@@ -38,6 +39,7 @@ class KeyState(NamedTuple):
     revision: int
     run_id: str
     stamp_at: Instant
+    request_hash: bytes = b""
 
 
 class OpenRunState(NamedTuple):

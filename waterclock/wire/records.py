@@ -159,8 +159,14 @@ def _command_from_record(record: Dict) -> Command:
         "rerun_from": tuple(record["rerun_from"]),
         "tier": Tier[record["tier"]] if record["tier"] else None,
         "headers": tuple((header["name"], header["text"]) for header in record["headers"]),
+        "request_hash": _bytes_of(record["request_hash"]),
     }
     return Command(**record | said)
+
+
+def _bytes_of(filled_in: bytes | str) -> bytes:
+    """Of a field that may be missing: fastavro fills bytes in with their default as the schema spells it, as text."""
+    return filled_in.encode("latin-1") if isinstance(filled_in, str) else filled_in
 
 
 _KINDS = ("cron", "every", "once", "dates", "delay_us")
@@ -286,6 +292,10 @@ def _job_triggers_from_record(record: Dict) -> JobTriggers:
     return JobTriggers(**record | {"on": on})
 
 
+def _key_state_from_record(record: Dict) -> KeyState:
+    return KeyState(**record | {"request_hash": _bytes_of(record["request_hash"])})
+
+
 def _gathering_to_record(gathering: Gathering) -> Dict:
     return gathering._asdict() | {"arrivals": [each._asdict() for each in gathering.arrivals]}
 
@@ -334,7 +344,7 @@ DAG_RUN = Shape(_dag_run_to_record, _dag_run_from_record)
 DAG_NODE = Shape(KeptNode._asdict, lambda record: KeptNode(**record))
 FLOW_JOB = Shape(JobFlow._asdict, lambda record: JobFlow(**record))
 FLOW_RUN = Shape(_flow_run_to_record, _flow_run_from_record)
-KEY_STATE = Shape(KeyState._asdict, lambda record: KeyState(**record))
+KEY_STATE = Shape(KeyState._asdict, _key_state_from_record)
 GATHERING = Shape(_gathering_to_record, _gathering_from_record)
 JOB_TRIGGERS = Shape(_job_triggers_to_record, _job_triggers_from_record)
 RUN_LOG = Shape(_run_log_to_record, _run_log_from_record)

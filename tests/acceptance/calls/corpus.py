@@ -17,14 +17,16 @@ BLOCKED_4 = (
 BLOCKED_6 = (
     *("::", "::1", "0:0:0:0:0:0:0:1", "0000:0000:0000:0000:0000:0000:0000:0001", "fc00::1", "fd00:ec2::254"),
     *("fd12:3456:789a::1", "fe80::1", "febf::1", "fec0::1", "ff02::1", "ff0e::1", "2001:db8::1", "3fff::1", "100::1"),
-    *("2001:2::1", "2001:10::1", "2001:20::1", "5f00::1", "::ffff:0:7f00:1"),
+    *("2001:2::1", "2001:10::1", "2001:20::1", "5f00::1", "fd00:ec2::23", "fd20:ce::254"),
+    *("fd00:c1::a9fe:a9fe", "fd00:42::42"),
 )
-INSIDE = ("127.0.0.1", "127.0.0.2", "169.254.169.254", "10.0.0.1")
+METADATA = "169.254.169.254"
+INSIDE = ("127.0.0.1", "127.0.0.2", METADATA, "10.0.0.1")
 """What is wrapped and disguised."""
 
 
 def wrapped(address: str) -> list[str]:
-    """The IPv6 addresses that carry this IPv4 address: mapped, compatible, NAT64, local NAT64, 6to4, Teredo."""
+    """The IPv6 addresses that carry it: mapped, translated, compatible, NAT64, local NAT64, 6to4, Teredo, ISATAP."""
     number = int(IPv4Address(address))
     high, low = f"{number >> 16:x}", f"{number & 0xFFFF:x}"
     inverted = number ^ 0xFFFFFFFF
@@ -33,12 +35,16 @@ def wrapped(address: str) -> list[str]:
         f"::ffff:{high}:{low}",
         f"0:0:0:0:0:ffff:{address}",
         f"::FFFF:{high}:{low}",
+        f"::ffff:0:{high}:{low}",
         f"::{high}:{low}",
         f"64:ff9b::{address}",
         f"64:ff9b::{high}:{low}",
         f"64:ff9b:1::{high}:{low}",
+        f"64:ff9b:1:{high}:{number >> 8 & 0xFF:x}:{(number & 0xFF) << 8:x}::",
         f"2002:{high}:{low}::1",
         str(IPv6Address(0x20010000 << 96 | 0x53AA064C << 64 | inverted)),
+        f"2606:2800:220:1::5efe:{high}:{low}",
+        f"2606:2800:220:1:200:5efe:{high}:{low}",
     ]
 
 
@@ -90,6 +96,12 @@ def names() -> dict[str, list[list[str]]]:
     for number, address in enumerate((*BLOCKED_4, *BLOCKED_6, *(six for four in INSIDE for six in wrapped(four)))):
         found[f"leads-{number}.example"] = [[address]]
     return found
+
+
+def listed() -> dict[str, list[list[str]]]:
+    """Names that the operator lists, and where they lead all the same: to a cloud's metadata."""
+    leads = [METADATA, *wrapped(METADATA), "100.100.100.200", "fd00:ec2::254", "fd20:ce::254"]
+    return {f"listed-{number}.example": [[address]] for number, address in enumerate(leads)}
 
 
 def flips(count: int) -> dict[str, list[list[str]]]:
