@@ -52,13 +52,9 @@ BATCH = 500
 
 
 class Terms(NamedTuple):
-    """What commands are applied by beside the log: settings, and how far the window may reach.
+    """What commands are applied by beside the log. ``grace_us``: how late a fire may be and is no misfire."""
 
-    ``window_end``: no owner has written rows ahead beyond the first fire due after it. ``grace_us``: how late a fire
-    may be and is no misfire.
-    """
-
-    window_end: Instant
+    now: Instant
     grace_us: int
 
 
@@ -274,7 +270,7 @@ def _plan(
     else:
         plan.caught_up = tuple(gaps)
     if versions and versions[0].status is JobStatus.ACTIVE:
-        plan.deletes = void_rows(versions[0], version.stamp_at, terms.window_end)
+        plan.deletes = void_rows(versions[0], version.stamp_at, shard.rows_end(terms.now))
     for chain in shard.timeline.chains_of(job_id):
         row = chain.row
         if row.fire_at > version.stamp_at:

@@ -50,7 +50,7 @@ def versions_of(shard: Shard, index: TimeIndex, job_ids: Sequence[str]) -> Erran
     newest = [version for version in found if version is not None and version.status is JobStatus.ACTIVE]
     edge_at = shard.progress.begins_at
     back_to = edge_at - JITTER_US_MAX
-    revised = [each.job_id for each in newest if back_to < each.stamp_at != each.created_at]
+    revised = [each.job_id for each in newest if back_to < each.stamp_at and shard.has_older(each)]
     older: dict[str, list[JobVersion]] = (yield lambda: index.versions(revised, back_to)) if revised else {}
     return [
         [version, *(each for each in older.get(version.job_id, ()) if each.revision < version.revision)]

@@ -68,8 +68,11 @@ def is_far_behind(shard: Shard, now: Instant) -> bool:
 def prepare(shard: Shard, asked_at: Instant, commands_end: int) -> None:
     """Begin: no fire is decided until the commands below ``commands_end`` are applied and the sweep is done.
 
-    ``asked_at``: before that watermark was asked for.
+    ``asked_at``: before that watermark was asked for. A clock that has stepped back since the backlog was seen asks for
+    no jump: the edge never goes back.
     """
+    if asked_at - MARGIN_US <= shard.cursor.due_at:
+        return
     shard.caught_up_at = max(shard.caught_up_at, commands_end)
     shard.jump = Jump(shard, asked_at - MARGIN_US)
 

@@ -55,7 +55,7 @@ class Known:
         """
         back_to = self._back_to(edge_at)
         known = self._versions[job_id]
-        if known and known[-1].stamp_at > back_to and known[-1].stamp_at > known[-1].created_at:
+        if known and known[-1].stamp_at > back_to and self._shard.has_older(known[-1]):
             older = self._index.versions([job_id], back_to).get(job_id, [])
             known += [version for version in older if version.revision < known[-1].revision]
         return known

@@ -276,8 +276,7 @@ class Dispatcher:
                 # So every job's edge is this due time. Its place inside it would change with a command that changes
                 # the tier, and a fire decided there would look undecided.
                 shard.cursor = shard.cursor.after_due_time()
-        window_end = now + round((self._pace.look_ahead_s + 60) * US_PER_S)
-        terms = applying.Terms(window_end, self._grace_us)
+        terms = applying.Terms(now, self._grace_us)
         with self._store_rest.noting(self._shards.values()):
             applying.apply_commands(ready, self._index, self._pools, out, now, terms)
         for shard in ready:

@@ -97,18 +97,19 @@ def _goes_on(version: JobVersion) -> bool:
     return version.status is JobStatus.ACTIVE and not isinstance(version.spec.schedule, Once)
 
 
-def void_rows(before: JobVersion, stamp_at: Instant, window_end: Instant) -> list[DueDelete]:
+def void_rows(before: JobVersion, stamp_at: Instant, rows_end: Instant) -> list[DueDelete]:
     """The rows of the superseded version that may exist for fires after ``stamp_at``.
 
-    One per minute in which one is due, up to the first one due beyond ``window_end``: further ones are never written
-    ahead. Their stamp is an hour above the command's: rows written ahead, and those of zombies, must lose.
+    One per minute in which one is due, up to the first one due beyond ``rows_end`` (``Shard.rows_end``): further ones
+    are never written ahead. Their stamp is an hour above the command's: rows written ahead, and those of zombies, must
+    lose.
     """
     found: list[DueDelete] = []
     fire_at = next_of(before, stamp_at)
     while fire_at is not None and len(found) < _VOID_ROWS_MAX:
         due_at = due_of(before, fire_at)
         found.append(void_row(before.job_id, before.revision, due_at, stamp_at))
-        if due_at > window_end:
+        if due_at > rows_end:
             break
         fire_at = following(before, minute_of(due_at))
     return found

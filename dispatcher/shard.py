@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from waterclock.log.port import Record
-from waterclock.model.ids import US_PER_MINUTE, Instant, minute_of, ordinal, slot_of, slots_of_partition
+from waterclock.model.ids import US_PER_MINUTE, US_PER_S, Instant, minute_of, ordinal, slot_of, slots_of_partition
 from waterclock.model.job import JobStatus, JobVersion
 from waterclock.model.timing import JITTER_US_MAX
 
@@ -31,6 +31,12 @@ from .timeline import Chain, Timeline
 if TYPE_CHECKING:
     from .catch_up import Lane
     from .jump import Jump
+
+LOOK_AHEAD_S_MAX = 600
+"""The longest that settings allow."""
+
+_ROWS_AHEAD_US_MAX = (LOOK_AHEAD_S_MAX + 60 + 60) * US_PER_S
+"""Beyond a cursor, in whole minutes, with a minute in which that was not committed any more."""
 
 
 class Decided(NamedTuple):
@@ -189,6 +195,14 @@ class Shard:
         """Fires before it are all in the timeline."""
         return self.loaded_minute * US_PER_MINUTE
 
+    def rows_end(self, now: Instant) -> Instant:
+        """No owner has written rows ahead beyond a job's first fire that is due after this.
+
+        An owner looks ahead from its own clock, as far as it was told to: neither is ours. Its cursor followed its
+        clock, and was committed shortly before it went.
+        """
+        return max(now, self.cursor.due_at, self.horizon_at) + _ROWS_AHEAD_US_MAX
+
     @property
     def inside_due_time(self) -> bool:
         """Whether fires due at the very instant of the cursor may still be undecided."""
@@ -275,6 +289,12 @@ class Shard:
         known = self.lately.setdefault(version.job_id, list(before))
         if not known or known[0].revision < version.revision:
             known.insert(0, version)
+
+    def has_older(self, version: JobVersion) -> bool:
+        """Whether older versions may still matter of which this one does not tell. One that was made where a deleted
+        job stood looks as if it was the first: but then its job is known here as revised lately."""
+        is_first = version.stamp_at == version.created_at
+        return not is_first or version.job_id in self.lately or version.job_id in self.unread
 
     def trusts(self, job_id: str, revision: int, fire_at: Instant) -> bool:
         """Whether a row of this revision is no ghost: its version is the newest one, stamped before its fire time.

@@ -131,6 +131,11 @@ class BackendDown(WaterclockError):
         self.backend = backend
 
 
+class ClockBehind(BackendDown):
+    """A write's stamp lies further ahead of this process's clock than it may: the backend would keep it as the newest
+    for so long. Commonly the clock is behind that of the brokers; the caller waits until it is put right."""
+
+
 class AccessRefused(BackendDown):
     """A backend answers, and does not let us in: credentials, certificate, or rights. The message says which.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from waterclock.clock import Clock
+from waterclock.model.errors import ClockBehind
 from waterclock.model.ids import SLOT_COUNT, US_PER_MINUTE, US_PER_S, Instant, RunId
 from waterclock.model.job import JobStatus, JobVersion
 
@@ -334,6 +335,10 @@ class TabularStore(TabularCalendars, TabularDagNodes, TabularShelves, TabularUpk
     def _write(self, operation: str, mutations: Sequence[Mutation]) -> Writing:
         ceiling = self._clock.now() + STAMP_AHEAD_US
         for mutation in mutations:
-            if not 0 < mutation.wts <= ceiling:
-                raise ValueError(f"{operation}: a stamp of {mutation.wts} is none, or would win for ever")
+            if mutation.wts > ceiling:
+                raise ClockBehind("cassandra", f"{operation}: a stamp of {mutation.wts} lies more than "
+                                  f"{STAMP_AHEAD_US // rows.US_PER_HOUR} hours ahead of this process's clock, which is "
+                                  f"behind that of the brokers: set it right")  # fmt: skip
+            if mutation.wts <= 0:
+                raise ValueError(f"{operation}: {mutation.wts} is no stamp")
         return self._cells.write(operation, mutations)

@@ -7,6 +7,7 @@ import struct
 
 import pytest
 
+from waterclock.model.errors import ClockBehind
 from waterclock.model.ids import US_PER_MINUTE, US_PER_S
 from waterclock.store.port import DueRow
 
@@ -218,11 +219,13 @@ def test_a_row_years_ahead_is_kept(world: StoreWorld) -> None:
     assert world.bucket(row) == [row]
 
 
-@pytest.mark.parametrize("lead", [-1 << 62, 3 * HOUR_US])
-def test_a_stamp_that_would_win_for_ever_is_refused_and_nothing_is_written(world: StoreWorld, lead: int) -> None:
+@pytest.mark.parametrize(("lead", "error"), [(-1 << 62, ValueError), (3 * HOUR_US, ClockBehind)])
+def test_a_stamp_that_would_win_for_ever_is_refused_and_nothing_is_written(
+    world: StoreWorld, lead: int, error: type[Exception]
+) -> None:
     good, bad = world.due(name="good"), world.due(name="bad", wts=world.now + lead)
 
-    with pytest.raises(ValueError, match="stamp"):
+    with pytest.raises(error, match="stamp"):
         world.write_due(good, bad)
 
     assert world.bucket(good) == []

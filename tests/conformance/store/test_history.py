@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from waterclock.model.errors import ClockBehind
 from waterclock.model.events import Outcome, RunStatus
 from waterclock.model.ids import US_PER_S, Instant, RunId
 from waterclock.model.job import Tier
@@ -260,9 +261,9 @@ def test_a_batch_of_every_kind_lands_whole(world: StoreWorld) -> None:
     assert world.store.failures(world.tenant, 9) == [failure]
 
 
-@pytest.mark.parametrize("wts", [0, 1 << 62])
-def test_a_run_without_an_honest_stamp_is_refused(world: StoreWorld, wts: int) -> None:
-    with pytest.raises(ValueError, match="stamp"):
+@pytest.mark.parametrize(("wts", "error"), [(0, ValueError), (1 << 62, ClockBehind)])
+def test_a_run_without_an_honest_stamp_is_refused(world: StoreWorld, wts: int, error: type[Exception]) -> None:
+    with pytest.raises(error, match="stamp"):
         world.store.record(History([world.run(wts=wts)]))
 
     assert world.store.run(world.job_id(), world.now, 0) is None
