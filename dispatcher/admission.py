@@ -15,7 +15,8 @@ from waterclock.model.concurrency import STOPS, Concurrency, Overlap
 from waterclock.model.events import Origin
 from waterclock.model.ids import Instant
 
-from .flow import FlowJob, Open
+from .flow import FlowJob
+from .flow_runs import Open
 
 OVERLAP = "overlap"
 """Why a fire is dropped, or waits because of a policy."""

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from waterclock.model.concurrency import FREE, Concurrency, concurrency_from_json, concurrency_to_json
 from waterclock.model.delay_rules import counted_end
 from waterclock.model.errors import UndecodableRecord
-from waterclock.model.events import EventKind, Origin, Pending, RunEvent, RunStatus
+from waterclock.model.events import EventKind, Origin, RunEvent, RunStatus
 from waterclock.model.flow_state import JobFlow, RunFlow
 from waterclock.model.ids import Instant, job_of_run, ordinal, parse_run_id
 from waterclock.model.job import CommandKind, JobStatus, JobVersion
@@ -30,6 +30,7 @@ from waterclock.wire.messages import FLOW_PREFIX
 
 from .dag_flow import DagFlow
 from .delays import DelayChain
+from .flow_runs import Held, Open
 from .look_times import LookTimes
 from .run_count import RunCount
 from .streak import Streak
@@ -40,74 +41,7 @@ RUNS_MAX = 100_000
 HELD_BYTES_MAX = 64 * 1024 * 1024
 """Payloads of triggers and work of redrives that are held, for one shard. A schedule's own runs share their version."""
 
-NEW = RunState(RunStatus.PENDING)
 _WAITS = RunState(RunStatus.PENDING, held=True)
-
-UNREAD = "?"
-"""The group of a run that waits, where its key has changed and its payload is still to be read; no pointer is so."""
-
-
-class Held:
-    """A run that waits. ``version``: what it is made of, None where a predecessor has held it (``admitting.py``)."""
-
-    __slots__ = ("kept", "version")
-
-    def __init__(self, kept: RunFlow, version: JobVersion | None) -> None:
-        self.kept = kept
-        self.version = version
-
-    @property
-    def size(self) -> int:
-        """Bytes that are its own."""
-        return len(self.kept.payload or b"") + len(self.kept.work or b"")
-
-    def regroup(self, limits: Concurrency) -> bool:
-        """Put it into the group that these limits say; False where its work cannot be read. No record is written: a
-        successor finds the same, and a record that is written anew would stand behind those of runs that came later."""
-        try:
-            if limits.key or self.kept.group:
-                self.kept = self.kept._replace(group=self._group(limits) if limits.key else "")
-        except UndecodableRecord:
-            return False
-        return True
-
-    def _group(self, limits: Concurrency) -> str:
-        kept, payload = self.kept, self.kept.payload
-        if kept.work is not None:
-            payload = codec.decode_work(kept.work).payload
-        elif payload is None and self.version is not None:
-            payload = self.version.spec.payload
-        if payload is not None:
-            return limits.group(payload)
-        return kept.group if kept.group.startswith(f"{limits.key}=") else UNREAD
-
-
-class Open:
-    """A run that was handed out. ``kept``: as the state topic holds it; ``dag``: of a DagRun, once that is read."""
-
-    __slots__ = ("asked_by_us", "dag", "kept", "state")
-
-    def __init__(self, kept: RunFlow, state: RunState) -> None:
-        self.kept = kept
-        self.state = state
-        self.asked_by_us = False
-        self.dag: DagFlow | None = None
-
-    def follow(self, event: RunEvent, offset: int, generation: int) -> None:
-        """An event of it, or of one of its nodes. Raises RequestError where that names no run."""
-        detail = event.detail
-        if self.dag is None and isinstance(detail, Pending) and detail.dag is not None:
-            self.dag = DagFlow(event.run_id, generation)
-        if self.dag is not None:
-            self.state = self.dag.apply(event, offset) or self.state
-        elif event.run_id == self.kept.run_id:
-            verdict = reduce(self.state, event, ordinal(generation, offset))
-            self.state = verdict.state or self.state
-
-    @property
-    def asked(self) -> bool:
-        """Its end was asked for: by whoever, as the log says, or in this very round."""
-        return self.asked_by_us or self.state.cancel_requested
 
 
 class FlowJob:
@@ -308,7 +242,8 @@ class Flow:
     def kept_now(self, run: Open) -> RunFlow:
         """What a successor has to know of an open run as of ``position``."""
         nodes = () if run.dag is None else run.dag.open_nodes or ()
-        run.kept = run.kept._replace(state=state_to_text(run.state), folded_to=self.position, nodes=nodes)
+        state = state_to_text(run.state) if run.is_read else ""
+        run.kept = run.kept._replace(state=state, folded_to=self.position, nodes=nodes)
         return run.kept
 
     def old_news(self, below: int, limit: int) -> Iterator[Open]:
@@ -365,7 +300,7 @@ class Flow:
         if kept.held:
             self.hold(job, Held(kept, None))
             return
-        run = Open(kept, state_from_text(kept.state) or NEW)
+        run = Open(kept, state_from_text(kept.state))
         if run.state.is_dag:
             run.dag = DagFlow(kept.run_id, self._generation)
             run.dag.restore(run.state, kept.nodes)

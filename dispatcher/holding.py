@@ -14,7 +14,8 @@ from waterclock.model.job import JobVersion
 from waterclock.wire.messages import FLOW_PREFIX, control_message, event_message
 
 from .emit import Emitter
-from .flow import NEW, FlowJob, Held, Open
+from .flow import FlowJob
+from .flow_runs import NEW, Held, Open
 from .shard import Shard
 
 
@@ -32,11 +33,11 @@ def know_job(shard: Shard, out: Emitter, version: JobVersion) -> FlowJob:
 
 
 def hand_out(shard: Shard, out: Emitter, run: RunFlow) -> None:
-    """A run goes out in this round: from here on it is open."""
+    """A run goes out in this round, new or HELD so far: from here on it is open."""
     flow = shard.flow
     kept = run._replace(held="", payload=None, work=None, linked_run="", rerun_from=(), triggered_by="", hops=0)
     kept = kept._replace(folded_to=flow.position)
-    opened = Open(kept, NEW)
+    opened = Open(kept, NEW if run.held else None)
     flow.opened(flow.jobs[job_of_run(run.run_id)], opened)
     out.run_flow(shard.partition, flow.kept_now(opened))
 

@@ -20,7 +20,8 @@ from waterclock.wire.messages import FLOW_PREFIX
 
 from .backfills import count_ends
 from .emit import Emitter
-from .flow import UNREAD, FlowJob, Held
+from .flow import FlowJob
+from .flow_runs import UNREAD, Held
 from .holding import drop_held, forget_drained, hand_out, know_job, note_job
 from .reruns import pending_of_rerun
 from .shard import Shard

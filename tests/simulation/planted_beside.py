@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from unittest import mock
 
 from waterclock.dispatcher import putting_out
-from waterclock.dispatcher.flow import Flow, FlowJob, Held
+from waterclock.dispatcher.flow import Flow, FlowJob
+from waterclock.dispatcher.flow_runs import Held
 
 from waterclock.model.events import Outcome, RunEvent, RunStatus
 from waterclock.model.ids import Instant
