@@ -56,7 +56,8 @@ def rerun_of(command: Command, place: Place, version: JobVersion | None) -> Reru
         raise RequestError("the payload is too large", pointer="/payload", hint=f"At most {PAYLOAD_MAX} bytes")
     run_id = str(RunId(command.job_id, earlier.fire_at, place.revision))
     what = (earlier.fire_at, version.revision, version.spec.tier, Origin.REDRIVE, "", command.payload)
-    return Rerun(version, RunFlow(run_id, "", *what, linked_run=str(earlier), rerun_from=command.rerun_from))
+    rerun_from = tuple(dict.fromkeys(command.rerun_from))  # each once: what repeats one could outgrow the run's record
+    return Rerun(version, RunFlow(run_id, "", *what, linked_run=str(earlier), rerun_from=rerun_from))
 
 
 def pending_of_rerun(version: JobVersion, run: RunFlow) -> Pending:

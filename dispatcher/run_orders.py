@@ -22,6 +22,7 @@ from waterclock.model.policy_document import check_time_outs
 from waterclock.model.schedule import AT_MAX
 from waterclock.store.port import DueRow
 from waterclock.wire import codec
+from waterclock.wire.framing import RECORD_MAX
 from waterclock.wire.messages import control_message, event_message, work_message
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
@@ -34,6 +35,9 @@ NOTE_MAX = 500
 
 COUNT_MAX = 1_000_000
 """Attempts of a run, and redrives: far beyond what policies allow, and far below what a column holds."""
+
+_WORK_BYTES_MAX = RECORD_MAX - 8 * 1024
+"""What is made of the work must fit into a record too, beside the names of its run: else it would stop its shard."""
 
 
 class Order(NamedTuple):
@@ -188,6 +192,9 @@ def _work_of(command: Command, pools: Pools) -> WorkRecord:
         )
     if len(work.payload) > PAYLOAD_MAX or len(work.handler) > HANDLER_MAX:
         raise RequestError("the work is too large", pointer="/work", hint=f"At most {PAYLOAD_MAX} bytes of payload")
+    if len(command.work) > _WORK_BYTES_MAX:
+        raise RequestError(f"the work record has {len(command.work)} bytes", pointer="/work",
+                           hint=f"At most {_WORK_BYTES_MAX}")  # fmt: skip
     _check_numbers(work)
     _check_pool(pools, work)
     return work

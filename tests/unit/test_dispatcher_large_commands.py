@@ -1,0 +1,92 @@
+"""Commands that just fit into a record, of which what is made would not: refused, and the shard goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.dispatcher_world import NAMES, World, every
+from tests.unit.test_dispatcher_keys import one_shard
+from waterclock.model.concurrency import Concurrency, Overlap
+from waterclock.model.dag import DagSpec, Node
+from waterclock.model.events import EventKind, Pending
+from waterclock.model.ids import ordinal
+from waterclock.model.job import Command, CommandKind, Tier
+from waterclock.wire import codec
+from waterclock.wire.framing import RECORD_MAX
+from waterclock.wire.messages import command_message
+
+JOB = "t:d"
+
+
+def _largest(make: Callable[[int], Command]) -> Command:
+    """The largest command that fits into a record. ``make``: one of about so many bytes."""
+    low, high = 1, 2 * RECORD_MAX
+    while low < high:
+        middle = (low + high + 1) // 2
+        try:
+            codec.encode_command(make(middle))
+            low = middle
+        except Exception:  # noqa: BLE001 - whatever refuses it, it does not fit
+            high = middle - 1
+    return make(low)
+
+
+def _send(world: World, command: Command) -> None:
+    assert len(codec.encode_command(command)) > RECORD_MAX - 16, "it nearly fills a record, or this proves nothing"
+    appender = world.outside.appender()
+    appender.append(command_message(NAMES, command))
+    appender.flush(1.0)
+    appender.close()
+
+
+@pytest.fixture
+def world() -> World:
+    world = one_shard()
+    world.command(CommandKind.CREATE, "t:beat", every(5))
+    world.run(1)
+    return world
+
+
+def _still_beats(world: World) -> bool:
+    before = len(world.runs("t:beat"))
+    world.run(12)
+    return len(world.runs("t:beat")) > before
+
+
+def test_a_rerun_that_names_a_node_again_and_again_names_it_once(world: World) -> None:
+    offset = world.command(CommandKind.CREATE, JOB, replace(every(3_600), handler="", dag=DagSpec((Node("a", "h"),))))
+    world.command(CommandKind.TRIGGER, JOB)
+    world.run(1)
+    (run_id,) = world.runs(JOB)
+    version = {"run_id": run_id, "to_revision": ordinal(1, offset)}
+    at = world.clock.now()
+    _send(
+        world, _largest(lambda size: Command(CommandKind.RERUN, JOB, "", "", at, rerun_from=("a",) * size, **version))
+    )
+    assert _still_beats(world)
+    pending = world.events(EventKind.PENDING)
+    (again,) = [
+        each.detail for each in pending if isinstance(each.detail, Pending) and each.detail.linked_run == run_id
+    ]
+    assert again.dag is not None
+    assert again.dag.rerun_from == ("a",)
+
+
+def test_a_redrive_whose_work_would_outgrow_what_is_kept_of_its_run_is_refused(world: World) -> None:
+    world.command(CommandKind.CREATE, JOB, every(2, concurrency=Concurrency(Overlap.BUFFER_ALL, max_concurrent=1)))
+    world.run(5)
+    run_id = world.runs(JOB)[0]
+    records = [record.value for tier in Tier for record in world.records(NAMES.runs(tier))]  # type: ignore[attr-defined]
+    work = next(made for value in records if (made := codec.decode_work(value)).run_id == run_id)
+
+    def padded(size: int) -> Command:
+        wide = codec.encode_work(work._replace(policy='{"x":"' + "a" * size + '"}'))
+        return Command(CommandKind.REDRIVE, JOB, "", "", world.clock.now(), run_id=run_id, work=wide)
+
+    _send(world, _largest(padded))
+    assert _still_beats(world)
+    (reject,) = [codec.decode_reject(record.value) for record in world.records(NAMES.rejects)]  # type: ignore[attr-defined]
+    assert reject.pointer == "/work"
