@@ -12,7 +12,9 @@ What must hold: nothing is decided before the log was read from where the run's 
 ``verify_from``, where a record brings the state as of there; else the run's beginning: PENDING and work record are of
 one transaction, so of about one time (offsets are asked for by time, with a margin), but a later attempt's record, or
 one that says nothing of the state, may be long after, so that the run's due time counts there. A node is read from the
-beginning of its DagRun (``dag_from``), without which nothing of it can be said.
+beginning of its DagRun (``dag_from``). Where retention has removed that place, the work record itself is the word: its
+run waited for this attempt, its DagRun was under way; whoever made it knew so from a state of his own. What is left of
+the log is read all the same: another claim, a cancel or an end that stands there counts.
 
 How it fails: LostResource and BackendDown, and it goes on where it stood at the next turn; somebody's open transaction
 makes the questions of that partition wait. The round thread is never held up: each turn reads a bounded slice.
@@ -25,10 +27,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from waterclock.log.port import Isolation, Log, Reader, Record, TopicPartition
+from waterclock.model.dag_work import split_node_run_id
 from waterclock.model.errors import RequestError
-from waterclock.model.events import RunEvent, WorkRecord
+from waterclock.model.events import EventKind, RunEvent, RunStatus, WorkRecord
 from waterclock.model.fold import Fold
-from waterclock.model.ids import US_PER_S, offset_of, ordinal, partition_of
+from waterclock.model.ids import US_PER_S, Instant, offset_of, ordinal, partition_of
 from waterclock.model.known_state import state_from_text
 from waterclock.model.reduce import RunState, reduce
 from waterclock.wire.codec import decode_event
@@ -38,6 +41,8 @@ from .executors.port import Attempt
 _SLICE_RECORDS = 5_000
 _MARGIN_US = 10 * US_PER_S
 _TRIES = 2
+_UNDER_WAY = RunState(RunStatus.RUNNING, is_dag=True)
+_BEGINNINGS = frozenset({EventKind.PENDING, EventKind.HELD, EventKind.SKIPPED})
 
 
 class Answer(NamedTuple):
@@ -50,14 +55,19 @@ class Answer(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Question:
-    """One claim. ``to_end``: read on past its STARTED; ``end``: up to where."""
+    """One claim. ``to_end``: read on past its STARTED; ``end``: up to where. ``is_cut``: where to begin is gone."""
 
     attempt: Attempt
     to_end: bool
     end: int = 0
+    is_cut: bool = False
     accepted: bool = False
     was_read: bool = False
     tries: int = 0
+
+    @property
+    def run_id(self) -> str:
+        return self.attempt.work.run_id
 
     @property
     def offset(self) -> int:
@@ -80,9 +90,13 @@ class _Reading:
         self._fold: Fold[None] = Fold(generation=generation)
         self._told: dict[str, RunState | None] = {}
         self._from: dict[str, int] = {}
-        for question in questions:
-            work = question.attempt.work
-            if work.verify_from >= 0 and work.verify_state and work.dag_from < 0:
+        # Of two claims of one run the word that reaches back furthest counts: it leaves neither of them out.
+        latest_first = sorted(questions, key=_reach, reverse=True)
+        self._cut = {question.run_id: question.attempt.work for question in latest_first if question.is_cut}
+        for work in {question.run_id: question.attempt.work for question in latest_first}.values():
+            if work.run_id in self._cut:
+                self._restore_dag_run(work)
+            elif work.dag_from < 0 <= work.verify_from and work.verify_state:
                 self._told[work.run_id] = _known(work.verify_state)
                 self._from[work.run_id] = work.verify_from
 
@@ -107,8 +121,28 @@ class _Reading:
         """Those whose STARTED did not come, although it is committed: to be asked once more."""
         return [question for question in self.questions.values() if question.is_open]
 
+    def _restore_dag_run(self, work: WorkRecord) -> None:
+        dag_run_id, key = split_node_run_id(work.run_id)
+        if key and dag_run_id not in self._fold.open:
+            self._fold.restore(dag_run_id, _UNDER_WAY, work.dag_from, None)
+
+    def _seed(self, work: WorkRecord, kind: EventKind) -> None:
+        """The first that is left of a run. Where that is not its beginning, it waited for its attempt."""
+        if kind in _BEGINNINGS:
+            return
+        state = RunState(RunStatus.RETRYING if work.attempt > 1 else RunStatus.PENDING, work.attempt - 1)
+        dag_run_id, key = split_node_run_id(work.run_id)
+        if not key:
+            self._told[work.run_id], self._from[work.run_id] = state, 0
+            return
+        dag_run = self._fold.state(dag_run_id)
+        if dag_run is not None and not (dag_run.final or dag_run.ending):  # else it ended with its DagRun
+            self._fold.restore(work.run_id, state, work.dag_from, None)
+
     def _apply(self, event: RunEvent, offset: int) -> bool:
         run_id = event.run_id
+        if run_id in self._cut:
+            self._seed(self._cut.pop(run_id), event.kind)
         if run_id not in self._told:
             return self._fold.apply(event, offset).accepted
         if offset < self._from[run_id]:
@@ -226,13 +260,29 @@ class ReadBack:
                 del self._queue[question.attempt]
 
     def _start_of(self, place: TopicPartition, questions: list[_Question]) -> int:
-        works = [question.attempt.work for question in questions]
-        known = [work.verify_from if work.dag_from < 0 else work.dag_from for work in works if _is_known(work)]
-        since = [question.attempt.begun_at for question in questions if not _is_known(question.attempt.work)]
+        low = self._log.low_watermark(place)
         offsets = [question.offset for question in questions]
-        if since:
-            offsets.append(self._log.offset_at(place, min(since) - _MARGIN_US))
-        return max(min(offsets + [offset for offset in known if offset >= 0]), self._log.low_watermark(place))
+        unknown = [question for question in questions if not _is_known(question.attempt.work)]
+        for question in questions:
+            work = question.attempt.work
+            if _is_known(work) and (offset := work.verify_from if work.dag_from < 0 else work.dag_from) >= 0:
+                question.is_cut = offset < low
+                offsets.append(offset)
+        if unknown:
+            oldest = self._since(place, min(question.attempt.begun_at for question in unknown))
+            offsets.append(oldest)
+            for question in unknown:  # one more request each, and only where retention may have been quicker
+                question.is_cut = oldest <= low and 0 < low >= self._since(place, question.attempt.begun_at)
+        return max(min(offsets), low)
+
+    def _since(self, place: TopicPartition, at: Instant) -> int:
+        return self._log.offset_at(place, at - _MARGIN_US)
+
+
+def _reach(question: _Question) -> tuple[int, int]:
+    """Orders claims of one run by how far back the word of their work records reaches."""
+    work = question.attempt.work
+    return work.attempt, work.verify_from
 
 
 def _known(text: str) -> RunState | None:

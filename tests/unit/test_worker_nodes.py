@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.worker_world import START, World
+from waterclock.log.port import TopicPartition
 from waterclock.model.dag_events import DagStart
 from waterclock.model.events import EventKind, Origin, Pending, RunEvent, RunStatus, WorkRecord
-from waterclock.model.ids import US_PER_S, make_run_id
+from waterclock.model.ids import US_PER_S, make_run_id, partition_of
 from waterclock.model.job import Tier
 from waterclock.model.known_state import state_to_text
 from waterclock.model.reduce import RunState
@@ -28,6 +29,15 @@ def _work(world: World, dag_from: int, *, once: bool = False, verify_from: int =
     world.put(work_message(world.names, work._replace(dag_from=dag_from, verify_from=verify_from, verify_state=state)))
 
 
+def _forget_run_events(world: World) -> int:
+    """Retention removes all that there is; returns the end of the job's partition."""
+    for number in range(world.outside.partitions(world.names.run_events)):
+        partition = world.cluster.partition(TopicPartition(world.names.run_events, number))
+        partition.delete_before(partition.high)
+    place = partition_of(JOB, world.outside.partitions(world.names.run_events))
+    return world.outside.high_watermark(TopicPartition(world.names.run_events, place))
+
+
 @pytest.mark.parametrize("asked_by", ["at most once", "its maker", "a maker who knew the state"])
 @pytest.mark.parametrize("cancelled", [False, True])
 def test_a_node_is_verified_from_the_beginning_of_its_dag_run(asked_by: str, cancelled: bool) -> None:
@@ -46,6 +56,32 @@ def test_a_node_is_verified_from_the_beginning_of_its_dag_run(asked_by: str, can
         verify_from=known_at if "maker" in asked_by else -1,
         state=told,
     )
+    world.settle(worker, 10)
+    assert len(world.events(EventKind.STARTED)) == 1, "it was claimed, or this proves nothing"
+    assert [attempt.work.run_id for attempt in executors.submitted] == ([] if cancelled else [NODE])
+
+
+@pytest.mark.parametrize("asked_by", ["at most once", "a maker who knew the state"])
+@pytest.mark.parametrize("cancelled", [False, True])
+@pytest.mark.parametrize("node_is_gone", [False, True])
+def test_a_node_of_a_dag_run_that_retention_has_removed_runs(
+    asked_by: str, cancelled: bool, node_is_gone: bool
+) -> None:
+    world = World()
+    begun_at = _put(world, EventKind.PENDING, DAG_RUN, DagStart())
+    _put(world, EventKind.DAG_PAUSED, DAG_RUN)
+    knew = asked_by != "at most once"
+    if node_is_gone:
+        _put(world, EventKind.PENDING, NODE)
+    known_at = _forget_run_events(world)
+    _put(world, EventKind.DAG_RESUMED, DAG_RUN)
+    if not node_is_gone:
+        known_at = _put(world, EventKind.PENDING, NODE)
+    if cancelled:
+        _put(world, EventKind.CANCEL_REQUESTED, DAG_RUN)
+    worker, executors = world.worker()
+    told = state_to_text(RunState(RunStatus.PENDING)) if knew else ""
+    _work(world, begun_at, once=not knew, verify_from=known_at if knew else -1, state=told)
     world.settle(worker, 10)
     assert len(world.events(EventKind.STARTED)) == 1, "it was claimed, or this proves nothing"
     assert [attempt.work.run_id for attempt in executors.submitted] == ([] if cancelled else [NODE])
