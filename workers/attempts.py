@@ -97,6 +97,7 @@ class Attempts:
 
     def take_ended(self) -> list[EndedAttempt]:
         """What has ended since the last call, with the outcome that is to be recorded."""
+        self._slots.look_behind()
         ended = self._executors.take_ended()
         if self._slots.stuck_count:
             ended = [end for end in ended if not self._is_unstuck(end.attempt)]
@@ -106,7 +107,7 @@ class Attempts:
             self._ended = []
         for end in found:
             end.attempt.has_ended = True
-            if end.emitted:
+            if end.emitted and self._slots.holds(end.attempt):
                 self._behind_barrier.add(end.attempt)
         return found
 
@@ -139,7 +140,11 @@ class Attempts:
     # -- the end of an incarnation --------------------------------------------------------------------------------
 
     def forget(self) -> None:
-        """This incarnation is dead: stop what can be stopped, and know nothing of it any more."""
+        """This incarnation is dead: stop what can be stopped, and know nothing of it any more.
+
+        Threads that are busy with it are not free for the next one: it claims so many fewer until they are.
+        """
+        # Asked before it is forgotten: what a thread takes from the queue meanwhile is not called, and keeps no thread.
         self._executors.ask(self._slots.held())
         self._executors.forget()
         self._read_back.clear()
@@ -149,6 +154,8 @@ class Attempts:
         self._behind_barrier.clear()
         self._ended.clear()
         self._slots.clear()
+        if self._slots.left_behind_count:
+            logger.warning("threads_left_behind", threads=self._slots.left_behind_count, slots=self._slots.capacity)
 
     def close(self) -> None:
         """Close the readers."""

@@ -18,13 +18,13 @@ second; three quarters of a lease without a beat or a commit end the incarnation
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import NamedTuple
 
 import structlog
 
 from waterclock.clock import Clock
-from waterclock.log.port import Log, TopicPartition
+from waterclock.log.port import Log
 from waterclock.model.errors import (
     BackendDown,
     Fenced,
@@ -43,6 +43,7 @@ from waterclock.wire.names import Names
 
 from . import lanes
 from .attempts import Attempts
+from .beginnings import Beginnings
 from .claims import judge, reject_messages, started_event
 from .draining import Drain
 from .executors.port import Attempt, Executors
@@ -51,7 +52,6 @@ from .incarnation import Incarnation, TwinLives
 from .lease_watch import LeaseWatch
 from .outcomes import Outbox
 from .patience import Patience
-from .positions import ClaimedPositions
 from .slots import Slots
 from .tiers import TierConsumer
 
@@ -126,7 +126,7 @@ class Worker:
             worker, transactional_id, lease_ttl_s, self._beat_interval_s, version, tzdata, pool, tuple(handlers)
         )
         self._beats = Beats(log.appender(), names, clock, pulse)
-        self._claimed: ClaimedPositions | None = None
+        self._beginnings = Beginnings(log, names.run_events)
         self._tiers = [self._consume(tier, pool) for tier in Tier]
         self._doubt: _Doubt | None = None
         self._credit = lanes.NO_CREDIT
@@ -179,6 +179,7 @@ class Worker:
         self._rounds.close()
         self._beats.close()
         self._watch.close()
+        self._beginnings.close()
         self._attempts.close()
 
     # -- one turn -------------------------------------------------------------------------------------------------
@@ -277,6 +278,7 @@ class Worker:
     def _take(self, room: int, now_s: float, *, taking: bool) -> None:
         """Work for the free slots, by weight. What ended frees its slot in the very round that records it."""
         if taking:
+            self._beginnings.look()
             room = min(room, self._round_claims_max)
             self._credit = lanes.fill(
                 room, self._credit, lambda tier, limit: self._tiers[tier].take(limit, now_s), self._weights
@@ -289,7 +291,6 @@ class Worker:
         if now_s - self._drained_at_s < _DRAINED_EVERY_S:
             return
         self._drained_at_s = now_s
-        self._claimed = None
         for tier in self._tiers:
             if not tier.taken:
                 tier.drained()
@@ -389,11 +390,4 @@ class Worker:
     def _consume(self, tier: Tier, pool: str) -> TierConsumer:
         topic, group = self._names.runs(tier, pool), self._names.worker_group(tier, pool)
         consumer = self._log.consumer(group, [topic], instance=self._worker)
-        return TierConsumer(tier, consumer, self._rounds, self._rebuild_positions)
-
-    def _rebuild_positions(self, missing: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Positions that the group has lost, from run-events. Kept for the other tiers until the next idle moment."""
-        if self._claimed is None:
-            self._claimed = ClaimedPositions(self._log, self._names.run_events, self._generation, self._tend)
-        logger.info("positions_rebuilt_from_run_events", worker=self._worker, partitions=len(missing))
-        return self._claimed.rebuild(missing)
+        return TierConsumer(tier, consumer, self._rounds, self._beginnings)

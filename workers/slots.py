@@ -4,9 +4,11 @@ An attempt holds its slot from the commit of its STARTED to the commit of its ou
 code. So the slots bound everything at once: runs in flight, outcomes waiting for a round, and the size of a round.
 
 Code that would not stop keeps its slot even after that (*stuck*): a thread cannot be taken from it, and whoever was
-given the slot would wait for one.
+given the slot would wait for one. That holds beyond the end of the incarnation that claimed it (*left behind*), until
+its thread says that it is free: nobody waits for its end then, which may have been dropped.
 
 Count and XOR of the tokens held ride in every heartbeat, so that an attempt that one side has forgotten is noticed.
+What is left behind is not among them: it is lost with its incarnation.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ class Slots:
         # process. In what is held stands what is asked about, stopped and told first.
         self._held: dict[Attempt, None] = {}
         self._stuck: set[Attempt] = set()
+        self._left_behind: set[Attempt] = set()
 
     @property
     def held_count(self) -> int:
@@ -37,12 +40,18 @@ class Slots:
     @property
     def free(self) -> int:
         """How many more attempts may be held."""
-        return self.capacity - (len(self._held.keys() | self._stuck) if self._stuck else len(self._held))
+        taken = len(self._held.keys() | self._stuck) if self._stuck else len(self._held)
+        return self.capacity - taken - len(self._left_behind)
 
     @property
     def stuck_count(self) -> int:
         """Attempts whose code runs on although all is said of them."""
         return len(self._stuck)
+
+    @property
+    def left_behind_count(self) -> int:
+        """Attempts of earlier incarnations that keep a thread, as of the last look."""
+        return len(self._left_behind)
 
     def held(self) -> list[Attempt]:
         """Everything that is held now, in the order in which it was claimed."""
@@ -58,7 +67,10 @@ class Slots:
             self._held[attempt] = None
             self.held_xor ^= attempt.token
         # The loop's share and its release in the same round keep this true; anything else is a bug.
-        assert self.free >= 0, f"{len(self._held)} attempts and {len(self._stuck)} stuck in {self.capacity} slots"
+        assert self.free >= 0, (
+            f"{len(self._held)} attempts, {len(self._stuck)} stuck and {len(self._left_behind)} left behind "
+            f"in {self.capacity} slots"
+        )
 
     def release(self, attempts: Iterable[Attempt]) -> None:
         """Free the slots of these. Their outcome is committed."""
@@ -81,8 +93,15 @@ class Slots:
         """Whether the slot of this one stays taken when it is released."""
         return attempt in self._stuck
 
+    def look_behind(self) -> None:
+        """Free the slots of those left behind whose threads are free."""
+        if self._left_behind:
+            self._left_behind = {attempt for attempt in self._left_behind if attempt.is_in_thread}
+
     def clear(self) -> None:
-        """Forget all: the incarnation that held them is over."""
+        """Forget all: the incarnation that held them is over. What keeps a thread keeps its slot."""
+        self._left_behind.update(self._held, self._stuck)
+        self.look_behind()
         self._held.clear()
         self._stuck.clear()
         self.held_xor = 0

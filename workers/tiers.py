@@ -4,7 +4,7 @@ What must hold:
 
 * a partition is started in one way only, at assignment and after every trouble: from the group's committed position,
   asked for after the producer's init; where there is none, from the position rebuilt from run-events, never from the
-  start of the topic (an ignored STARTED would not stop user code);
+  start of the topic (an ignored STARTED would not stop user code). While that is being read the others go on;
 * what was taken counts for one round: it is dropped when its partition is revoked, or when the round is void;
 * a worker without room keeps serving the group: it skips polling for a second, then pauses and polls for nothing.
   Not sooner, because a pause throws away the prefetch and costs up to 0.7 s at the resume (kafka.md 4.2).
@@ -15,31 +15,32 @@ again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from waterclock.log.port import Consumer, Polled, Record, TopicPartition
+from waterclock.log.port import Committed, Consumer, Polled, Record, TopicPartition
 from waterclock.model.errors import Fenced
 from waterclock.model.job import Tier
 from waterclock.transact import Round, Rounds
 
+from .beginnings import Beginnings
 from .incarnation import TwinLives
-
-Rebuild = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]]
 
 _UNPOLLED_S_MAX = 1.0
 _NEVER = -1
 
 
 class TierConsumer:
-    """A member of one tier's group. ``rebuild`` answers positions for partitions that have no committed one."""
+    """A member of one tier's group. ``beginnings`` are those of all tiers of this worker."""
 
-    def __init__(self, tier: Tier, consumer: Consumer, rounds: Rounds, rebuild: Rebuild) -> None:
+    def __init__(self, tier: Tier, consumer: Consumer, rounds: Rounds, beginnings: Beginnings) -> None:
         self.tier = tier
         self.taken: list[Record] = []
         self._consumer = consumer
         self._rounds = rounds
-        self._rebuild = rebuild
+        self._beginnings = beginnings
         self._unstarted: set[TopicPartition] = set()
+        # Without a committed position; nobody else can commit one while they are ours, so it is not asked for again.
+        self._awaited: set[TopicPartition] = set()
         self._next: dict[TopicPartition, int] = {}
         # What the client answered right after start(): librdkafka still tells the position of before, for a moment.
         self._stale: dict[TopicPartition, int] = {}
@@ -55,6 +56,8 @@ class TierConsumer:
             self._paused = False
         self._polled_at_s = now_s
         records = self._poll(limit)
+        if self._awaited:
+            records = [each for each in records if TopicPartition(each.topic, each.partition) not in self._awaited]
         self.taken.extend(records)
         for record in records:
             self._next[TopicPartition(record.topic, record.partition)] = record.offset + 1
@@ -105,6 +108,7 @@ class TierConsumer:
         """The round is void: drop what was taken and start every partition again from what is committed."""
         self.taken.clear()
         self._unstarted = set(self._consumer.owned())
+        self._awaited.clear()
         self._next.clear()
         self._stale.clear()
         self._committed.clear()
@@ -130,6 +134,7 @@ class TierConsumer:
             gone = set(polled.revoked)
             self.taken = [record for record in self.taken if TopicPartition(record.topic, record.partition) not in gone]
             self._unstarted -= gone
+            self._awaited -= gone
             for partition in gone:
                 self._next.pop(partition, None)
                 self._stale.pop(partition, None)
@@ -137,22 +142,37 @@ class TierConsumer:
         self._unstarted.update(polled.assigned)
 
     def _start(self) -> None:
-        if not self._unstarted:
+        if self._unstarted:
+            partitions = sorted(self._unstarted & self._consumer.owned())
+            committed = self._rounds.positions(self._consumer, partitions)
+            known = self._beginnings.of(committed)
+            self._begin(known, committed)
+            missing = [partition for partition in partitions if partition not in known]
+            if missing:
+                # Where the client stood before the trouble it would go on, and retention may have been there: it waits
+                # at the end, and what comes there is not taken.
+                self._consumer.start({partition: self._beginnings.end_of(partition) for partition in missing})
+                self._awaited.update(missing)
+            self._unstarted.clear()
+        if self._awaited:
+            rebuilt = self._beginnings.rebuilt(sorted(self._awaited))
+            self._begin(rebuilt, {})
+            self._awaited -= rebuilt.keys()
+
+    def _begin(
+        self, positions: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, Committed | None]
+    ) -> None:
+        """Start these. What is started already goes on, also where some of it was taken in this turn."""
+        if not positions:
             return
-        partitions = sorted(self._unstarted & self._consumer.owned())
-        found = self._rounds.positions(self._consumer, partitions)
-        missing = [partition for partition in partitions if found[partition] is None]
-        rebuilt = self._rebuild(missing) if missing else {}
-        positions = {}
-        for partition in partitions:
-            committed = found[partition]
-            positions[partition] = rebuilt[partition] if committed is None else committed.offset
-            self._committed[partition] = _NEVER if committed is None else committed.offset
         self._consumer.start(positions)
         self._next.update(positions)
-        self._unstarted.clear()
-        answers = {partition: self._consumer.position(partition) for partition in partitions}
-        self._stale = {partition: position for partition, position in answers.items() if position is not None}
+        for partition in positions:
+            before = committed.get(partition)
+            self._committed[partition] = _NEVER if before is None else before.offset
+            answer = self._consumer.position(partition)
+            if answer is not None:
+                self._stale[partition] = answer
 
     def _believe(self, records: Sequence[Record]) -> None:
         """A position counts again once it differs from the one before the start, or a record came since the start.

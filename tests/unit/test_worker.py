@@ -13,11 +13,10 @@ from worker_world import PARTITIONS, World
 
 from waterclock.log.memory import CommitFate
 from waterclock.log.port import Outgoing, TopicPartition
-from waterclock.model.events import EventKind, LeaseKind, Outcome, RunEvent, Started
+from waterclock.model.events import EventKind, LeaseKind, Outcome, Started
 from waterclock.model.ids import offset_of
 from waterclock.model.job import Tier
 from waterclock.wire.codec import decode_event
-from waterclock.wire.messages import event_message
 
 
 def test_every_run_is_claimed_once_and_its_outcome_is_recorded_once() -> None:
@@ -212,16 +211,6 @@ def test_a_lost_position_is_rebuilt_behind_the_newest_claim() -> None:
     assert set(world.started()) == set(done) | set(left)
 
 
-def test_a_claim_that_was_not_accepted_moves_no_rebuilt_position() -> None:
-    world = World()
-    run_ids = world.fire(4)
-    topic = world.names.runs(Tier.MEDIUM)
-    _claim_as_nobody(world, topic)
-    worker, executors = world.worker()
-    world.settle(worker)
-    assert sorted(attempt.work.run_id for attempt in executors.submitted) == sorted(run_ids)
-
-
 def test_beats_carry_what_is_held() -> None:
     world = World()
     worker, executors = world.worker()
@@ -347,19 +336,3 @@ def _abort_next(world: World) -> None:
 def _forget_positions(world: World, tier: Tier) -> None:
     """As if the group had expired."""
     world.cluster.group(world.names.worker_group(tier))._committed.clear()
-
-
-def _claim_as_nobody(world: World, topic: str) -> None:
-    """A STARTED for a run that nobody made: the arbiter refuses it."""
-    for partition in range(PARTITIONS):
-        event = RunEvent(
-            EventKind.STARTED,
-            "acme:ghost",
-            "acme:ghost@20261121T090000Z",
-            0,
-            1,
-            "worker-9",
-            0,
-            detail=Started(topic, partition, 2),
-        )
-        world.put(event_message(world.names, event))

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
+from waterclock.workers.executors.port import Attempt
 from waterclock.workers.executors.threads import Threads
+
+from waterclock.model.events import WorkRecord
+from waterclock.model.job import Tier
 
 BOUND_S = 20.0
 TASKS, QUICK = 200, 100
 PROD_EVERY_S = 0.005
+_WORK = WorkRecord("acme:a@20261121T090000Z", 0, 0, 1, "acme:a", 1, Tier.LOW, "default", "noop", b"")
+
+Task = tuple[int, Attempt]
 
 
 class Served:
@@ -21,8 +29,8 @@ class Served:
         self.count = 0
         self._moved = threading.Condition()
 
-    def __call__(self, task: int) -> None:
-        if task >= QUICK:
+    def __call__(self, task: Task) -> None:
+        if task[0] >= QUICK:
             assert self.gate.wait(BOUND_S)
         with self._moved:
             self.count += 1
@@ -33,24 +41,28 @@ class Served:
             assert self._moved.wait_for(lambda: self.count == count, BOUND_S), f"{self.count} of {count} served"
 
 
+def tasks() -> list[Task]:
+    return [(number, Attempt(_WORK, 0)) for number in range(TASKS)]
+
+
 @pytest.fixture
 def served() -> Served:
     return Served()
 
 
 @pytest.fixture
-def threads(served: Served) -> Iterator[Threads[int]]:
+def threads(served: Served) -> Iterator[Threads[Task]]:
     threads = Threads(served, threads_max=TASKS)
     yield threads
     served.gate.set()
     threads.stop(BOUND_S)
 
 
-def test_quick_handlers_need_few_threads(threads: Threads[int], served: Served) -> None:
+def test_quick_handlers_need_few_threads(threads: Threads[Task], served: Served) -> None:
     for turn in range(1, 21):
         served.gate.clear()
         before = served.count
-        threads.submit(range(TASKS))
+        threads.submit(tasks())
         served.wait_for(before + QUICK)
         threads.prod(turn * PROD_EVERY_S)  # tasks wait, and 100 or more have moved since the last time
         served.gate.set()
@@ -58,9 +70,27 @@ def test_quick_handlers_need_few_threads(threads: Threads[int], served: Served) 
     assert threads.thread_count <= 8
 
 
-def test_handlers_that_block_get_ever_more_threads(threads: Threads[int], served: Served) -> None:
-    threads.submit(range(TASKS))
+def test_handlers_that_block_get_ever_more_threads(threads: Threads[Task], served: Served) -> None:
+    threads.submit(tasks())
     served.wait_for(QUICK)
     for turn in range(1, 9):
         threads.prod(10.0 + turn)
     assert threads.thread_count >= TASKS - QUICK
+
+
+def test_an_attempt_says_that_it_keeps_a_thread_as_long_as_it_does(threads: Threads[Task], served: Served) -> None:
+    threads.submit(ours := tasks()[: QUICK + 1])
+    _, hung = ours[-1]
+    until(lambda: hung.is_in_thread)
+    until(lambda: not any(attempt.is_in_thread for _, attempt in ours[:-1]))
+    assert hung.is_in_thread
+    served.gate.set()
+    until(lambda: not hung.is_in_thread)
+    assert served.count == len(ours)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    pause, give_up_at_s = threading.Event(), time.monotonic() + BOUND_S
+    while not condition():
+        assert time.monotonic() < give_up_at_s
+        pause.wait(0.001)

@@ -31,7 +31,8 @@ class Attempt:
     ``token`` is the fencing token, the ordinal of the STARTED record, and known only once that is committed.
     ``started_at`` is when the claim was made, ``placed_at`` the record time of the work record. ``claim_number``: which
     round of this worker claimed it, counted up (``barrier.py``). ``has_ended``: its end was taken, or made.
-    ``is_asked_to_stop`` is set once, and read by user code in its own thread.
+    ``is_asked_to_stop`` is set once, and read by user code in its own thread. ``is_in_thread``: it keeps one of the
+    threads that nobody can stop; said by that thread, from before its code begins until after its end was put down.
     """
 
     work: WorkRecord
@@ -42,6 +43,7 @@ class Attempt:
     claim_number: int = 0
     has_ended: bool = False
     is_asked_to_stop: bool = False
+    is_in_thread: bool = False
 
     @property
     def begun_at(self) -> Instant:

@@ -7,7 +7,8 @@ behind a handler that blocks. So the round thread calls ``prod`` every cycle: if
 one per prod while tasks fly.
 
 How it fails: user code cannot be stopped in a thread. ``stop`` lets the threads end by themselves (they are daemons);
-what is queued is dropped.
+what is queued is dropped. While an attempt keeps a thread it says so (``Attempt.is_in_thread``): whoever forgets it
+must not give its worker slot to another one, which would wait for that thread.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
-_Task = TypeVar("_Task")
+from .port import Attempt
+
+_Task = TypeVar("_Task", bound=tuple[object, Attempt])
 
 _WIDTH_MIN = 4
 _PROD_EVERY_S = 0.004
@@ -37,7 +40,10 @@ class _Seat:
 
 
 class Threads(Generic[_Task]):
-    """Calls ``serve(task)`` for every task, in at most ``threads_max`` threads. ``serve`` must not raise."""
+    """Calls ``serve(task)`` for every task, in at most ``threads_max`` threads. ``serve`` must not raise.
+
+    A task is whatever ``serve`` needs, and the attempt that it serves.
+    """
 
     def __init__(self, serve: Callable[[_Task], None], threads_max: int) -> None:
         self._serve = serve
@@ -122,5 +128,8 @@ class Threads(Generic[_Task]):
                 self._asleep.append(seat)
                 seat.bell.get()
                 continue
+            attempt = task[1]
+            attempt.is_in_thread = True
             serve(task)
+            attempt.is_in_thread = False
             seat.served_count += 1
