@@ -4,8 +4,9 @@ What waits for its next attempt stands on a delay topic until its hop's end; the
 than what is left, and in the end to its tier. What must hold: never early, by this process's wall clock; no later than
 a second, while brokers answer and rungs are not behind; moving on and the position behind it are one round, so that
 nothing is lost or handed out twice. How it fails: any trouble drops what is held and begins again from the committed
-positions (design §5.5); what is no waiting work goes to rejects; fenced by a twin it stops, and the message names the
-id.
+positions (design §5.5); where those were lost, or set by hand, what is kept is handed on once more, marked, so that its
+claimer asks the log before it runs it; what is no waiting work goes to rejects; fenced by a twin it stops, and the
+message names the id.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from waterclock.model.errors import BackendDown, Fenced, LostResource, NotFound,
 from waterclock.model.events import Reject, SourceRecord
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.transact import Round, Rounds
-from waterclock.wire.codec import decode_work
+from waterclock.wire.codec import decode_work, encode_work
 from waterclock.wire.messages import reject_message
 from waterclock.wire.names import RUNGS, Names
 
@@ -187,7 +188,11 @@ class Ladder:
             self._tier_topics.check(tier_topic)  # NotFound: a topic that is gone would hold the whole round up
         except RequestError as error:
             return self._reject(record, error, now)
-        outgoing = Outgoing(record.topic, record.key or b"", record.value, record.headers)
+        value = record.value
+        if standing.may_repeat and work.verify_from < 0:
+            # Its claimer asks the log first: an attempt that was handed out twice is not to run twice.
+            value = encode_work(work._replace(verify_from=0, verify_state=""))
+        outgoing = Outgoing(record.topic, record.key or b"", value, record.headers)
         return onward(self._names, tier_topic, outgoing, wait.due_at, now)
 
     def _commit(self, draft: Round, rungs: list[Rung]) -> None:
@@ -214,6 +219,6 @@ class Ladder:
         return reject_message(self._names, Reject(ROLE, error.message, error.pointer, error.hint, now, source))
 
     def _say_late(self, moved: Sequence[Standing], now: Instant) -> None:
-        late = [now - wait.due_at for _, _, wait, _ in moved if wait is not None and wait.due_at + _LATE_US < now]
+        late = [now - wait.due_at for _, _, wait, _, _ in moved if wait is not None and wait.due_at + _LATE_US < now]
         if late:
             _log.warning("handed on late", records=len(late), latest_s=round(max(late) / US_PER_S, 1))

@@ -40,23 +40,33 @@ _MOVED = "moved="
 
 
 class Standing(NamedTuple):
-    """A record that stands until ``ends_at``; ordered by that. ``wait`` None: it does not say, and goes at once."""
+    """A record that stands until ``ends_at``; ordered by that. ``wait`` None: it does not say, and goes at once.
+
+    ``may_repeat``: it may have moved on before.
+    """
 
     ends_at: Instant
     offset: int
     wait: Wait | None
     record: Record
+    may_repeat: bool = False
 
 
 class Stand(Position):
-    """The records of one partition, at most ``most`` of them. ``committed``: what the group has; None: from ``low``."""
+    """The records of one partition, at most ``most`` of them. ``committed``: what the group has; None: from ``low``.
 
-    __slots__ = ("_bytes", "_empty_polls_left", "_heap", "_most", "_moved", "_order", "_rest_from")
+    ``may_repeat_to``: the records below may have moved on before (:func:`is_whole`).
+    """
 
-    def __init__(self, partition: TopicPartition, committed: Committed | None, low: int, most: int) -> None:
+    __slots__ = ("_bytes", "_empty_polls_left", "_heap", "_may_repeat_to", "_most", "_moved", "_order", "_rest_from")
+
+    def __init__(
+        self, partition: TopicPartition, committed: Committed | None, low: int, most: int, may_repeat_to: int = 0
+    ) -> None:
         start_at = low if committed is None else max(low, committed.offset)
         super().__init__(partition, start_at)
         self._most = most
+        self._may_repeat_to = may_repeat_to
         self._bytes = 0
         self._heap: list[Standing] = []
         self._order: deque[int] = deque()
@@ -93,7 +103,8 @@ class Stand(Position):
         self._order.append(record.offset)
         if record.offset not in self._moved:
             ends_at = 0 if wait is None else wait.ends_at
-            heapq.heappush(self._heap, Standing(ends_at, record.offset, wait, record))
+            may_repeat = record.offset < self._may_repeat_to
+            heapq.heappush(self._heap, Standing(ends_at, record.offset, wait, record, may_repeat))
             self._bytes += len(record.value or b"")
         self._pass()
 
@@ -149,13 +160,18 @@ class Stand(Position):
 
 
 def moved_to_text(oldest: int, moved: set[int]) -> str:
-    """The offsets above ``oldest`` that have moved on, as text that rides with the position; "": none."""
+    """The offsets above ``oldest`` that have moved on, as text that rides with the position."""
     bits = 0
     for offset in moved:
         if offset > oldest:
             bits |= 1 << offset - oldest - 1
     size = (bits.bit_length() + 7) // 8
-    return _MOVED + base64.b64encode(bits.to_bytes(size, "little")).decode() if bits else ""
+    return _MOVED + base64.b64encode(bits.to_bytes(size, "little")).decode()
+
+
+def is_whole(committed: Committed | None) -> bool:
+    """Whether a position says what has moved on. One that was lost, or set by hand without its text, does not."""
+    return committed is not None and committed.metadata.startswith(_MOVED)
 
 
 def moved_from_text(oldest: int, metadata: str) -> set[int]:

@@ -163,7 +163,9 @@ def the_reconciler_finds_nothing(dumps: Dumps, counts: Counts) -> list[str]:
     """I12: what must follow followed without it; where a tool had passed over work, it is what brings that back."""
     deferred = _deferred(dumps)
     works = [decode(record["value"])[1] for record in dumps.work]
-    marked = Counter((work["run_id"], work["attempt"]) for work in works if work["verify_from"] >= 0)
+    # A mark without a state is the ladder's: on what it hands on where its position was lost.
+    known = [work for work in works if work["verify_from"] >= 0 and work["verify_state"]]
+    marked = Counter((work["run_id"], work["attempt"]) for work in known)
     # A backfill's work is marked from the beginning, once.
     marked -= Counter({(work["run_id"], 1): 1 for work in works if work["backfill"] and "~" not in work["run_id"]})
     repaired = Counter({key: times for key, times in marked.items() if key not in deferred})

@@ -223,7 +223,7 @@ Damage = Callable[[Dumps], Dumps]
 def repaired(dumps: Dumps) -> Dumps:
     value = dumps.work[0]["value"]
     assert isinstance(value, bytes)
-    marked = {**dumps.work[0], "value": encode_work(decode_work(value)._replace(verify_from=5))}
+    marked = {**dumps.work[0], "value": encode_work(decode_work(value)._replace(verify_from=5, verify_state="[0]"))}
     return replace(dumps, work=[marked, *dumps.work[1:]])
 
 

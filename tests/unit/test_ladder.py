@@ -86,6 +86,18 @@ class World:
             self._readers[topic].assign({TopicPartition(topic, p): 0 for p in range(self.log.partitions(topic))})
         return list(self._readers[topic].poll(100_000, 0.0))
 
+    def kept(self, topic: str) -> list[Record]:
+        """All that is on a topic's only partition."""
+        place = TopicPartition(topic, 0)
+        return list(read_range(self.log, Isolation.COMMITTED, place, 0, self.log.high_watermark(place)))
+
+    def lose_position(self, word: str, *, by_hand: bool) -> None:
+        """The group is deleted, or Kafka's own tool has set it to the beginning."""
+        group, place = self.cluster.group(group_of(NAMES, word)), TopicPartition(NAMES.delay(word), 0)
+        group.forget_topic(place.topic)
+        if by_hand:
+            group.commit({place: Committed(0)})
+
     def lateness_us(self) -> list[int]:
         """Of each run; every one must have arrived exactly once."""
         assert {run_id: len(times) for run_id, times in self.arrived.items()} == dict.fromkeys(self.due, 1)
@@ -173,6 +185,24 @@ def test_what_has_moved_on_ahead_of_an_older_one_does_not_move_again_after_a_res
     world.turn(world.ladder(), for_us=2_500 * MS)
     assert max(world.lateness_us()) <= 1_500 * MS
     assert world.lag() == 0
+
+
+@pytest.mark.parametrize("fate", ["deleted", "set by hand"])
+def test_where_positions_were_lost_nothing_that_was_handed_on_before_runs_unasked(fate: str) -> None:
+    """Given retries that have moved on, when positions are lost, then what comes again asks the log first."""
+    world = World()
+    world.turn(first := world.ladder(), for_us=200_000)
+    before = [world.place(300 * MS) for _ in range(3)]
+    world.turn(first, for_us=1_500 * MS)
+    assert [decode_work(record.value or b"").verify_from for record in world.kept(TIER)] == [-1] * 3
+    world.cluster.kill("retry-router-1")
+    for word in RUNGS:
+        world.lose_position(word, by_hand=fate == "set by hand")
+    world.turn(second := world.ladder(), for_us=1_500 * MS)
+    after = world.place(300 * MS)
+    world.turn(second, for_us=1_500 * MS)
+    again = [decode_work(record.value or b"") for record in world.kept(TIER)[3:]]
+    assert [(work.run_id, work.verify_from) for work in again] == [*((run_id, 0) for run_id in before), (after, -1)]
 
 
 def test_a_full_partition_alone_is_held_back_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -467,7 +497,7 @@ def test_the_bitmap_of_what_moved_on_survives_its_text() -> None:
         assert len(text) <= 4_095
         assert moved_from_text(7, text) == moved
     assert moved_from_text(7, "") == set()
-    assert moved_to_text(7, {3, 7}) == ""
+    assert moved_from_text(7, moved_to_text(7, {3, 7})) == set()
 
 
 def test_every_rung_is_as_long_as_its_name_says() -> None:

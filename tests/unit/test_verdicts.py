@@ -74,11 +74,12 @@ def test_the_next_attempt_waits_on_the_largest_rung_not_longer_than_its_wait(del
 def test_the_next_attempts_work_differs_in_its_attempt_alone() -> None:
     world = World()
     world.policy = fixed(S)
+    world.turn(waits := ladder(world))  # what stood there before its first position would be marked
     run_id, claim = world.pending()
     [before] = records(world, TIER)
     token = world.started(run_id, claim)
     world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
-    world.turn(world.router(), ladder(world))
+    world.turn(world.router(), waits)
     after = records(world, TIER)[-1]
     assert decode_work(after.value or b"") == decode_work(before.value or b"")._replace(attempt=2)
     assert after.key == before.key
