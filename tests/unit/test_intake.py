@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from random import Random
 
@@ -260,6 +261,27 @@ def test_a_message_that_no_broker_takes_costs_its_own_record_alone() -> None:
     assert {command.job_id for command in world.commands()} == {"default:ping", "default:pong"}
     [reject] = world.rejects()
     assert (reject.source.offset, reject.source.value) == (bad, None)
+    assert world.lag() == 0
+
+
+@pytest.mark.parametrize("aborted", [1, 2])
+def test_what_stood_beside_a_message_that_no_broker_takes_is_never_passed_over(aborted: int) -> None:
+    """Given a refused message beside a good one, when any later round is aborted, then the good one is passed on."""
+    world = IntakeWorld()
+    judge = _Clumsy(NAMES, world.clock, world.writers, None, world.tenants)
+    intake = world.intake(judge=judge)
+    world.turn(intake, steps=5)
+    world.send(HOSTILE, at=0)
+    world.send_json(PING, at=1)
+    rounds = itertools.count(1)
+    world.cluster.faults.on_commit = lambda _: CommitFate.ABORTS if next(rounds) == aborted else CommitFate.LANDS
+    world.turn(intake)
+    world.cluster.faults.on_commit = None
+    intake.close()
+    world.turn(world.intake(judge=judge))
+    assert next(rounds) > aborted, "a round was aborted, or this proves nothing"
+    assert [command.job_id for command in world.commands()] == ["default:ping"]
+    assert len(world.rejects()) == 1
     assert world.lag() == 0
 
 

@@ -156,6 +156,10 @@ class Intake:
             if len(records) == 1:
                 self._commit(records, [bare_reject(self._names, records[0], error, self._clock.now())])
                 return
+            # The round that failed counted the positions of all: back to where each stood, or the first of the small
+            # rounds would commit past records that are still to be sent.
+            for record in reversed(records):
+                self._places[self._place_of(record)].next_offset = record.offset
             for record in records:
                 self._settle([record])
 
