@@ -35,7 +35,7 @@ def write_anew(world: World) -> MemoryStore:
 
 
 def _fold(world: World, place: TopicPartition) -> Batch:
-    log, batch = world.outside, Batch(0.0, GENERATION)
+    log, batch = world.outside, Batch(0.0)
     start = Beginning(0, 0, is_first=True)
     shard = Shard(place, start, Fold(generation=GENERATION), kept_runs(NAMES, ROLE, place.partition))
     for record in read_range(log, Isolation.COMMITTED, place, log.low_watermark(place), log.high_watermark(place)):

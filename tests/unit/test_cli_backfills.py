@@ -113,7 +113,7 @@ def test_it_is_asked_for_with_all_that_was_said(store: MemoryStore, sent: list[C
 
 
 def test_what_stands_is_listed_and_shown_with_what_is_left(store: MemoryStore) -> None:
-    store.record(History(backfills=[BackfillRow(JOB, told(), NOW, 1 << 48)])).wait(1.0)
+    store.record(History(backfills=[BackfillRow(JOB, told(), NOW)])).wait(1.0)
     (line,) = json.loads(run("list").stdout)
     assert (line["backfill_id"], line["status"], line["open"], line["remaining"]) == (ID, "RUNNING", 1, 5)
     assert json.loads(run("show", "nightly~4711").stdout)["left_out"] == 1
@@ -123,7 +123,7 @@ def test_what_stands_is_listed_and_shown_with_what_is_left(store: MemoryStore) -
 def test_one_that_reaches_into_a_pause_says_what_it_waits_for(store: MemoryStore) -> None:
     row = store.job(JOB)
     assert row is not None
-    store.record(History(backfills=[BackfillRow(JOB, told(BackfillStatus.WAITING), NOW, 1 << 48)])).wait(1.0)
+    store.record(History(backfills=[BackfillRow(JOB, told(BackfillStatus.WAITING), NOW)])).wait(1.0)
     assert "waits_for" not in json.loads(run("show", ID).stdout)
     save(store, row.spec, Pause("ann", "", NOW))
     assert "paused" in json.loads(run("show", ID).stdout)["waits_for"]
@@ -140,7 +140,7 @@ def test_one_that_reaches_into_a_pause_says_what_it_waits_for(store: MemoryStore
 def test_it_is_turned_by_a_command_of_its_own(
     store: MemoryStore, sent: list[Command], word: str, kind: CommandKind
 ) -> None:
-    store.record(History(backfills=[BackfillRow(JOB, told(), NOW, 1 << 48)])).wait(1.0)
+    store.record(History(backfills=[BackfillRow(JOB, told(), NOW)])).wait(1.0)
     run(word, ID, "--note", "why")
     (command,) = sent
     assert (command.kind, command.job_id, command.backfill_id, command.note) == (kind, JOB, ID, "why")

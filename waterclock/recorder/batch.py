@@ -16,7 +16,7 @@ from waterclock.model.backfill import Backfilled
 from waterclock.model.dag_events import NodeSkipped
 from waterclock.model.events import EventKind, Pending, RunEvent, Skipped
 from waterclock.model.fold import OpenRun
-from waterclock.model.ids import Instant, ordinal
+from waterclock.model.ids import Instant
 from waterclock.model.job import Command
 from waterclock.store.backfill_port import BackfillRow
 from waterclock.store.dag_port import NodeRow
@@ -45,7 +45,6 @@ class Batch:
     """Collects. ``record_count`` counts what was read, also what asks for no row."""
 
     __slots__ = (
-        "_generation",
         "attempts",
         "audit",
         "backfills",
@@ -61,12 +60,10 @@ class Batch:
         "skipped_nodes",
     )
 
-    def __init__(self, began_s: float, generation: int = 1) -> None:
-        """``generation``: of the topics."""
+    def __init__(self, began_s: float) -> None:
         self.began_s = began_s
         self.left: frozenset[str] = frozenset()
         """Runs whose rows the batch before has left to this one."""
-        self._generation = generation
         self.record_count = 0
         self.runs: dict[str, OpenRun[Known]] = {}
         self.nodes: dict[str, OpenRun[Known]] = {}
@@ -91,7 +88,7 @@ class Batch:
         elif isinstance(detail, Pending):
             self._made(shard, event, detail, record.timestamp_us)
         elif isinstance(detail, Backfilled):
-            self._backfilled(shard, event, detail, record.offset)
+            self._backfilled(shard, event, detail)
         elif isinstance(detail, Skipped):
             self.runs.pop(event.run_id, None)  # it was held
             if shard.live:
@@ -112,10 +109,9 @@ class Batch:
         elif event.kind in _GIVEN_UP and not run.state.is_dag:
             self.failures.append(failure_row(known, event, run.state.attempt, recorded_at))
 
-    def _backfilled(self, shard: Shard, event: RunEvent, detail: Backfilled, offset: int) -> None:
+    def _backfilled(self, shard: Shard, event: RunEvent, detail: Backfilled) -> None:
         if shard.live:
-            row = BackfillRow(event.job_id, detail, event.at, ordinal(self._generation, offset))
-            self.backfills[event.job_id, detail.number] = row
+            self.backfills[event.job_id, detail.number] = BackfillRow(event.job_id, detail, event.at)
 
     def _follow_touched(self, shard: Shard, event: RunEvent) -> None:
         """What the event has made of others: of its DagRun, or of the nodes of that."""
@@ -157,7 +153,7 @@ class Batch:
 
     def leave_open(self, began_s: float) -> Batch:
         """The next batch, with the rows of runs that are open; those that this one was left, it writes itself."""
-        after = Batch(began_s, self._generation)
+        after = Batch(began_s)
         for held, onward in ((self.runs, after.runs), (self.nodes, after.nodes)):
             for run_id in [each for each, run in held.items() if not run.state.final and each not in self.left]:
                 onward[run_id] = held.pop(run_id)

@@ -96,7 +96,7 @@ class Recorder:
         self._to_take: set[TopicPartition] = set()
         self._is_troubled = False
         self._has_joined = False
-        self._batch = Batch(0.0, generation)
+        self._batch = Batch(0.0)
         self._writes = Writes(store, writes_in_flight)
         self._after_next = NO_PROGRESS
         """Where the last batch ended that left rows out: it may be committed once the next one is written."""
@@ -184,7 +184,7 @@ class Recorder:
         self._writes.clear()
         self._after_next = NO_PROGRESS
         self._recorded = RecordedPositions(self._generation)  # what was said last may never have been written
-        self._batch = Batch(self._clock.monotonic_s(), self._generation)
+        self._batch = Batch(self._clock.monotonic_s())
         self._to_take = set(self._consumer.owned())
 
     def _start_over(self, trouble: Exception) -> None:
@@ -317,7 +317,7 @@ class Recorder:
 
     def _begin_write(self, *, is_behind: bool) -> None:
         batch, now_s = self._batch, self._clock.monotonic_s()
-        self._batch = batch.leave_open(now_s) if is_behind else Batch(now_s, self._generation)
+        self._batch = batch.leave_open(now_s) if is_behind else Batch(now_s)
         self._ignored.update(batch.ignored)
         word = self._recorded.word(self._clock.now(), now_s)
         # What was left to this batch it writes; what it leaves stands below its own positions.

@@ -10,12 +10,17 @@ from waterclock.model.ids import Instant
 
 
 class BackfillRow(NamedTuple):
-    """How a backfill stands. ``at``: when it was told. ``wts``: on writing, the stamp to write with; on reading, 0."""
+    """How a backfill stands. ``at``: when it was told."""
 
     job_id: str
     told: Backfilled
     at: Instant
-    wts: int = 0
+
+    @property
+    def wts(self) -> int:
+        """The stamp to write with: it rises with what is told, is the same at every replay, and lies near the clock,
+        as Cassandra's windows want it and as the bound on stamps ahead of the clock demands."""
+        return self.told.asked_at + self.told.seq
 
 
 class Recorded(NamedTuple):

@@ -21,22 +21,22 @@ def both(world: StoreWorld) -> tuple[TabularStore, TabularStore]:
     return world.store, world.other
 
 
-def told(world: StoreWorld, number: int, status: BackfillStatus = BackfillStatus.RUNNING) -> Backfilled:
+def told(world: StoreWorld, number: int, status: BackfillStatus = BackfillStatus.RUNNING, seq: int = 2) -> Backfilled:
     at = world.now
     counts = (3, 1, 1, 0, 0, 0, 0)
-    return Backfilled(number, 2, status, at, at + 1, at, 9, Tier.LOW, 4, *counts, at, at, 0, "ann", "é\n", "")
+    return Backfilled(number, seq, status, at, at + 1, at, 9, Tier.LOW, 4, *counts, at, at, 0, "ann", "é\n", "")
 
 
 def test_the_word_of_the_later_event_wins_and_lists_are_newest_first(world: StoreWorld) -> None:
     one, other = both(world)
     job, next_job = world.job_id("a"), world.job_id("b")
-    done = BackfillRow(job, told(world, 7, BackfillStatus.DONE), world.now, 1 << 48 | 9)
-    late = BackfillRow(job, told(world, 7), world.now, 1 << 48 | 8)
-    newer = BackfillRow(job, told(world, 8), world.now, 1 << 48 | 10)
-    others = BackfillRow(next_job, told(world, 3), world.now, 1 << 48 | 11)
+    done = BackfillRow(job, told(world, 7, BackfillStatus.DONE, seq=3), world.now)
+    late = BackfillRow(job, told(world, 7), world.now)
+    newer = BackfillRow(job, told(world, 8), world.now)
+    others = BackfillRow(next_job, told(world, 3), world.now)
     one.record(History(backfills=[done, newer, others])).wait(30.0)
     other.record(History(backfills=[late])).wait(30.0)
-    read = [row._replace(wts=0) for row in (done, newer, others)]
+    read = [done, newer, others]
     assert other.backfill(job, 7) == read[0]
     assert other.backfill(job, 6) is None
     assert list(other.backfills_of_job(job, 10)) == [read[1], read[0]]
