@@ -225,6 +225,7 @@ commands = st.builds(
     hops=ints,
     ended=texts,
     ended_at=longs,
+    request_hash=blobs,
 )
 sources = st.builds(
     SourceRecord,
@@ -286,7 +287,7 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
         codec.decode_job_triggers,
     ),
     "key_state": (
-        st.builds(KeyState, texts, texts, blobs, texts, longs, longs, texts, longs),
+        st.builds(KeyState, texts, texts, blobs, texts, longs, longs, texts, longs, blobs),
         codec.encode_key_state,
         codec.decode_key_state,
     ),
@@ -464,11 +465,13 @@ _WORK = WorkRecord("acme:nightly@20261121T090000Z", 1, 1, 1, "acme:nightly", 7, 
 _COMMAND = Command(
     CommandKind.CREATE, "acme:nightly", "c-1", "ada", 1, spec=JobSpec("h", Cron("0 9 * * *", seconds=True))
 )
+_BACKFILLED = Backfilled(1, 2, BackfillStatus.CANCELLED, *[1] * 4, Tier.LOW, *[1] * 11, "ann", "", "because")
 _SAMPLES: list[tuple[bytes, Callable[[bytes], Any]]] = [
     (codec.encode_event(_EVENT), codec.decode_event),
     (codec.encode_work(_WORK), codec.decode_work),
     (codec.encode_command(_COMMAND), codec.decode_command),
     (codec.encode_lease(Lease(LeaseKind.HELLO, "w", 1)), codec.decode_lease),
+    (codec.encode_event(_EVENT._replace(kind=EventKind.BACKFILL, detail=_BACKFILLED)), codec.decode_event),
 ]
 every_sample = pytest.mark.parametrize(("encoded", "decode"), _SAMPLES)
 

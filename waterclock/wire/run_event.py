@@ -108,7 +108,7 @@ def get_event(data: bytes) -> RunEvent:
             if branch != 2:
                 raise ValueError("a union out of range")
             detail, place = read(data, place)
-            if data[place:] != after:
+            if place > len(data) or data[place:] != after:
                 raise ValueError("two details, or the record ends elsewhere than its bytes")
             break
     else:
