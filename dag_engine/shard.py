@@ -9,7 +9,7 @@ is decided counts at once, until any trouble drops the whole shard.
 from __future__ import annotations
 
 from collections import Counter
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from waterclock.log.following import Beginning, Followed
@@ -33,6 +33,9 @@ _SKIPPED = EventKind.SKIPPED
 _BORN = frozenset({EventKind.PENDING, EventKind.HELD})
 _MAY_CONCERN_US = _BORN | {_SKIPPED}
 """Kinds of which only the whole event tells whether it is one of a DagRun that is not known yet."""
+
+_DEADLINES_SPARE = 1_000
+"""Deadlines of DagRuns that have ended may wait for their time in memory, beside as many as DagRuns are open."""
 
 
 class Shard(Followed[None]):
@@ -91,6 +94,9 @@ class Shard(Followed[None]):
         if timeout_us and not dag.has_deadline:
             dag.has_deadline = True
             heappush(self._deadlines, (dag.began_at + timeout_us, dag.run_id))
+            if len(self._deadlines) > 2 * len(self.dags) + _DEADLINES_SPARE:
+                self._deadlines = [entry for entry in self._deadlines if entry[1] in self.dags]
+                heapify(self._deadlines)
 
     def take_over_time(self, now: Instant) -> list[OpenDag]:
         """The DagRuns whose time is over and that were not told so in this life."""

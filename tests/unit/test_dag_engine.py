@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 import pytest
-from waterclock.dag_engine import loop
+from waterclock.dag_engine import loop, shard
 
 from tests.unit.dag_world import FAILED, JOB, NAMES, OK, World
 from waterclock.log.memory import CommitFate
@@ -220,6 +220,25 @@ def test_a_pause_does_not_hold_the_time_of_a_dag_run() -> None:
     world.event(EventKind.DAG_PAUSED, run_id)
     world.turn(engine, 60)
     assert [each.run_id for each in world.events(EventKind.RUN_EXPIRED)] == [run_id]
+
+
+def test_deadlines_of_dag_runs_that_have_ended_take_no_memory_until_they_are_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shard, "_DEADLINES_SPARE", 4)
+    world = World(Node("a", "h"), timeout_us=10 * US_PER_S)
+    world.turn(engine := world.engine())
+    first = world.fire()
+    for _ in range(12):
+        run_id = world.fire()
+        world.turn(engine, 2)
+        world.end(f"{run_id}/a")
+        world.turn(engine, 2)
+    assert len(world.events(EventKind.DAG_SUCCEEDED)) == 12
+    (partition,) = [each for each in engine._shards.values() if each.dags]
+    assert len(partition._deadlines) <= 7
+    world.turn(engine, 60)
+    assert [each.run_id for each in world.events(EventKind.RUN_EXPIRED)] == [first]
 
 
 def test_a_wide_dag_goes_out_over_many_rounds_each_item_once() -> None:
