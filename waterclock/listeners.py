@@ -4,11 +4,14 @@ What must hold: before what a batch brought is answered, this was read to the hi
 asked for after the batch was polled (``ask``, ``caught_up``). So a condition that was saved before a run ended is
 never missed; the last stable offset would not do, for of one transaction the markers land one by one. How it fails:
 somebody's open transaction on the topic holds the answers back for its time-out (10 s) at most. More conditions than
-there may be: ``ListenersFull`` before any is forgotten; the log keeps everything meanwhile.
+there may be: ``ListenersFull`` before any is forgotten; the log keeps everything meanwhile. So that no tenant stops all
+others, one may have half of them: a job that comes beyond is left out, with an error, and nothing starts it until it is
+saved again while there is room. Nobody looks for it: the topic would have to be read for it again and again.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
@@ -21,7 +24,7 @@ from waterclock.model.triggers import JobTriggers
 from waterclock.wire.codec import decode_job_triggers
 
 LISTENED_MAX = 200_000
-"""Conditions of all jobs, about 300 bytes each."""
+"""Conditions of all jobs, about 300 bytes each; of one tenant's jobs half as many."""
 
 _BATCH = 1_000
 
@@ -44,10 +47,15 @@ class Listeners:
         self._hears = hears
         self._place = TopicPartition(topic, 0)
         self._most = most
+        self._tenant_most = most // 2
         self._reader = log.reader(Isolation.COMMITTED)
         self._standing: dict[str, JobTriggers] = {}
         self._by_source: dict[str, set[str]] = {}
         self._count = 0
+        self._count_of: Counter[str] = Counter()
+        """By tenant."""
+        self._overfull: set[str] = set()
+        """Tenants of which something was left out: each is told of once."""
         self._until = 0
         self._is_lost = False
         """What is held does not say all there is: it is to be read from the beginning."""
@@ -110,6 +118,8 @@ class Listeners:
         self._by_source.clear()
         self._in_order.clear()
         self._count = 0
+        self._count_of.clear()
+        self._overfull.clear()
         self._is_lost = False
 
     def _apply(self, record: Record) -> None:
@@ -122,20 +132,36 @@ class Listeners:
         except UndecodableRecord as odd:
             _log.error("what starts a job cannot be read: nothing does", job_id=job_id, reason=str(odd))
             return
-        self._count += len(self._hears(standing))
-        if self._count > self._most:
+        tenant, count = job_id.partition(":")[0], len(self._hears(standing))
+        if self._count_of[tenant] + count > self._tenant_most:
+            self._leave_out(tenant)
+            return
+        if self._count + count > self._most:
             self._is_lost = True  # this record is behind the reader, and is not held
             raise ListenersFull(f"jobs are started by more than {self._most} conditions, the most that is held")
+        self._count += count
+        self._count_of[tenant] += count
         self._standing[job_id] = standing
         for source in self._hears(standing):
             self._by_source.setdefault(source, set()).add(job_id)
             self._in_order.pop(source, None)
 
+    def _leave_out(self, tenant: str) -> None:
+        if tenant not in self._overfull:
+            _log.error("a tenant's jobs have more conditions than one may have: nothing starts those saved last",
+                       tenant=tenant, conditions_max=self._tenant_most)  # fmt: skip
+            self._overfull.add(tenant)
+
     def _forget(self, job_id: str) -> None:
         standing = self._standing.pop(job_id, None)
         if standing is None:
             return
-        self._count -= len(self._hears(standing))
+        tenant = job_id.partition(":")[0]
+        count = len(self._hears(standing))
+        self._count -= count
+        self._count_of[tenant] -= count
+        if not self._count_of[tenant]:
+            del self._count_of[tenant]
         for source in self._hears(standing):
             self._by_source[source].discard(job_id)
             self._in_order.pop(source, None)

@@ -14,7 +14,7 @@ from waterclock.log.memory_consumer import MemoryReader
 from waterclock.log.port import Isolation, Record, TopicPartition
 from waterclock.model.errors import BackendDown, LostResource
 from waterclock.model.triggers import JobTriggers, RunEnds, Triggers
-from waterclock.wire.messages import job_triggers_message
+from waterclock.wire.messages import job_triggers_message, triggers_tombstone
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_a_topic_that_was_made_anew_is_caught_up_with(world: World) -> None:
 
 def test_more_conditions_than_can_be_held_are_told_again_and_never_forgotten(world: World) -> None:
     for number in range(3):
-        listens(world, RunEnds("nightly"), job_id=f"acme:r{number}")
+        listens(world, RunEnds("nightly"), job_id=f"tenant-{number}:r")
     listeners = Listeners(world.log, NAMES.triggers, waits_for, most=2)
     for _ in range(3):
         with pytest.raises(ListenersFull):
@@ -100,7 +100,26 @@ def test_more_conditions_than_can_be_held_are_told_again_and_never_forgotten(wor
 def test_more_conditions_than_can_be_held_stop_the_router_and_say_so(world: World) -> None:
     listens(world, RunEnds("a"), RunEnds("b"))
     listens(world, RunEnds("a"), RunEnds("b"), RunEnds("c"))
-    listens(world, RunEnds("a"), RunEnds("b"), job_id="acme:b")
-    listeners = Listeners(world.log, NAMES.triggers, waits_for, most=4)
-    with pytest.raises(ListenersFull, match="more than 4 conditions"):
+    listens(world, RunEnds("a"), RunEnds("b"), RunEnds("c"), job_id="globex:b")
+    listens(world, RunEnds("a"), job_id="initech:b")
+    listeners = Listeners(world.log, NAMES.triggers, waits_for, most=6)
+    with pytest.raises(ListenersFull, match="more than 6 conditions"):
         listeners.look()
+
+
+def test_a_tenant_with_too_many_conditions_stops_nobody_else(world: World) -> None:
+    """Given a tenant with half of all conditions, what it adds waits until it is saved again with room."""
+    for number in range(4):
+        listens(world, RunEnds("nightly"), job_id=f"acme:r{number}")
+    listens(world, RunEnds("nightly"), RunEnds("hourly"), job_id="globex:b")
+    listeners = Listeners(world.log, NAMES.triggers, waits_for, most=4)
+    listeners.look()
+    assert [each.job_id for each in listeners.of(JOB)] == ["acme:r0", "acme:r1"]
+    assert listeners.count_of("globex:nightly") == 1
+    for number in range(2):
+        world.append(triggers_tombstone(NAMES, f"acme:r{number}"))
+    listens(world, RunEnds("nightly"), job_id="acme:r3")
+    listeners.ask()
+    listeners.look()
+    assert listeners.caught_up
+    assert [each.job_id for each in listeners.of(JOB)] == ["acme:r3"]
