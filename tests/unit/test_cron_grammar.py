@@ -37,6 +37,8 @@ def test_zone_data_comes_from_the_package_alone() -> None:
         ("50/5 07 * * *", bits(50, 55), bits(7)),
         ("0 22-2 * * *", bits(0), bits(22, 23, 0, 1, 2)),
         ("0 22-2/3 * * *", bits(0), bits(22, 1)),
+        ("0 7-2 * * *", bits(0), bits(*range(7, 24), 0, 1, 2)),
+        ("7-9 7-9 * * *", bits(7, 8, 9), bits(7, 8, 9)),
         ("@hourly", bits(0), (1 << 24) - 1),
         ("@DAILY", bits(0), bits(0)),
         ("@midnight", bits(0), bits(0)),
@@ -85,6 +87,7 @@ def test_nth_and_last_weekdays_are_read_as_written(column: str, nth: tuple[tuple
     "text",
     [
         "", " ", "* * * *", "* * * * * *", "* * * * * * *", "* * * * * 2026",
+        "7-3 * * * *", "0 0 7-3 * *", "0 0 * 7-3 *",
         "5-5 * * * *", "30-10 * * * *", "*/70 * * * *", "*/60 * * * *", "*/0 * * * *", "59/15 * * * *", "0 23/1 * * *",
         "60 * * * *", "0 24 * * *", "0 0 0 * *", "0 0 32 * *", "0 0 * 0 *", "0 0 * 13 *", "0 0 * * 8", "-5 * * * *",
         "0,,5 * * * *", "0, * * * *", ", * * * *", "* - * * *", "*-5 * * * *", "*/ * * * *", "*/5/2 * * * *",
@@ -125,6 +128,14 @@ def test_a_hint_says_what_to_write(text: str, words: str) -> None:
     with pytest.raises(RequestError) as refused:
         compile_cron(Cron(text))
     assert words in refused.value.hint
+
+
+@pytest.mark.parametrize("text", ["5 4 31 2 *", "0 0 31 FEB,4 *"])
+def test_an_expression_that_never_fires_is_quoted_as_it_was_written(text: str) -> None:
+    with pytest.raises(RequestError, match=r"Day\(s\) \[31\] can never occur in month\(s\) \[2") as refused:
+        compile_cron(Cron(text))
+    assert refused.value.message.startswith(f"{text!r} never fires: Day")
+    assert refused.value.hint == "Correct the day or the month"
 
 
 def test_seconds_come_first_and_only_when_asked_for() -> None:

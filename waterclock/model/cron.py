@@ -78,7 +78,7 @@ def compile_cron(cron: Cron, job_id: str = "") -> CronSpec:
 def _compile(cron: Cron, job_id: str) -> CronSpec:
     plain = read_plain(cron.text, seconds=cron.seconds, job_id=job_id)
     check_zone(cron.zone)
-    lists, nth = _parse(plain)
+    lists, nth = _parse(plain, cron.text)
     second, minute, hour, month = (_mask(lists, name) for name in ("second", "minute", "hour", "month"))
     days = DayRule(
         days=_mask(lists, "day-of-month"),
@@ -96,16 +96,21 @@ def _compile(cron: Cron, job_id: str) -> CronSpec:
     return CronSpec(cron.text, plain.resolved, cron.zone, minute, hour, second, days, wild, gap, fold, warnings, walk)
 
 
-def _parse(plain: PlainCron) -> tuple[dict[str, list[int | str]], dict[int, set[int | str]]]:
+def _parse(plain: PlainCron, written: str) -> tuple[dict[str, list[int | str]], dict[int, set[int | str]]]:
     """Value lists by field name, and the ``#`` and ``L`` weekdays, by croniter in its strict mode.
 
     ``expand(strict=True)`` raises where ``is_valid(strict=True)`` says False (that is how it is made), and says why.
+    ``written``: the expression as its author knows it.
     """
+    fields = " ".join(plain.fields)
     try:
-        lists, nth = croniter.expand(" ".join(plain.fields), second_at_beginning=True, strict=True)
+        lists, nth = croniter.expand(fields, second_at_beginning=True, strict=True)
     except (ValueError, TypeError, OverflowError) as error:
         # Wide on purpose: croniter's own errors are ValueErrors and TypeErrors, and so are those of int().
-        refuse(f"The expression is not valid: {str(error)[:200]}", "See the next fires by: waterclock cron explain")
+        why = str(error).removeprefix(f"[{fields}] is not acceptable").lstrip("., ")[:200]
+        if "never occur" in why:
+            refuse(f"{written!r} never fires: {why}", "Correct the day or the month")
+        refuse(f"{written!r} is not valid: {why}", "Accepted are *, n, a-b, lists, */step, a-b/step, a/step")
     # croniter hands the second back as its last column.
     names = [field.name for field in (*FIELDS[1:], FIELDS[0])]
     return dict(zip(names, lists, strict=True)), nth

@@ -203,7 +203,7 @@ def _check_start(field: Field, item: str, low: int, step: int, warnings: list[st
 def _read_range(field: Field, item: str, ends: tuple[int, int], step: int, warnings: list[str]) -> str:
     """``a-b`` or ``a-b/step``. A wrapped one (hours, days of the week) becomes a list: croniter miscounts its steps."""
     low, high = ends
-    if low == 7 and high < 7:
+    if field.name == "day-of-week" and low == 7 and high < 7:
         low = 0
     if low == high:
         refuse(f"{field.name}: the range {item!r} holds one value", f"Write {low}, or * for every value")
