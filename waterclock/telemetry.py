@@ -17,8 +17,9 @@ from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from typing import Any
 
-import orjson
 import structlog
+
+from waterclock.model.plain_json import NotJson, to_json
 
 READY_FILE_VARIABLE = "WATERCLOCK_READY_FILE"
 
@@ -72,4 +73,20 @@ def _in_order(_: object, __: str, fields: Fields) -> Fields:
 
 
 def _to_json(fields: Fields, default: Callable[[Any], Any], **_: object) -> str:
-    return orjson.dumps(fields, default=default, option=orjson.OPT_NON_STR_KEYS).decode()
+    """Fields are user code's, too (``ctx.log``): the line is written whatever they are."""
+    try:
+        return to_json(fields, any_keys=True).decode()
+    except NotJson:
+        plain = {name: _plain(value, default) for name, value in fields.items()}
+        return to_json(plain, any_keys=True).decode()
+
+
+def _plain(value: Any, default: Callable[[Any], Any]) -> Any:
+    try:
+        to_json(value, any_keys=True)
+    except NotJson:
+        try:
+            return str(default(value))
+        except Exception as error:  # noqa: BLE001 - user code: its repr may raise anything
+            return f"unreadable: {type(error).__name__}"
+    return value

@@ -69,7 +69,8 @@ def main(short: bool = False) -> None:
         _hear_the_unguarded(evidence, forbidden)
         ledger = Ledger(folder)
         plan = _plan(size, forbidden, http, grpc)
-        outcomes, said = _call(folder, ledger, plan, size, (http.place, grpc.place))
+        listed = [f"{name}:{at}" for name in corpus.listed() for at in (80, 443)]
+        outcomes, said = _call(folder, ledger, plan, size, (http.place, grpc.place, *listed))
         _judge_calls(evidence, plan, size, outcomes)
         _judge_resolver(evidence, size, said)
         _judge_witnesses(evidence, forbidden, ledger, {http.place, grpc.place})
@@ -124,7 +125,9 @@ def _plan(size: Size, forbidden: Forbidden, http: HttpSink, grpc: GrpcSink) -> P
     hosts = [*corpus.hosts(), *corpus.names()]
     urls = [f"{scheme}://{host}{at}/" for host in hosts for scheme, at in (("http", f":{port}"), ("https", ""))]
     urls += [f"https://{host}:{port}/hook?x=1" for host in hosts] + list(corpus.tricks(port))
+    urls += [f"{scheme}://{name}/latest/meta-data" for name in corpus.listed() for scheme in ("http", "https")]
     targets = [f"{host}:{at}" for host in hosts for at in (443, port)] + list(corpus.targets(port))
+    targets += [f"{name}:{at}" for name in corpus.listed() for at in (80, 443)]
     blocked = [_http(url) for url in dict.fromkeys(urls)]
     blocked += [_grpc(target, tls=tls) for target in dict.fromkeys(targets) for tls in (True, False)]
     names = corpus.flips(size.flips)
@@ -151,7 +154,7 @@ def _call(
     """All calls in one process; what it wrote down of their ends, and of what the resolver said."""
     once = [*plan.blocked, *plan.redirected, *plan.allowed, *plan.flipping]
     passes = [once, *([*plan.allowed, *plan.flipping] for _ in range(size.passes - 1))]
-    answers = corpus.names() | corpus.flips(size.flips)
+    answers = corpus.names() | corpus.listed() | corpus.flips(size.flips)
     plan_path, outcomes_path = folder / "plan.json", folder / "outcomes.jsonl"
     plan_path.write_text(json.dumps({"allow": allow, "answers": answers, "passes": passes, "rest_s": _KEPT_S}))
     command = [sys.executable, "-m", "tests.acceptance.calls.caller", str(plan_path), str(outcomes_path)]

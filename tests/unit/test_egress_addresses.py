@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from waterclock.egress.addresses import blocked_as
+from waterclock.egress.addresses import NEVER, blocked_as
 from waterclock.egress.destination import Destination, of_target, of_url
 from waterclock.egress.refusals import EgressRefused
 
@@ -24,7 +24,9 @@ BLOCKED = {
     "127.255.255.254": "loopback",
     "169.254.169.254": "link-local",
     "168.63.129.16": "a cloud's metadata",
-    "192.0.0.192": "reserved",
+    "100.100.100.200": "a cloud's metadata",
+    "192.0.0.192": "a cloud's metadata",
+    "192.0.0.193": "reserved",
     "192.88.99.1": "reserved",
     "240.0.0.1": "reserved",
     "255.255.255.255": "reserved",
@@ -48,7 +50,15 @@ BLOCKED = {
     "2001:10::1": "reserved",
     "3fff::1": "documentation",
     "fc00::1": "private",
-    "fd00:ec2::254": "private",
+    "fd00:ec2::254": "a cloud's metadata",
+    "fd00:ec2::23": "a cloud's metadata",
+    "fd20:ce::254": "a cloud's metadata",
+    "fd00:c1::a9fe:a9fe": "a cloud's metadata",
+    "fd00:42::42": "a cloud's metadata",
+    "fd00:ec3::254": "private",
+    "2606:4700::5efe:808:808": "ISATAP",
+    "2606:4700::200:5efe:a00:1": "ISATAP",
+    "fd12::5efe:a00:1": "private",
     "fe80::1": "link-local",
     "fe80::1%lo": "link-local",
     "2606:4700::1%lo": "link-local",
@@ -65,6 +75,55 @@ BLOCKED = {
 @pytest.mark.parametrize(("address", "reason"), BLOCKED.items())
 def test_what_is_not_public_is_blocked_by_its_name(address: str, reason: str) -> None:
     assert blocked_as(address) == reason
+
+
+METADATA = "169.254.169.254"
+WRAPPED = {
+    "::ffff:169.254.169.254": "mapped",
+    "::ffff:a9fe:a9fe": "mapped",
+    "::ffff:0:169.254.169.254": "translated",
+    "::a9fe:a9fe": "compatible",
+    "64:ff9b::a9fe:a9fe": "NAT64",
+    "64:ff9b:1::a9fe:a9fe": "NAT64 for local use, /96",
+    "64:ff9b:1:a9fe:a9:fe00::": "the same, /48",
+    "64:ff9b:1:77a9:fe:a9fe::": "the same, /56",
+    "64:ff9b:1:7777:a9:fea9:fe00:0": "the same, /64",
+    "64:ff9b:1:a9fe:ffa9:feff:ffff:ffff": "the same, /48, with what should be zero",
+    "2002:a9fe:a9fe::": "6to4",
+    "2002:808:808::5efe:a9fe:a9fe": "ISATAP in 6to4",
+    "2001:0:808:808:0:fbff:5601:5601": "a Teredo client",
+    "2001:0:a9fe:a9fe:0:fbff:f7f7:f7f7": "a Teredo server",
+    "2606:4700::5efe:a9fe:a9fe": "ISATAP",
+    "2606:4700::200:5efe:a9fe:a9fe": "ISATAP",
+    "fd12::5efe:169.254.169.254": "ISATAP in a private network",
+}
+
+
+@pytest.mark.parametrize("address", WRAPPED, ids=WRAPPED.values())
+def test_what_wraps_an_address_that_no_name_may_lead_to_is_refused_as_that(address: str) -> None:
+    assert blocked_as(address) == blocked_as(METADATA) == "link-local"
+    assert blocked_as(address) in NEVER
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("::ffff:168.63.129.16", "a cloud's metadata"),
+        ("64:ff9b::100.100.100.200", "a cloud's metadata"),
+        ("2002:e000:1::", "multicast"),
+        ("::ffff:0.0.0.0", "unspecified"),
+    ],
+)
+def test_whatever_no_name_may_lead_to_is_seen_through_its_wrapping(address: str, reason: str) -> None:
+    assert blocked_as(address) == reason
+
+
+@pytest.mark.parametrize(
+    "address", ["64:ff9b:1::a01:203", "64:ff9b:1:a01:2:300::", "64:ff9b:1:770a:1:203::", "64:ff9b:1:7777:a:102:300:0"]
+)
+def test_a_private_address_behind_local_nat64_stays_one_that_may_be_listed(address: str) -> None:
+    """10.1.2.3 in each of its places: what stands in the others is padding, and no reason of its own."""
+    assert blocked_as(address) == "NAT64"
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "93.184.216.34", "172.32.0.1", "100.128.0.1", "2606:4700:4700::1111"])

@@ -121,11 +121,32 @@ def test_a_listed_place_may_be_called_and_no_other_port_or_name_with_it(loop: as
             _passage(loop, guard, url)
 
 
-@pytest.mark.parametrize("address", ["169.254.169.254", "168.63.129.16", "224.0.0.1", "0.0.0.1", "fe80::1"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("169.254.169.254", "168.63.129.16", "100.100.100.200", "224.0.0.1", "0.0.0.1", "fe80::1", "fd00:ec2::254"),
+        *("::ffff:169.254.169.254", "::ffff:0:169.254.169.254", "64:ff9b::a9fe:a9fe", "64:ff9b:1::a9fe:a9fe"),
+        *("2002:a9fe:a9fe::", "2001:0:808:808:0:fbff:5601:5601", "2606:4700::5efe:a9fe:a9fe", "::ffff:0.0.0.0"),
+    ],
+)
 def test_a_listed_name_still_does_not_lead_to_metadata(loop: asyncio.AbstractEventLoop, address: str) -> None:
     guard, _, _ = _guard([address], allow=("billing.internal:443",))
     with pytest.raises(EgressRefused, match="no name may lead there"):
         _passage(loop, guard, "https://billing.internal/")
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "::1", "fd12::1", "::ffff:10.0.0.1", "64:ff9b::a00:1"])
+def test_a_listed_name_leads_wherever_else_the_operator_lets_it(loop: asyncio.AbstractEventLoop, address: str) -> None:
+    guard, _, _ = _guard([address], allow=("billing.internal:443",))
+    assert _passage(loop, guard, "https://billing.internal/") == (address,)
+
+
+def test_a_metadata_address_may_be_listed_by_itself_alone(loop: asyncio.AbstractEventLoop) -> None:
+    guard, _, _ = _guard([PUBLIC], allow=("169.254.169.254:80", "[::ffff:169.254.169.254]:80"))
+    assert _passage(loop, guard, "http://169.254.169.254/") == ("169.254.169.254",)
+    assert _passage(loop, guard, "http://[::ffff:169.254.169.254]/")
+    with pytest.raises(EgressRefused, match="is link-local"):
+        _passage(loop, guard, "https://[64:ff9b::169.254.169.254]/")
 
 
 def test_a_socket_is_judged_again_when_it_is_made(loop: asyncio.AbstractEventLoop) -> None:

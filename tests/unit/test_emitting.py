@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from waterclock.workers.executors.emitting import RECORD_MAX_BYTES, RUN_RECORDS_MAX, Emissions, Outlet
@@ -52,6 +54,16 @@ def test_a_value_is_bytes_text_nothing_or_json(value: object, sent: bytes | None
     assert made.close()[0].value == sent
 
 
+class Lying(str):
+    """Says that it is equal to nothing; what a client sends is its text."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, _: object) -> bool:
+        return False
+
+
 @pytest.mark.parametrize(
     ("call", "what"),
     [
@@ -64,6 +76,16 @@ def test_a_value_is_bytes_text_nothing_or_json(value: object, sent: bytes | None
         (("mail", None, "x"), "no key"),
         (("mail", "k", object()), "neither bytes, text nor JSON"),
         (("mail", "k", "x" * RECORD_MAX_BYTES), "over the limit"),
+        (("mail\0", "k", "x"), "no name of a topic"),
+        (("mail\ud800", "k", "x"), "no name of a topic"),
+        (("mail", "\ud800", "x"), "The key is no UTF-8"),
+        (("mail", "k", "half \ud800"), r"The value is no UTF-8: '\\ud800' at 5"),
+        (("mail", "k", ["\ud800"]), "neither bytes, text nor JSON"),
+        (("mail", "k", "x", {"\ud800": "v"}), "The name of a header is no UTF-8"),
+        (("mail", "k", "x", {"trace": "\ud800"}), "The header trace is no UTF-8"),
+        (("mail", "k", "x", {"ce_id\0": "forged"}), "NUL in its name"),
+        (("mail", "k", "x", {Lying("ce_id"): "forged"}), "set by us"),
+        (("mail", "k", "x", {"é" * (RECORD_MAX_BYTES // 2): ""}), "over the limit"),
         (("mail", "k", "x", {"ce_id": "mine"}), "set by us"),
         (("mail", "k", "x", [("only-a-name",)]), "no header"),
         (("mail", "k", "x", {"n": 5}), "no header"),
@@ -75,6 +97,68 @@ def test_a_mistake_is_told_where_it_is_made(call: tuple[object, ...], what: str)
     with pytest.raises(EmitRefused, match=what):
         made.emit(*call)  # type: ignore[arg-type]
     assert made.close() == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "sent"), [("a\0b", b"a\0b"), ("\N{SNOWMAN}", "\N{SNOWMAN}".encode()), (b"\xed\xa0\x80", b"\xed\xa0\x80")]
+)
+def test_what_only_looks_odd_is_sent(value: str | bytes, sent: bytes) -> None:
+    made = emissions()
+    made.emit("mail", value, value, {"trace": value, "\N{SNOWMAN}": ""})
+    (record,) = made.close()
+    assert (record.key, record.value, dict(record.headers)["trace"]) == (sent, sent, sent)
+
+
+class Emitting:
+    """Cannot be freed by counting references, and emits when it is collected."""
+
+    def __init__(self, made: Emissions) -> None:
+        self.itself, self.made = self, made
+
+    def __del__(self) -> None:
+        with contextlib.suppress(EmitRefused):
+            self.made.emit("mail", "k", "from a finalizer")
+
+
+def _within_a_bound(work: Callable[[], object]) -> None:
+    """In a thread of its own: a deadlock must not hold up the test."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(20.0)
+    assert not thread.is_alive(), "emit waits for itself"
+
+
+def test_a_finalizer_that_emits_while_a_record_is_made_is_refused_and_holds_up_nobody() -> None:
+    made = emissions()
+    ids: list[str] = []
+
+    def headers() -> Iterator[tuple[str, str]]:
+        gc.collect()  # as it may be at any allocation
+        yield "trace", "t"
+
+    def work() -> None:
+        Emitting(made)
+        ids.extend(made.emit("mail", "k", "x", headers()) for _ in range(2))
+
+    gc.disable()  # but for where the test calls it
+    try:
+        _within_a_bound(work)
+    finally:
+        gc.enable()
+    assert ids == [f"{RUN}/out/0", f"{RUN}/out/1"]
+    assert len(made.close()) == 2
+
+
+def test_a_record_is_not_made_while_another_one_is() -> None:
+    made = emissions()
+
+    def headers() -> Iterator[tuple[str, str]]:
+        with pytest.raises(EmitRefused, match="one record at a time"):
+            made.emit("mail", "k", "inner")
+        yield "trace", "t"
+
+    _within_a_bound(lambda: made.emit("mail", "k", "outer", headers()))
+    assert [record.value for record in made.close()] == [b"outer"]
 
 
 def test_a_run_emits_a_bounded_number_of_records() -> None:

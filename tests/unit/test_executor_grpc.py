@@ -128,6 +128,22 @@ def test_nobody_listening_fails_the_attempt(bench: Bench, server: Server) -> Non
     assert bench.run(_call(server, timeout_s=5.0)).error_class in {"grpc-unavailable", "timed-out"}
 
 
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_what_is_told_of_a_failed_call_holds_no_metadata(bench: Bench, server: Server, is_gone: bool) -> None:
+    """Given a token in the metadata, when the server refuses or is gone, then no message repeats it."""
+
+    def refuse(_: bytes, context: grpc.ServicerContext) -> bytes:
+        context.abort(grpc.StatusCode.INTERNAL, "no")
+
+    server.service.answer = refuse
+    if is_gone:
+        server.close()
+    ended = bench.run(_call(server, timeout_s=5.0, metadata=(("authorization", "Bearer hunter2"),)))
+    assert ended.outcome is not Outcome.SUCCEEDED
+    assert server.place in ended.error_message
+    assert "hunter2" not in ended.error_message + ended.error_trace
+
+
 @pytest.mark.parametrize(
     "metadata", [("waterclock-fence", "9"), ("idempotency-key", "x"), ("x", "a\nb"), ("x-bin", "a")]
 )

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import formatdate
 
+import aiohttp
 import orjson
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from waterclock.workers.executors import grpc_call, http_call
 
 from tests.unit.executor_world import CLOCK, SECRET, Bench, RawTarget, Target, attempt_of, bench_of
+from waterclock.egress import http_client
 from waterclock.egress.signing import Secrets
 from waterclock.model.errors import AttemptError, RequestError
 from waterclock.model.events import Outcome
@@ -236,17 +238,27 @@ def test_nobody_listening_is_told_apart_from_a_lost_answer(bench: Bench, target:
         (b"NONSENSE\r\n\r\n", "answer-broken"),
         (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n", "answer-broken"),
         (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000 + b"\r\n", "answer-broken"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: abc\r\n\r\n", "answer-broken"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n", "answer-broken"),
+        (b"HTTP/1.1 200 OK\r\nX\x00: /hook?token=hunter2\r\n\r\n", "answer-broken"),
     ],
 )
 def test_a_broken_answer_fails_the_attempt_and_is_asked_for_once(method: str, answer: bytes, error_class: str) -> None:
     raw = RawTarget(answer)
     try:
         with bench_of(egress={"allow": (raw.place,)}) as bench:
-            ended = bench.run(HttpCall(f"http://{raw.place}/", method=method))
+            ended = bench.run(HttpCall(f"http://{raw.place}/hook?token=hunter2", method=method))
         assert (ended.outcome, ended.error_class) == (Outcome.FAILED, error_class)
+        assert raw.place in ended.error_message
+        assert "hunter2" not in ended.error_message + ended.error_trace, "a query may hold a token"
         assert raw.requests_count == 1
     finally:
         raw.close()
+
+
+def test_a_short_query_is_cut_and_words_stay_whole() -> None:
+    error = aiohttp.ClientPayloadError("at http://192.0.2.1/hook?a lay a payload")
+    assert http_client._said(error, "/hook?a") == "at http://192.0.2.1/hook... lay a payload"
 
 
 @pytest.mark.parametrize(

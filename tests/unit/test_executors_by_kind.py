@@ -73,6 +73,12 @@ def test_a_record_that_could_spoil_a_round_never_gets_into_one(bench: Bench, top
     assert (ended.outcome, ended.error_class, ended.emitted) == (Outcome.FAILED, "emit-refused", ())
 
 
+@pytest.mark.parametrize("name", ["ce_id\0", "\0", "x\0y"])
+def test_a_record_whose_header_would_arrive_under_another_name_is_refused(bench: Bench, name: str) -> None:
+    ended = bench.run(KafkaRecord("acme.invoices", headers=((name, "forged"),)))
+    assert (ended.outcome, ended.error_class, ended.emitted) == (Outcome.FAILED, "emit-refused", ())
+
+
 def test_a_job_writes_to_no_topic_that_the_worker_was_not_told_to_let_it(bench: Bench) -> None:
     ended = bench.run(KafkaRecord("payments"))
     assert (ended.outcome, ended.error_class, ended.emitted) == (Outcome.FAILED, "executor-refused", ())

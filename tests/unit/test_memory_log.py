@@ -12,7 +12,7 @@ from waterclock.log.memory import CommitFate, MemoryCluster, MemoryLog
 from waterclock.log.memory_partition import Partition
 from waterclock.log.port import Committed, Isolation, Log, Outgoing, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.errors import BackendDown, RoundAborted, RoundInDoubt
+from waterclock.model.errors import BackendDown, RequestError, RoundAborted, RoundInDoubt
 from waterclock.model.ids import US_PER_S
 from waterclock.transact import Rounds
 
@@ -29,6 +29,24 @@ def cluster_with(partitions: int = 1) -> tuple[ManualClock, MemoryCluster]:
 def test_a_log_alone_has_the_topics_it_was_given() -> None:
     log: Log = MemoryLog.alone(ManualClock(), {"a": 2, "b": 4}, frozenset({"b"}))
     assert (log.partitions("a"), log.partitions("b")) == (2, 4)
+
+
+@pytest.mark.parametrize("name", ["\ud800", "ce_id\0", "\0"])
+def test_a_name_that_the_real_client_cannot_bear_is_refused_here_too(name: str) -> None:
+    """It takes its process down over the first one, and cuts the others at their NUL. The round stays usable."""
+    _, cluster = cluster_with()
+    log = MemoryLog(cluster)
+    bad = [Outgoing("topic", b"k", b"v", ((name, b""),)), Outgoing(f"topic{name}", b"k", b"v")]
+    producer, appender = log.producer("txn"), log.appender()
+    producer.init(1.0)
+    producer.begin()
+    for message in bad:
+        for append in (producer.append, producer.append_tracked, appender.append):
+            with pytest.raises(RequestError, match="NUL, or that is no UTF-8"):
+                append(message)
+    producer.append(Outgoing("topic", b"k", b"good", (("\N{SNOWMAN}", b"\0\xed"),)))
+    producer.commit(1.0)
+    assert [record.value for record in read_range(log, Isolation.COMMITTED, PLACE, 0, 1)] == [b"good"]
 
 
 def test_compaction_keeps_the_newest_committed_version_of_each_key() -> None:

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from waterclock.model.errors import AccessRefused, BackendDown, Conflict, NotFound, RequestError, WaterclockError
+from waterclock.model.plain_json import NotJson, to_json
 
 TRIES = 4
 _PAUSE_S = 0.1
@@ -133,8 +134,8 @@ class Exchange:
 
 def _document(body: object) -> bytes:
     try:
-        return orjson.dumps(body)
-    except (TypeError, RecursionError) as error:
+        return to_json(body)
+    except NotJson as error:
         raise RequestError(f"This is not JSON: {str(error)[:200]}", hint="Bytes go as payload_base64") from None
 
 

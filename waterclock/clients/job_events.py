@@ -13,8 +13,6 @@ import uuid
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Unpack
 
-import orjson
-
 from waterclock.clock import SystemClock
 from waterclock.log.port import Outgoing
 from waterclock.model.document import PAYLOAD_MAX, spec_from_document
@@ -22,6 +20,7 @@ from waterclock.model.errors import RequestError
 from waterclock.model.ids import generated_name, make_job_id
 from waterclock.model.job import Command, CommandKind, JobSpec
 from waterclock.model.job_event import event_of
+from waterclock.model.plain_json import NotJson, to_json
 from waterclock.wire import headers
 from waterclock.wire.codec import encode_job_event
 
@@ -144,8 +143,8 @@ def _payload(value: Any) -> bytes | None:
         raw = value
     else:
         try:
-            raw = orjson.dumps(value)
-        except (TypeError, RecursionError) as error:
+            raw = to_json(value)
+        except NotJson as error:
             raise RequestError(
                 f"The payload is not JSON: {str(error)[:120]}", pointer="/payload", hint="Give bytes, or a JSON value"
             ) from None

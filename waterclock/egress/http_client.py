@@ -3,7 +3,8 @@
 What must hold: aiohttp never sees a name. It is given the literal address of a checked passage, with the Host header
 and the TLS server name of the destination, so connections are reused per address and server name; its own resolver
 refuses to work, and every socket is judged once more when it is made. No redirects, no proxies of the environment, no
-cookies, no decompression (a small bomb stays small), no second try: whatever we sent, we sent once.
+cookies, no decompression (a small bomb stays small), no second try: whatever we sent, we sent once. No error tells the
+query: it may hold a token, and errors are kept with the run's history.
 
 How it fails: EgressRefused and Unreachable before anything is sent, NoAnswer after. A status is never an error here.
 Belongs to one event loop.
@@ -34,6 +35,8 @@ _ADDRESSES_TRIED_MAX = 3
 _KEEP_ALIVE_S = 4.0
 _HEADER_MAX = 8_190
 _HEADERS_MAX = 64
+_QUERY_CUT_MIN = 4
+"""Of a shorter query the letters may stand in any word: it is cut where its question mark stands before it."""
 
 
 class HttpRequest(NamedTuple):
@@ -116,7 +119,7 @@ class HttpClient:
         except EgressRefused:
             raise
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise _trouble(destination, request.timeout_s, error) from None
+            raise _trouble(destination, path, request.timeout_s, error) from None
 
     def _open(self) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
@@ -202,7 +205,7 @@ async def _beginning(response: aiohttp.ClientResponse) -> bytes:
     return bytes(body)
 
 
-def _trouble(destination: Destination, timeout_s: float, error: Exception) -> AttemptError:
+def _trouble(destination: Destination, path: str, timeout_s: float, error: Exception) -> AttemptError:
     """What aiohttp raised, told apart by whether the request can have arrived."""
     place = destination.place
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
@@ -215,5 +218,14 @@ def _trouble(destination: Destination, timeout_s: float, error: Exception) -> At
     if isinstance(error, TimeoutError):
         return NoAnswer(f"{place} gave no whole answer within {timeout_s:g} s", error_class="timed-out")
     lost = isinstance(error, aiohttp.ClientConnectionError)
-    what = f"{place}: {type(error).__name__}: {error}"
+    what = f"{place}: {type(error).__name__}: {_said(error, path)}"
     return NoAnswer(what, error_class="connection-lost" if lost else "answer-broken")
+
+
+def _said(error: Exception, path: str) -> str:
+    """The error's own words, without the URL that aiohttp ends some of them with, and the query nowhere."""
+    said = f"{error.status}, {error.message}" if isinstance(error, aiohttp.ClientResponseError) else str(error)
+    query = path.partition("?")[2]
+    if not query:
+        return said
+    return said.replace(query if len(query) >= _QUERY_CUT_MIN else f"?{query}", "...")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import lru_cache
 
 from waterclock.model.errors import Fenced, NotFound, RequestError, RoundAborted, RoundInDoubt
 
@@ -76,7 +77,7 @@ class MemoryProducer:
     def append_tracked(self, message: Outgoing) -> Ticket:
         self._enter("append")
         self._require_usable_round()
-        refuse_oversized(message)
+        refuse_unsendable(message)
         ticket = Ticket()
         try:
             place = self._cluster.place_of(message)
@@ -217,7 +218,7 @@ class MemoryAppender:
 
     def append(self, message: Outgoing) -> Ticket:
         self._cluster.enter(self._client, "plain append")
-        refuse_oversized(message)
+        refuse_unsendable(message)
         ticket = Ticket()
         place = self._cluster.place_of(message)
         partition = self._cluster.partition(place)
@@ -232,8 +233,26 @@ class MemoryAppender:
         """Nothing is buffered."""
 
 
-def refuse_oversized(message: Outgoing) -> None:
-    """Raises RequestError for a record that no broker of ours takes; the round stays usable."""
-    size = len(message.key) + len(message.value or b"") + sum(len(name) + len(text) for name, text in message.headers)
+def refuse_unsendable(message: Outgoing) -> None:
+    """Raises RequestError for a record that no broker of ours takes, or no client bears; the round stays usable.
+
+    The real client takes its process down over a header's name that is no UTF-8, and cuts one at its NUL.
+    """
+    if not all(_is_text(name) for name in (message.topic, *(name for name, _ in message.headers))):
+        raise RequestError(
+            f"a record for {message.topic[:100]!a} has a topic or a header's name with a NUL, or that is no UTF-8",
+            hint="Names are UTF-8 text without NUL",
+        )
+    size = len(message.key) + len(message.value or b"")
+    size += sum(len(name.encode()) + len(text) for name, text in message.headers)
     if size > RECORD_MAX_BYTES:
         raise RequestError(f"a record of {size} bytes is too large", hint=f"At most {RECORD_MAX_BYTES} bytes")
+
+
+@lru_cache(maxsize=1_024)
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in name

@@ -17,7 +17,6 @@ from __future__ import annotations
 import codecs
 import logging
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
@@ -54,7 +53,6 @@ class Capture:
 
     def __init__(self, queue: LineQueue) -> None:
         self._queue = queue
-        self._lock = threading.Lock()
 
     def keep(self, attempt: Attempt, stream: LogStream, text: str) -> None:
         """Text that the attempt printed."""
@@ -90,10 +88,11 @@ class Capture:
     def _printed(self, attempt: Attempt) -> Printed:
         printed = attempt.printed
         if printed is None:
-            with self._lock:
+            made = self._queue.begin(attempt.work, attempt.token)  # first: nothing is made between look and store
+            with self._queue.lock:
+                if attempt.printed is None:
+                    attempt.printed = made
                 printed = attempt.printed
-                if printed is None:
-                    printed = attempt.printed = self._queue.begin(attempt.work, attempt.token)
         return printed
 
     # -- loggers --------------------------------------------------------------------------------------------------

@@ -19,13 +19,12 @@ import re
 import threading
 from collections.abc import Callable, Collection, Mapping
 
-import orjson
-
 from waterclock.app import Headers as GivenHeaders
 from waterclock.log.port import Headers, Outgoing
 from waterclock.model.errors import EmitRefused
 from waterclock.model.events import WorkRecord
 from waterclock.model.ids import effect_id
+from waterclock.model.plain_json import NotJson, to_json
 from waterclock.wire import headers as story
 
 RECORD_MAX_BYTES = 960 * 1024
@@ -42,8 +41,10 @@ _OURS = frozenset({"ce_id", "ce_source", "ce_specversion"})
 
 
 _NONE: list[Outgoing] = []
-_BEGINNING = threading.Lock()
-"""Of all attempts, around the making of their own locks; nobody waits for anything inside."""
+_BEGINNING = threading.RLock()
+"""Of all attempts, around the giving of their own locks; nobody waits for anything inside. One that a thread may take
+twice, as theirs are: the collector's finalizers are user code, and may come at any allocation.
+"""
 
 
 class Outlet:
@@ -105,33 +106,29 @@ class Emissions:
     thousand in flight: what only records need is made with the first one.
     """
 
-    __slots__ = ("_bytes", "_closed", "_lock", "_outlet", "_records", "_work")
+    __slots__ = ("_bytes", "_closed", "_is_busy", "_lock", "_outlet", "_records", "_work")
 
     def __init__(self, outlet: Outlet | None, work: WorkRecord) -> None:
         self._outlet = outlet
         self._work = work
-        self._lock: threading.Lock | None = None
+        self._lock: threading.RLock | None = None
         self._records: list[Outgoing] = _NONE
         self._bytes = 0
         self._closed = False
+        self._is_busy = False
 
     def emit(self, topic: str, key: str | bytes, value: object, headers: GivenHeaders = ()) -> str:
         """Add a record; answers its effect id. Raises EmitRefused, BackendDown."""
         if self._outlet is None:
             raise EmitRefused("This worker was built without a way to emit records")
         with self._begun():
-            if self._closed:
-                raise EmitRefused("The handler has returned: its records are on their way, and nothing can be added")
-            number = len(self._records)
-            if number >= RUN_RECORDS_MAX:
-                raise EmitRefused(f"A run may emit {RUN_RECORDS_MAX} records; for more let it make further runs")
-            message = self._outlet.record(self._work, number, topic, key, value, headers)
-            size = size_of(message)
-            if self._bytes + size > RUN_BYTES_MAX:
-                raise EmitRefused(f"A run may emit {RUN_BYTES_MAX} bytes in all; for more let it make further runs")
-            self._records.append(message)
-            self._bytes += size
-        return effect_id(self._work.run_id, number)
+            if self._is_busy:
+                raise EmitRefused("emit was called while it was reading its own arguments: emit one record at a time")
+            self._is_busy = True
+            try:
+                return self._add(self._outlet, topic, key, value, headers)
+            finally:
+                self._is_busy = False
 
     def close(self) -> tuple[Outgoing, ...]:
         """The code has ended: what it emitted, and from now on no more."""
@@ -143,23 +140,42 @@ class Emissions:
             self._closed = True
             return tuple(self._records)
 
-    def _begun(self) -> threading.Lock:
+    def _add(self, outlet: Outlet, topic: str, key: str | bytes, value: object, headers: GivenHeaders) -> str:
+        if self._closed:
+            raise EmitRefused("The handler has returned: its records are on their way, and nothing can be added")
+        number = len(self._records)
+        if number >= RUN_RECORDS_MAX:
+            raise EmitRefused(f"A run may emit {RUN_RECORDS_MAX} records; for more let it make further runs")
+        message = outlet.record(self._work, number, topic, key, value, headers)
+        size = size_of(message)
+        if self._bytes + size > RUN_BYTES_MAX:
+            raise EmitRefused(f"A run may emit {RUN_BYTES_MAX} bytes in all; for more let it make further runs")
+        self._records.append(message)
+        self._bytes += size
+        return effect_id(self._work.run_id, number)
+
+    def _begun(self) -> threading.RLock:
         """The lock around the records, of which there may be some from now on."""
+        lock = self._lock
+        if lock is not None:
+            return lock
+        records: list[Outgoing] = []
+        lock = threading.RLock()  # both first: nothing is made between look and store
         with _BEGINNING:
             if self._lock is None:
-                self._lock = threading.Lock()
-                self._records = []
+                self._records = records
+                self._lock = lock
             return self._lock
 
 
 def size_of(message: Outgoing) -> int:
     """Bytes of key, value and headers."""
     size = len(message.key) + len(message.value or b"")
-    return size + sum(len(name) + len(text) for name, text in message.headers)
+    return size + sum(len(name.encode()) + len(text) for name, text in message.headers)
 
 
 def _key(key: object) -> bytes:
-    raw = key.encode() if isinstance(key, str) else key
+    raw = _utf8(key, "key") if isinstance(key, str) else key
     if not isinstance(raw, bytes) or not raw:
         raise EmitRefused(f"{str(key)[:40]!r} is no key: text or bytes, and not empty, for it decides order and place")
     return raw
@@ -169,17 +185,35 @@ def _value(value: object) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, str):
-        return value.encode()
+        return _utf8(value, "value")
     try:
-        return orjson.dumps(value)
-    except (TypeError, RecursionError) as error:
+        return to_json(value)
+    except NotJson as error:
         raise EmitRefused(f"The value is neither bytes, text nor JSON: {str(error)[:200]}") from None
 
 
 def _pair(given: object) -> tuple[str, bytes]:
     if isinstance(given, tuple) and len(given) == 2:
         name, text = given
-        raw = text.encode() if isinstance(text, str) else text
-        if isinstance(name, str) and name and isinstance(raw, bytes):
-            return name, raw
+        if isinstance(name, str) and name and isinstance(text, str | bytes):
+            return _name(name), _utf8(text, f"header {name[:60]}") if isinstance(text, str) else text
     raise EmitRefused(f"{str(given)[:60]!r} is no header: give pairs of a name and text or bytes")
+
+
+def _name(given: str) -> str:
+    """A header's name as it travels. The client takes the process down over one that is no UTF-8, and cuts at a NUL."""
+    name = str.__str__(given)
+    _utf8(name, "name of a header")
+    if "\0" in name:
+        raise EmitRefused(f"The header {name[:60]!a} has a NUL in its name, where readers would end it: leave it out")
+    return name
+
+
+def _utf8(text: str, what: str) -> bytes:
+    try:
+        return str.encode(text)
+    except UnicodeEncodeError as error:
+        half = text[error.start : error.start + 1]
+        raise EmitRefused(
+            f"The {what} is no UTF-8: {half!a} at {error.start} is half of a character. Leave it out, or replace it"
+        ) from None

@@ -2,7 +2,10 @@
 
 What must hold: whatever a handler returns or raises, the outcome is bounded and valid UTF-8, because it goes into the
 same round as everybody else's. Results are at most 8 KiB of JSON, messages 2 KiB, traces 4 KiB (innermost frames).
-Never fails: a result that cannot be kept is not kept, and ``reason`` says why; the attempt has succeeded all the same.
+A result that cannot be kept is not kept, and ``reason`` says why; the attempt has succeeded all the same.
+
+How it fails: looking at what user code left behind runs user code. What it raises there is caught where that is known;
+for the rest the caller has ``untold``.
 """
 
 from __future__ import annotations
@@ -11,12 +14,11 @@ import traceback
 from collections.abc import Iterable
 from typing import Any
 
-import orjson
-
 from waterclock.log.port import Outgoing
 from waterclock.model.errors import AttemptError
 from waterclock.model.events import DRAINED, Outcome
 from waterclock.model.ids import US_PER_S
+from waterclock.model.plain_json import NotJson, to_json
 
 from .port import Attempt, EndedAttempt
 
@@ -25,6 +27,11 @@ MESSAGE_MAX_BYTES = 2 * 1024
 TRACE_MAX_BYTES = 4 * 1024
 RETRY_AFTER_MAX_US = 86_400 * US_PER_S
 TIMED_OUT = "timed-out"
+UNTOLD = "handler.untold"
+_UNTOLD_MESSAGE = (
+    "the handler ended, and how cannot be told: reading what it raised or returned raised in its turn. Give exceptions "
+    "plain values as their parts, and return plain values"
+)
 _CLASS_MAX_BYTES = 256
 _FRAMES_MAX = 12
 _NAMES_MAX = 20
@@ -35,8 +42,8 @@ def succeeded(attempt: Attempt, value: Any, emitted: tuple[Outgoing, ...] = ()) 
     if value is None:
         return EndedAttempt(attempt, Outcome.SUCCEEDED, emitted=emitted)
     try:
-        result = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
-    except (TypeError, ValueError, RecursionError) as error:
+        result = to_json(value, any_keys=True)
+    except NotJson as error:
         note = cut(f"result not kept: {error}", _CLASS_MAX_BYTES)
         return EndedAttempt(attempt, Outcome.SUCCEEDED, reason=note, emitted=emitted)
     if len(result) > RESULT_MAX_BYTES:
@@ -52,13 +59,13 @@ def failed(attempt: Attempt, error: BaseException) -> EndedAttempt:
     error_class = name if module == "builtins" else f"{module}.{name}"
     trace = ""
     if isinstance(error, AttemptError):
-        error_class, trace = error.error_class, error.trace
-    if error_class == DRAINED:
-        error_class = "handler.drained"  # ours: only what this worker hands back costs no attempt
+        error_class, trace = _told(error, "error_class") or error_class, _told(error, "trace")
+    error_class = cut(error_class, _CLASS_MAX_BYTES)
     return EndedAttempt(
         attempt,
         Outcome.FAILED,
-        error_class=cut(error_class, _CLASS_MAX_BYTES),
+        # That one is ours: only what this worker hands back costs no attempt.
+        error_class="handler.drained" if error_class == DRAINED else error_class,
         error_message=cut(_message(error), MESSAGE_MAX_BYTES),
         error_trace=cut_front(trace or _trace(error), TRACE_MAX_BYTES),
         retry_after_us=_retry_after_us(error),
@@ -80,6 +87,11 @@ def fell_short(attempt: Attempt, error: AttemptError) -> EndedAttempt:
     )
 
 
+def untold(attempt: Attempt) -> EndedAttempt:
+    """The end of the last resort: nothing of what the handler left behind is looked at any more."""
+    return EndedAttempt(attempt, Outcome.FAILED, error_class=UNTOLD, error_message=_UNTOLD_MESSAGE)
+
+
 def unknown_handler(attempt: Attempt, known: Iterable[str]) -> EndedAttempt:
     """No handler of that name is registered in this worker. Another one, or a later release, may have it: retryable."""
     names = sorted(known)
@@ -94,18 +106,27 @@ def unknown_handler(attempt: Attempt, known: Iterable[str]) -> EndedAttempt:
 
 def cut(text: str, limit: int) -> str:
     """At most ``limit`` bytes of valid UTF-8: the beginning."""
-    return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
+    return str.encode(text, "utf-8", "replace")[:limit].decode("utf-8", "ignore")
 
 
 def cut_front(text: str, limit: int) -> str:
     """At most ``limit`` bytes of valid UTF-8: the end."""
-    return text.encode("utf-8", "replace")[-limit:].decode("utf-8", "ignore")
+    return str.encode(text, "utf-8", "replace")[-limit:].decode("utf-8", "ignore")
 
 
 def _retry_after_us(error: BaseException) -> int:
     asked_us: object = getattr(error, "retry_after_us", 0) if isinstance(error, AttemptError) else 0
     # User code may have set anything.
     return max(0, min(asked_us, RETRY_AFTER_MAX_US)) if isinstance(asked_us, int) else 0
+
+
+def _told(error: AttemptError, name: str) -> str:
+    """A text that the exception brings along; "" where there is none. User code may have set anything, or nothing."""
+    try:
+        found = getattr(error, name, "")
+        return str(found) if found else ""
+    except Exception:  # noqa: BLE001 - user code: a property, or __str__ of what was set
+        return ""
 
 
 def _message(error: BaseException) -> str:

@@ -4,6 +4,9 @@ What must hold: printing never waits for anything but a short lock, and never fa
 KiB, 1,000 lines, 4 KiB a line) and the rest is counted; the worker holds at most 1 MiB of lines, those under way
 included. What is beyond a bound is dropped, and a note in the run's log, the last of its lines, says how much.
 
+A thread may be interrupted at any allocation by the garbage collector, whose finalizers are user code and may print. So
+the lock is one that a thread may take twice; what is printed by whoever is inside already is dropped and counted.
+
 How it fails: where the worker's own bound leaves no room even for the note, only the worker's log tells of it. An
 attempt that prints nothing costs nothing: it has no ``Printed``.
 """
@@ -43,6 +46,7 @@ class Printed:
         "_cut_count",
         "_cut_size",
         "_dropped_count",
+        "_inside_count",
         "_is_full",
         "_note_is_due",
         "_noted_count",
@@ -66,34 +70,36 @@ class Printed:
         self._cut_count = 0
         self._cut_size = 0
         self._dropped_count = 0
+        self._inside_count = 0
         self._noted_count = 0
         self._note_is_due = False
 
     def write(self, stream: LogStream, text: str) -> None:
         """Text as it is printed: lines end where it has newlines, and the last one goes on with the next write."""
-        with self._queue.lock:
-            at = self._queue.clock.now()
-            begin = 0
-            while (end := text.find("\n", begin)) >= 0:
-                if self._is_full:
-                    self._unfinished.pop(stream, None)
-                    self._cut(text.count("\n", begin), len(text) - begin)
-                    begin = text.rfind("\n") + 1
-                    break
-                self._go_on(stream, text[begin:end])
-                self._finish(stream, at)
-                begin = end + 1
-            if begin < len(text):
-                self._go_on(stream, text[begin:])
+        queue = self._queue
+        with queue.lock:
+            if queue.is_busy:
+                self._inside_count += 1
+                return
+            queue.is_busy = True
+            try:
+                self._write(stream, text, queue.clock.now())
+            finally:
+                queue.is_busy = False
 
     def end(self) -> None:
         """The attempt is over: unfinished lines count as lines, and the note tells the whole of what is not kept."""
-        with self._queue.lock:
-            at = self._queue.clock.now()
-            for stream in list(self._unfinished):
-                self._finish(stream, at)
-            if self._missing_count > self._noted_count:
-                self._ask_for_note()
+        queue = self._queue
+        with queue.lock:
+            queue.is_busy = True
+            try:
+                at = queue.clock.now()
+                for stream in list(self._unfinished):
+                    self._finish(stream, at)
+                if self._missing_count > self._noted_count:
+                    self._ask_for_note()
+            finally:
+                queue.is_busy = False
 
     def take(self) -> RunLog:
         """Everything that waits, and the note where one is due. For the queue, which holds the lock."""
@@ -107,7 +113,21 @@ class Printed:
 
     @property
     def _missing_count(self) -> int:
-        return self._cut_count + self._dropped_count
+        return self._cut_count + self._dropped_count + self._inside_count
+
+    def _write(self, stream: LogStream, text: str, at: Instant) -> None:
+        begin = 0
+        while (end := text.find("\n", begin)) >= 0:
+            if self._is_full:
+                self._unfinished.pop(stream, None)
+                self._cut(text.count("\n", begin), len(text) - begin)
+                begin = text.rfind("\n") + 1
+                break
+            self._go_on(stream, text[begin:end])
+            self._finish(stream, at)
+            begin = end + 1
+        if begin < len(text):
+            self._go_on(stream, text[begin:])
 
     def _go_on(self, stream: LogStream, part: str) -> None:
         before = self._unfinished.get(stream)
@@ -151,15 +171,23 @@ class Printed:
             )
         if self._dropped_count:
             parts.append(f"{self._dropped_count:,} lines were dropped: the brokers did not take them in time")
+        if self._inside_count:
+            parts.append(
+                f"{self._inside_count:,} texts were dropped: a finalizer printed them while a line was being kept"
+            )
         return "; ".join(parts)
 
 
 class LineQueue:
-    """The lines of one worker on their way out; ``lock`` guards it and every ``Printed`` of it."""
+    """The lines of one worker on their way out; ``lock`` guards it and every ``Printed`` of it.
+
+    ``is_busy``: whoever holds the lock is in the middle of something. Found so under the lock, it is this very thread.
+    """
 
     def __init__(self, clock: Clock, bytes_max: int = QUEUE_BYTES_MAX) -> None:
         self.clock = clock
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
+        self.is_busy = False
         self.dropped_count = 0
         """Lines that the worker's own bound has cost, of all attempts since the start."""
         self._bytes_max = bytes_max
@@ -185,21 +213,28 @@ class LineQueue:
     def take(self, bytes_max: int) -> list[RunLog]:
         """What waits, of whole attempts, until ``bytes_max`` are reached. It counts until ``sent`` is called."""
         with self.lock:
-            taken: list[RunLog] = []
-            for printed in list(self._costs):
-                if self._taken_bytes >= bytes_max:
-                    break
-                self._taken_bytes += self._costs.pop(printed)
-                taken.append(printed.take())
-            if not self._costs:
-                self._bell.clear()
-            return taken
+            self.is_busy = True
+            try:
+                return self._take(bytes_max)
+            finally:
+                self.is_busy = False
 
     def sent(self) -> None:
         """What was taken is out of our hands."""
         with self.lock:
             self._bytes -= self._taken_bytes
             self._taken_bytes = 0
+
+    def _take(self, bytes_max: int) -> list[RunLog]:
+        taken: list[RunLog] = []
+        for printed in list(self._costs):
+            if self._taken_bytes >= bytes_max:
+                break
+            self._taken_bytes += self._costs.pop(printed)
+            taken.append(printed.take())
+        if not self._costs:
+            self._bell.clear()
+        return taken
 
     def wait(self) -> None:
         """Return when something waits to be taken, or after ``ring``."""

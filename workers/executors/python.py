@@ -117,9 +117,15 @@ class PythonExecutors:
 
     def _call(self, call: _Call) -> None:
         handler, attempt = call
+        try:
+            ended = self._end_of(handler, attempt)
+        except BaseException:  # noqa: BLE001 - whatever a handler left behind: its attempt ends, and this thread goes on
+            ended = ending.untold(attempt)
+        self._basket.put(ended)
+
+    def _end_of(self, handler: Handler, attempt: Attempt) -> EndedAttempt:
         if self._was_asked(attempt):
-            self._basket.put(_not_called(attempt))
-            return
+            return _not_called(attempt)
         door = _AttemptDoor(self._outlet, attempt, self._was_asked_of)
         entered(attempt)
         try:
@@ -127,11 +133,10 @@ class PythonExecutors:
             if inspect.iscoroutine(value):
                 value.close()
                 raise TypeError("a handler that is not async returned a coroutine: declare it with 'async def'")
+            return ending.succeeded(attempt, value, door.close())
         except BaseException as error:  # noqa: BLE001 - user code: even SystemExit ends this attempt and nothing else
             door.close()
-            self._basket.put(ending.failed(attempt, error))
-        else:
-            self._basket.put(ending.succeeded(attempt, value, door.close()))
+            return ending.failed(attempt, error)
         finally:
             left(attempt)
 
@@ -144,12 +149,16 @@ class PythonExecutors:
         door = _AttemptDoor(self._outlet, attempt, self._was_asked_of)
         entered(attempt)
         try:
-            value: Any = await self._handlers[attempt.work.handler].call(self._context(attempt, door))
-            ended = ending.succeeded(attempt, value, door.close())
-        except BaseException as error:  # noqa: BLE001 - user code: even SystemExit ends this attempt and nothing else
-            door.close()
-            ended = ending.failed(attempt, error)
-        left(attempt)
+            try:
+                value: Any = await self._handlers[attempt.work.handler].call(self._context(attempt, door))
+                ended = ending.succeeded(attempt, value, door.close())
+            except BaseException as error:  # noqa: BLE001 - user code: even SystemExit ends this attempt, no more
+                door.close()
+                ended = ending.failed(attempt, error)
+            finally:
+                left(attempt)
+        except BaseException:  # noqa: BLE001 - whatever a handler left behind: its attempt ends
+            ended = ending.untold(attempt)
         self._loop.end(ended)
 
 

@@ -1,0 +1,30 @@
+"""Log lines: whatever user code puts into one, it is written, and the process goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from structlog.processors import JSONRenderer
+
+from waterclock.telemetry import _to_json
+
+
+@dataclasses.dataclass(slots=True)
+class Order:
+    number: int = dataclasses.field(init=False)
+
+
+class Odd:
+    def __repr__(self) -> str:
+        raise ValueError
+
+
+def test_a_field_that_cannot_be_read_is_told_of_and_the_others_are_written() -> None:
+    """An encoder that asks such values itself takes the process down (orjson 3.13)."""
+    fields = {"event": "x", "order": Order(), "odd": Odd(), "count": 1, "things": [object()], 5: {1: 2}}
+    line = json.loads(JSONRenderer(serializer=_to_json)(None, "info", fields))
+    assert line["order"] == "unreadable: AttributeError"
+    assert line["odd"] == "unreadable: ValueError"
+    assert (line["event"], line["count"], line["5"]) == ("x", 1, {"1": 2})
+    assert line["things"].startswith("[<object")
