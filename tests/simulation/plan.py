@@ -40,6 +40,7 @@ from .people import (
     with_policies,
     with_timing,
 )
+from .remade_people import owners_ahead, remade_orders
 from .senders import Garbage, draw_garbage, draw_sales
 from .trigger_people import trigger_orders, waits_for_sales
 from .troubles import Trouble, troubles
@@ -170,6 +171,9 @@ def draw(seed: int) -> Plan:
     orders = [*with_counts(dice(seed, "counts"), orders)]
     orders += trigger_orders(dice(seed, "triggers"), horizon)
     orders += delay_orders(dice(seed, "delays"), start_at, horizon)
+    remade = remade_orders(dice(seed, "remade"), start_at, horizon)
+    orders += remade
+    ahead = owners_ahead(dice(seed, "ahead"), DISPATCHERS) if remade else {}
     dags = dice(seed, "dags")
     of_dags = dag_orders(dags, start_at, horizon, has_side=has_side)
     orders += of_dags
@@ -197,7 +201,7 @@ def draw(seed: int) -> Plan:
         worker_slots=2 if races else rng.choice([2, 8, 8]),
         drain_grace_s=rng.choice([0.5, 3.0, 10.0]),
         cancel_grace_s=rng.choice([0.5, 2.0, 10.0]),
-        skew_us={slot: _skew(rng) for slot in slots} | {slot: _skew(dags) for slot in engines},
+        skew_us={slot: _skew(rng) for slot in slots} | {slot: _skew(dags) for slot in engines} | ahead,
         step_us={slot: _step(rng, slot, lease_s, races=races) for slot in slots}
         | {slot: _step(dags, slot, lease_s, races=races) for slot in engines},
         pool_of={"worker-2": "side"} if has_side else {},
