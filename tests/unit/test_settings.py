@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 import structlog
 
 from waterclock.model.errors import RequestError
-from waterclock.settings import WorkerSettings, load_settings
+from waterclock.setting_sources import refuse_unknown
+from waterclock.settings import Settings, WorkerSettings, load_settings
 from waterclock.telemetry import announce_ready, configure_logging
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +91,61 @@ def test_an_unknown_nested_variable_is_an_error(monkeypatch):
     monkeypatch.setenv("WATERCLOCK_WORKER__SLOT", "3")
     with pytest.raises(RequestError, match="Did you mean 'slots'"):
         load_settings()
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("WATERCLOCK_PRODUCTON", "Did you mean WATERCLOCK_PRODUCTION?"),
+        ("WATERCLOCK_KAFKAA__BOOTSTRAP", "Did you mean WATERCLOCK_KAFKA__BOOTSTRAP?"),
+        ("WATERCLOCK_KAFKA_BOOTSTRAP", "Did you mean WATERCLOCK_KAFKA__BOOTSTRAP?"),
+        ("WATERCLOCK_API_PORT", "Did you mean WATERCLOCK_API__PORT?"),
+        ("WATERCLOCK_CASSANDRA_PASSWORD_FILE", "Did you mean WATERCLOCK_CASSANDRA__PASSWORD_FILE?"),
+        ("WATERCLOCK_PRODUCTION__NOW", "Did you mean WATERCLOCK_PRODUCTION?"),
+        ("WATERCLOCK_RUN", "Unset it, or correct it"),
+        ("WATERCLOCK_", "Unset it, or correct it"),
+    ],
+)
+def test_a_variable_that_leads_to_no_setting_is_an_error(monkeypatch, variable, meant):
+    monkeypatch.setenv(variable, "")
+    with pytest.raises(RequestError) as told:
+        load_settings()
+    assert told.value.message == f"The variable {variable} leads to no setting"
+    assert told.value.hint.startswith(meant)
+
+
+def test_a_variable_that_somebody_else_reads_may_stand_in_the_environment(monkeypatch):
+    """A program that a job runs has its run's, and may call ``waterclock``; Kubernetes tells of each Service."""
+    for variable in ("READY_FILE", "COMPILED", "RUN_ID", "RUN_TRIGGERED_BY", "TEST_KAFKA", "PRODUCTION_FILE"):
+        monkeypatch.setenv(f"WATERCLOCK_{variable}", "")
+    for variable, value in {
+        "API_SERVICE_HOST": "10.96.0.7",
+        "API_SERVICE_PORT_HTTP": "8080",
+        "API_PORT": "tcp://10.96.0.7:8080",
+        "API_PORT_8080_TCP_ADDR": "10.96.0.7",
+        "SERVICE_PORT": "8080",
+        "PORT": "tcp://10.96.0.7:8080",
+    }.items():
+        monkeypatch.setenv(f"WATERCLOCK_{variable}", value)
+    assert load_settings().api.port == 8080
+
+
+def test_every_variable_in_our_sources_is_a_setting_or_known_to_be_none():
+    """Else what is started with it would not start. Unit tests misspell some, and a changelog tells of old ones."""
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    found: dict[str, str] = {}
+    for name in filter(None, files.split("\0")):
+        if name.startswith(("tests/unit/", "CHANGELOG")) or not (ROOT / name).is_file():
+            continue
+        text = (ROOT / name).read_bytes().decode(errors="ignore")
+        found |= dict.fromkeys(re.findall(r"\bWATERCLOCK_[A-Z0-9_]*[A-Z0-9]\b(?!__)", text), name)
+    assert len(found) > 50
+    found.pop("WATERCLOCK_A__B")  # of no setting: the form of them all
+    for variable, place in found.items():
+        try:
+            refuse_unknown({variable.lower(): "x"}, "WATERCLOCK_", Settings)
+        except RequestError as error:
+            pytest.fail(f"{place}: {error}")
 
 
 def test_a_variable_of_a_whole_group_says_how_one_of_its_settings_is_given(monkeypatch):
