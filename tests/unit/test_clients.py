@@ -268,6 +268,16 @@ def test_a_change_without_an_answer_is_tried_again_under_the_same_key(api: Api, 
     assert api.asked[-1][3] == {"payload": [1]}
 
 
+def test_a_trigger_tells_a_run_that_waits_from_one_that_will_never_run(api: Api, client: Any) -> None:
+    made = {"job_id": "default:j", "run_id": "default:j@x", "revision": 7, "held": None, "skipped": "overlap"}
+    api.will_answer((201, made), (201, {**made, "held": "concurrency", "skipped": None}))
+    assert client.trigger("j") == ("default:j", "default:j@x", "", "overlap")
+    assert client.trigger("j") == ("default:j", "default:j@x", "concurrency", "")
+    waits = {"operation_id": "7", "status": "pending", "job_id": "default:j"}
+    api.will_answer((202, waits), (200, {**waits, "status": "applied", "run_id": "default:j@x"}))
+    assert client.trigger("j") == ("default:j", "default:j@x", "", "")
+
+
 def test_tries_have_an_end(api: Api, client: Any) -> None:
     api.will_answer((503, {"detail": "Cassandra does not answer"}))
     with pytest.raises(BackendDown, match="Cassandra does not answer"):

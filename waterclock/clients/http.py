@@ -106,14 +106,17 @@ class LetterChoice(LetterFilter, total=False):
 
 
 class RedriveChoice(LetterChoice, total=False):
-    """The same; ``payload``, any JSON value, stands in for that of each. ``force``: see docs/dead-letters.md."""
+    """The same; ``payload``, any JSON value (or bytes, as base64), stands in for that of each. ``force``: see
+    docs/dead-letters.md.
+    """
 
     payload: Any
+    payload_base64: str
     force: bool
 
 
 class RunChoice(TypedDict, total=False):
-    """Which open runs. ``older_than``: an age such as ``10m``."""
+    """Which open runs. ``older_than``: an age such as ``10m``; ``cursor``: ``next_cursor`` of the answer before."""
 
     job: str
     run_ids: list[str]
@@ -123,13 +126,19 @@ class RunChoice(TypedDict, total=False):
     cap: int
     rate_per_s: float
     note: str
+    cursor: str
 
 
 class Triggered(NamedTuple):
-    """The run that a trigger made."""
+    """The run that a trigger made. ``held``: why it waits, ``skipped``: why it will never run; "": it does not.
+
+    Of a trigger that outlasted its request both are "": ask for the run.
+    """
 
     job_id: str
     run_id: str
+    held: str = ""
+    skipped: str = ""
 
 
 class HttpClient:
@@ -168,10 +177,15 @@ class HttpClient:
         self._verbs.change("DELETE", _path(name), None, idempotency_key, _match(revision))
 
     def trigger(self, name: str, *, payload: Any = None, idempotency_key: str = "") -> Triggered:
-        """Run a job now. ``payload``, any JSON value, stands in for the job's own, this once."""
+        """Run a job now. ``payload``, any JSON value, stands in for the job's own, this once.
+
+        A job that allows no overlap may skip the run: look at ``skipped``.
+        """
         body = None if payload is None else {"payload": payload}
         found = self._verbs.change("POST", f"{_path(name)}/trigger", body, idempotency_key).body
-        return Triggered(str(found["job_id"]), str(found["run_id"]))
+        return Triggered(
+            str(found["job_id"]), str(found["run_id"]), found.get("held") or "", found.get("skipped") or ""
+        )
 
     def job(self, name: str) -> JobView:
         """A job as it stands. Raises NotFound."""
