@@ -6,6 +6,7 @@ why and the next command on stderr, and an exit code (``commands/failing.py``); 
 
 from __future__ import annotations
 
+import logging
 import sys
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -26,12 +27,17 @@ class _Entry(NamedTuple):
     whole: bool = True
 
 
+_GRUMBLERS = ("waterclock.kafka", "cassandra")
+"""Loggers of the drivers. What they say while a server is away is for the logs of roles: a person is told once, by the
+error."""
+_UNHEARD = logging.NullHandler()
+
 _JOBS, _LOOK, _OWN, _STACK = "Jobs and runs", "Look inside", "Own clusters", "Local stack"
 
 _ENTRIES = {
     "job": _Entry("job", "Define, look at and change jobs.", _JOBS),
     "run": _Entry("run", "Look at runs, and end them.", _JOBS),
-    "dag": _Entry("dag", "Check and draw Dags.", _JOBS),
+    "dag": _Entry("dag", "Check and draw Dags; look at DagRuns, and act on them.", _JOBS),
     "backfill": _Entry("backfill", "Run a job's fires of a past range.", _JOBS),
     "dlq": _Entry("dlq", "Dead letters: look, redrive, discard.", _JOBS),
     "worker": _Entry("worker", "Run your own handlers.", _JOBS),
@@ -104,6 +110,8 @@ for _name, _entry in _ENTRIES.items():
 
 def main() -> None:
     """Run the command that ``sys.argv`` names; raises SystemExit with its exit code."""
+    for name in _GRUMBLERS:
+        logging.getLogger(name).addHandler(_UNHEARD)
     try:
         app(prog_name="waterclock")
     except WaterclockError as error:

@@ -128,3 +128,8 @@ def test_export_writes_what_is_published_and_overwrites_nothing_unasked(waterclo
     assert code == 2
     assert "--force" in err
     assert waterclock("schema", "export", "out", "--force")[0] == 0
+
+
+def test_export_without_a_folder_keeps_out_of_the_sources_of_a_checkout(waterclock, tmp_path):
+    assert waterclock("schema", "export")[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["avro-schemas"]

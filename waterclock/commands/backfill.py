@@ -38,8 +38,10 @@ NoteOption = Annotated[str, typer.Option(help="Why, for those who read it later"
 def create(
     job: JobArgument,
     from_: Annotated[str, typer.Option("--from", help="The first instant, RFC 3339")],
-    to: Annotated[str | None, typer.Option(help="Up to there, not included, RFC 3339 [now]")] = None,
-    revision: Annotated[int, typer.Option(help="The version whose fires are meant [the one that stands]")] = 0,
+    to: Annotated[str | None, typer.Option(help="Up to there, not included, RFC 3339 (now)")] = None,
+    revision: Annotated[
+        int, typer.Option(help="The version whose fires are meant (the one that stands)", show_default=False)
+    ] = 0,
     tier: Annotated[str, typer.Option(help="The lane of its runs: high, medium or low")] = "low",
     concurrency: Annotated[int, typer.Option(min=1, max=CONCURRENCY_MAX, help="How many of its runs may be open")] = 10,
     note: NoteOption = "",

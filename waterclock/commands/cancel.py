@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -11,10 +11,10 @@ from waterclock.clock import SystemClock
 from waterclock.dead_letters.acting import cancel_of
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.events import FINAL, RunStatus
-from waterclock.model.ids import RunId, make_run_id, parse_run_id
+from waterclock.model.ids import Instant, RunId, make_run_id, parse_run_id
 from waterclock.model.time_text import parse_duration
 from waterclock.settings import Settings
-from waterclock.store.open_runs import OPEN, PATIENT_MAX, OpenRuns, open_runs, parse_place
+from waterclock.store.open_runs import OPEN, PATIENT_MAX, OpenRuns, Place, open_runs, parse_place
 from waterclock.store.port import Reading, RunRow
 from waterclock.store.run_rows import run_or_node
 
@@ -27,7 +27,7 @@ _RATE_PER_S = 100.0
 
 
 def cancel(
-    runs: Annotated[list[str] | None, typer.Argument(metavar="RUN...", help="Run ids, also of nodes")] = None,
+    runs: Annotated[list[str] | None, typer.Argument(metavar="RUN", help="Run ids, also of nodes")] = None,
     job: Annotated[str | None, typer.Option(help="All open runs of this job")] = None,
     status: Annotated[list[str] | None, typer.Option(help="pending, running, retrying; may be repeated")] = None,
     older_than: Annotated[str | None, typer.Option(help="Made so long ago: 10m, 2h")] = None,
@@ -41,12 +41,16 @@ def cancel(
 ) -> None:
     """Cancel runs: those that wait end at once, those that run are asked to stop, then stopped."""
     settings = here()
+    places = [parse_run_id(run) for run in runs or ()]
+    wanted = None if places else _wanted(settings, job, status or [], older_than, after)
     with open_store(settings) as store, open_log(settings) as log:
-        if runs:
-            named = {str(place): _named(store, place) for place in map(parse_run_id, runs)}
+        if wanted is None:
+            named = {str(place): _named(store, place) for place in places}
             found = OpenRuns(list(named.values()))
         else:
-            found = _meant(settings, store, job, status or [], older_than, cap, after)
+            found = open_runs(
+                store, settings.tenant, wanted.job_id, wanted.statuses, wanted.before, cap, wanted.after, PATIENT_MAX
+            )
             named = {make_run_id(row.job_id, row.fire_at, row.series): row for row in found.rows}
         open_ones = [run_id for run_id, row in named.items() if row.status not in FINAL]
         by_status = dict(Counter(row.status.name for row in found.rows))
@@ -80,22 +84,23 @@ def _named(store: Reading, place: RunId) -> RunRow:
     return row
 
 
-def _meant(
-    settings: Settings,
-    store: Reading,
-    job: str | None,
-    words: list[str],
-    older_than: str | None,
-    cap: int,
-    after: str,
-) -> OpenRuns:
+class _Wanted(NamedTuple):
+    """Which open runs a filter means: of this job ("": of any), of these statuses, made before, behind this place."""
+
+    job_id: str
+    statuses: frozenset[RunStatus]
+    before: Instant | None
+    after: Place | None
+
+
+def _wanted(settings: Settings, job: str | None, words: list[str], older_than: str | None, after: str) -> _Wanted:
+    """What the options say. Raises BadParameter where they would mean every run, RequestError where one is wrong."""
     if not (job or words or older_than):
         raise typer.BadParameter("name RUNs, or give --job, --status or --older-than")
     statuses = frozenset(_status(word) for word in words) or frozenset(OPEN)
     before = SystemClock().now() - parse_duration(older_than, "/older-than") if older_than else None
     job_id = job_id_of(settings, job) if job else ""
-    place = parse_place(after) if after else None
-    return open_runs(store, settings.tenant, job_id, statuses, before, cap, place, PATIENT_MAX)
+    return _Wanted(job_id, statuses, before, parse_place(after) if after else None)
 
 
 def _status(word: str) -> RunStatus:

@@ -6,7 +6,6 @@ the one in the state file of a living supervisor.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -60,8 +59,6 @@ def names_of(settings: Settings) -> Names:
 @contextmanager
 def open_log(settings: Settings) -> Iterator[KafkaLog]:
     """The log, for the time of a command."""
-    # What the client grumbles while a broker is away is for logs; a person is told once, by the error.
-    logging.getLogger().addHandler(logging.NullHandler())
     kafka = settings.kafka
     log = KafkaLog(kafka.bootstrap, client_id=f"{kafka.prefix}-cli", extra=kafka.properties)
     try:

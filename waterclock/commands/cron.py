@@ -27,7 +27,7 @@ def explain(
     expression: Annotated[str, typer.Argument(help='Such as "0 9 * * 1-5"')],
     tz: Annotated[str, typer.Option("--tz", help="IANA time zone")] = "UTC",
     count: Annotated[int, typer.Option("-n", "--count", min=1, max=PREVIEW_MAX, help="How many fires")] = 10,
-    after: Annotated[str | None, typer.Option("--from", help="Count from this instant, RFC 3339 [now]")] = None,
+    after: Annotated[str | None, typer.Option("--from", help="Count from this instant, RFC 3339 (now)")] = None,
     seconds: Annotated[bool, typer.Option("--seconds", help="Six fields, the second first")] = False,
     gap: Annotated[Gap, typer.Option(help="A local time that does not exist")] = Gap.AUTO,
     fold: Annotated[Fold, typer.Option(help="A local time that comes twice")] = Fold.AUTO,

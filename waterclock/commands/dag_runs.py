@@ -66,9 +66,7 @@ def runs(
 
 
 def stuck(
-    what: Annotated[
-        str | None, typer.Argument(metavar="[JOB|RUN]", help="Only there; without: all open DagRuns")
-    ] = None,
+    what: Annotated[str | None, typer.Argument(metavar="JOB|RUN", help="Only there; without: all open DagRuns")] = None,
     output: OutputOption = None,
 ) -> None:
     """Name the nodes that wait for what does not come by itself, each with its reason; none when all is well."""

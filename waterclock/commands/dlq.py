@@ -15,13 +15,13 @@ from waterclock.dead_letters.choosing import Choice, Group, Letter, LetterState,
 from waterclock.dead_letters.finding import PATIENT_MAX, Found, find, mark_of_run, read_letters
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.events import DeadLetter
-from waterclock.model.ids import Instant, parse_run_id
+from waterclock.model.ids import parse_run_id
 from waterclock.model.job import Command
-from waterclock.model.time_text import parse_duration, parse_rfc3339
 from waterclock.settings import Settings
 from waterclock.store.port import Reading
 
 from .connect import here, job_id_of, names_of, open_log, open_store
+from .instants import instant_or_age
 from .output import OutputOption, instant_text, payload_text, say, show_one, show_rows
 from .passing import Passed, asked_here, confirm, pass_on, refusals, tell_failures
 
@@ -32,9 +32,9 @@ _GROUPED_MAX = 10_000
 _Job = Annotated[str | None, typer.Option(help="Only this job's")]
 _Class = Annotated[str | None, typer.Option("--class", help="Only this error class")]
 _Fingerprint = Annotated[str | None, typer.Option(help="Only this cause, as `dlq list --group` names it")]
-_Since = Annotated[str | None, typer.Option(help="Given up since: 36h, 7d or RFC 3339 [24h]")]
+_Since = Annotated[str | None, typer.Option(help="Given up since: 36h, 7d or RFC 3339 (24h)")]
 _State = Annotated[str, typer.Option(help="open, redriven, discarded or all")]
-_Runs = Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Run ids; without: by the options")]
+_Runs = Annotated[list[str] | None, typer.Argument(metavar="RUN", help="Run ids; without: by the options")]
 _Cap = Annotated[int, typer.Option(min=1, max=_GROUPED_MAX, help="At most so many")]
 _Rate = Annotated[float, typer.Option(min=0.1, max=1_000, help="So many a second")]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Count by cause, and change nothing")]
@@ -106,7 +106,7 @@ def redrive(
     """Run dead letters once more: each becomes a run of its own, linked to the one that was given up."""
     settings = here()
     wanted = None if payload is None else orjson.dumps(_json(payload))
-    choice = _choice(settings, runs or [], job, error_class, fingerprint, since, state)
+    choice = _narrow(_choice(settings, runs or [], job, error_class, fingerprint, since, state))
     with open_store(settings) as store, open_log(settings) as log:
         found = _meant(settings, store, choice, cap, after)
         kept = read_letters(log, names_of(settings), found.letters) if found.letters else {}
@@ -135,7 +135,7 @@ def discard(
 ) -> None:
     """Put dead letters away: they are no longer open. Their bytes stay in the topic for as long as that keeps them."""
     settings = here()
-    choice = _choice(settings, runs or [], job, error_class, fingerprint, since, state)
+    choice = _narrow(_choice(settings, runs or [], job, error_class, fingerprint, since, state))
     with open_store(settings) as store:
         found = _meant(settings, store, choice, cap, after)
 
@@ -196,8 +196,6 @@ def _tell_more(found: Found) -> None:
 
 
 def _meant(settings: Settings, store: Reading, choice: Choice, cap: int, after: str) -> Found:
-    if not choice.narrows:
-        raise typer.BadParameter("name RUNs, or give --job, --class, --fingerprint or --since")
     found = _found(settings, store, choice, max(cap, len(choice.run_ids)), after)
     missing = choice.run_ids - {letter.run_id for letter in found.letters}
     if missing and not after:
@@ -231,14 +229,17 @@ def _choice(
         job_id=job_id_of(settings, job) if job else "",
         error_class=error_class or "",
         fingerprint=fingerprint or "",
-        since=_since(since, SystemClock().now()) if since else None,
+        since=instant_or_age(since, SystemClock().now(), "/since") if since else None,
         state=state_of(state),
         run_ids=frozenset(str(parse_run_id(run)) for run in runs),
     )
 
 
-def _since(word: str, now: Instant) -> Instant:
-    return parse_rfc3339(word, "/since") if "T" in word else now - parse_duration(word, "/since")
+def _narrow(choice: Choice) -> Choice:
+    """The same. Raises BadParameter where it would mean every letter."""
+    if not choice.narrows:
+        raise typer.BadParameter("name RUNs, or give --job, --class, --fingerprint or --since")
+    return choice
 
 
 def _line(letter: Letter) -> dict[str, Any]:

@@ -26,11 +26,11 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 @app.command()
 def forecast(
-    tenant: Annotated[str | None, typer.Option(help="Whose [the tenant that is set]")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Whose (the tenant that is set)")] = None,
     all_tenants: Annotated[
         bool, typer.Option("--all-tenants", help="All that are known: see docs/forecast.md")
     ] = False,
-    from_: Annotated[str | None, typer.Option("--from", help="Begin there, RFC 3339 [now]")] = None,
+    from_: Annotated[str | None, typer.Option("--from", help="Begin there, RFC 3339 (now)")] = None,
     busiest: Annotated[int, typer.Option(min=0, max=BUSIEST_MAX, help="So many busy minutes")] = 5,
     max_jobs: Annotated[int, typer.Option(min=1, max=100_000, help="Count at most so many jobs")] = JOBS_MAX,
     output: OutputOption = None,

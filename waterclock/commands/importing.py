@@ -36,9 +36,9 @@ _FILE_BYTES_MAX = 1 << 20
 _RATE_PER_S = 100.0
 
 _File = Annotated[str, typer.Argument(metavar="FILE", help="- is stdin")]
-_Zone = Annotated[str | None, typer.Option("--tz", help="IANA zone of its times, where it names none [UTC, and said]")]
-_Pool = Annotated[str | None, typer.Option(help="Of all its jobs [default]")]
-_Tier = Annotated[str | None, typer.Option(help="Of all its jobs: high, medium or low [medium]")]
+_Zone = Annotated[str | None, typer.Option("--tz", help="IANA zone of its times, where it names none (UTC, and said)")]
+_Pool = Annotated[str | None, typer.Option(help="Of all its jobs (default)")]
+_Tier = Annotated[str | None, typer.Option(help="Of all its jobs: high, medium or low (medium)")]
 _Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write one document a job, <name>.json")]
 _Create = Annotated[bool, typer.Option("--create", help="Define the jobs; those that stand already are changed")]
 _Yes = Annotated[bool, typer.Option("--yes", help="Do not ask")]

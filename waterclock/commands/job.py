@@ -48,7 +48,7 @@ from .job_options import (
 from .ordering import Obeyed, check_pool, command_for, order
 from .output import Format, OutputOption, say, show_one, show_rows
 from .passing import pass_one
-from .saving import follow_calendars, spec_here
+from .saving import asks_cassandra, follow_calendars, spec_here
 
 app = typer.Typer(add_completion=False, help="Define, look at and change jobs.", no_args_is_help=True)
 app.add_typer(importing.app, name="import")
@@ -65,7 +65,7 @@ def create(
     name: NewJobArgument = None,
     handler: Annotated[str | None, typer.Option(help="The handler's name, as a worker registered it")] = None,
     cron: Annotated[str | None, typer.Option(help='Cron expression: "0 9 * * 1-5"')] = None,
-    tz: Annotated[str | None, typer.Option("--tz", help="IANA time zone of the cron expression or dates [UTC]")] = None,
+    tz: Annotated[str | None, typer.Option("--tz", help="IANA time zone of the cron expression or dates (UTC)")] = None,
     every: Annotated[str | None, typer.Option(help="Interval: 5s, 10m, 2h, 1d")] = None,
     start_at: Annotated[str | None, typer.Option(help="First fire of an interval, RFC 3339")] = None,
     delay: Annotated[str | None, typer.Option(help="So long after the end of each run: 10m")] = None,
@@ -76,10 +76,10 @@ def create(
     active_from: Annotated[str | None, typer.Option(help="No fire before it, RFC 3339")] = None,
     active_until: Annotated[str | None, typer.Option(help="No fire at or after it, RFC 3339")] = None,
     jitter: Annotated[str | None, typer.Option(help="Spread fires over so long: 30s, 5m")] = None,
-    misfire: Annotated[str | None, typer.Option(help="Missed fires: latest, skip or all [latest]")] = None,
-    catch_up_max: Annotated[int | None, typer.Option(help="Missed fires that run at most, with all [100]")] = None,
-    catch_up_window: Annotated[str | None, typer.Option(help="Skip what is missed for longer [24h]")] = None,
-    catch_up_order: Annotated[str | None, typer.Option(help="Which run first: oldest or newest [oldest]")] = None,
+    misfire: Annotated[str | None, typer.Option(help="Missed fires: latest, skip or all (latest)")] = None,
+    catch_up_max: Annotated[int | None, typer.Option(help="Missed fires that run at most, with all (100)")] = None,
+    catch_up_window: Annotated[str | None, typer.Option(help="Skip what is missed for longer (24h)")] = None,
+    catch_up_order: Annotated[str | None, typer.Option(help="Which run first: oldest or newest (oldest)")] = None,
     pause_after_failures: FailuresOption = None,
     max_runs: MaxRunsOption = None,
     overlap: OverlapOption = None,
@@ -88,11 +88,11 @@ def create(
     max_concurrent_per_key: MaxPerKeyOption = None,
     max_held: MaxHeldOption = None,
     expect_within: Annotated[str | None, typer.Option(help="A finding when none succeeded for so long: 26h")] = None,
-    placement: Annotated[str | None, typer.Option(help="Within --jitter: hash or balanced [hash]")] = None,
+    placement: Annotated[str | None, typer.Option(help="Within --jitter: hash or balanced (hash)")] = None,
     calendar: Annotated[list[str] | None, typer.Option("--calendar", help="No run when it blocks; repeatable")] = None,
-    on_calendar: Annotated[str | None, typer.Option(help="Blocked fires: skip or next_allowed [skip]")] = None,
-    tier: Annotated[str | None, typer.Option(help="high, medium or low [medium]")] = None,
-    pool: Annotated[str | None, typer.Option(help="Which workers [default]")] = None,
+    on_calendar: Annotated[str | None, typer.Option(help="Blocked fires: skip or next_allowed (skip)")] = None,
+    tier: Annotated[str | None, typer.Option(help="high, medium or low (medium)")] = None,
+    pool: Annotated[str | None, typer.Option(help="Which workers (default)")] = None,
     payload: Annotated[str | None, typer.Option(help="JSON; what is not JSON is taken as a JSON string")] = None,
     file: DocumentOption = None,
     seconds: Annotated[bool, typer.Option("--seconds", help="The cron expression has six fields")] = False,
@@ -100,10 +100,8 @@ def create(
     output: OutputOption = None,
 ) -> None:
     """Define a job, and show its next fires. Defining it again changes it; the same definition changes nothing."""
-    settings = load_settings() if dry_run else here()
     written = _read_document(file)
     own_name = str(written.pop("name", ""))
-    job_id = job_id_of(settings, name or own_name or f"job-{secrets.token_hex(5)}")
     once = format_rfc3339(SystemClock().now() + parse_duration(after, "/in")) if after else at
     document = written | {
         **named(handler=handler, cron=cron, zone=tz, every=every, start_at=start_at, at=once, dates=date or None),
@@ -116,6 +114,8 @@ def create(
         **named(tier=tier, pool=pool, seconds=seconds or None, on=on_jobs(on_job)),
         **named(payload=None if payload is None else json_or_text(payload)),
     }
+    settings = here() if not dry_run or asks_cassandra(document) else load_settings()
+    job_id = job_id_of(settings, name or own_name or f"job-{secrets.token_hex(5)}")
     spec = spec_here(settings, document, job_id, dry_run=dry_run)
     if dry_run:
         _show_only(job_id, spec, document.get("cron"), output)
@@ -143,7 +143,7 @@ def _show_only(job_id: str, spec: JobSpec, written: object, output: Format | Non
 
 @app.command("list")
 def list_jobs(
-    tenant: Annotated[str | None, typer.Option(help="Whose [the tenant that is set]")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Whose (the tenant that is set)")] = None,
     limit: Annotated[int, typer.Option(min=1, max=_PAGE_MAX)] = 50,
     output: OutputOption = None,
 ) -> None:
@@ -252,8 +252,8 @@ def history(
 @app.command()
 def diff(
     job: JobArgument,
-    before: Annotated[int | None, typer.Argument(metavar="FROM", help="A revision [the one before TO]")] = None,
-    after: Annotated[int | None, typer.Argument(metavar="TO", help="A revision [the newest]")] = None,
+    before: Annotated[int | None, typer.Argument(metavar="FROM", help="A revision (the one before TO)")] = None,
+    after: Annotated[int | None, typer.Argument(metavar="TO", help="A revision (the newest)")] = None,
     output: OutputOption = None,
 ) -> None:
     """Show what differs between two versions of a job, field by field."""
@@ -267,7 +267,9 @@ def rollback(
     job: JobArgument,
     revision: Annotated[int, typer.Argument(help="Whose definition comes back: `waterclock job history JOB`")],
     note: NoteOption = "",
-    expect: Annotated[int, typer.Option(help="Only if this revision stands [the one that stands now]")] = 0,
+    expect: Annotated[
+        int, typer.Option(help="Only if this revision stands (the one that stands now)", show_default=False)
+    ] = 0,
     output: OutputOption = None,
 ) -> None:
     """Bring the definition of an old version back, as a new one. A paused job stays paused."""

@@ -14,23 +14,23 @@ NewJobArgument = Annotated[
 OnJobOption = Annotated[
     list[str] | None,
     typer.Option("--on-job", metavar="NAME[:ENDED]", help="Start it when a run of that job ends: succeeded, failed or "
-                 "any [succeeded]; repeatable, beside a schedule or instead of one"),
+                 "any (succeeded); repeatable, beside a schedule or instead of one"),
 ]  # fmt: skip
 OverlapOption = Annotated[
     str | None,
     typer.Option(
         help="While a run is open: allow, skip, buffer_one, buffer_all, cancel_other, terminate_other, "
-        "sequential [allow]"
+        "sequential (allow)"
     ),
 ]
 MaxConcurrentOption = Annotated[int | None, typer.Option(help="Runs that may be open")]
 ConcurrencyKeyOption = Annotated[
     str | None, typer.Option(help="JSON pointer into the payload; runs with one value are limited together")
 ]
-MaxPerKeyOption = Annotated[int | None, typer.Option(help="Runs with one key that may be open [1]")]
+MaxPerKeyOption = Annotated[int | None, typer.Option(help="Runs with one key that may be open (1)")]
 FailuresOption = Annotated[int | None, typer.Option(help="Pause it after so many FAILED runs in a row")]
 MaxRunsOption = Annotated[int | None, typer.Option(help="Runs that its schedule makes; then it is ended")]
-MaxHeldOption = Annotated[int | None, typer.Option(help="Runs that may wait [100]")]
+MaxHeldOption = Annotated[int | None, typer.Option(help="Runs that may wait (100)")]
 
 
 def on_jobs(texts: list[str] | None) -> dict[str, Any] | None:

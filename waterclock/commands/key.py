@@ -26,9 +26,9 @@ _LISTED_MAX = 10_000
 @app.command()
 def create(
     name: Annotated[str, typer.Argument(help="Who gets it; shown in lists and in the audit")] = "",
-    tenant: Annotated[str | None, typer.Option(help="Whose jobs it sees [the tenant that is set]")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Whose jobs it sees (the tenant that is set)")] = None,
     scopes: Annotated[str, typer.Option(help="read, write or admin; each contains those before it")] = "write",
-    expires: Annotated[str | None, typer.Option(help="Valid for so long: 30d, 12h [for ever]")] = None,
+    expires: Annotated[str | None, typer.Option(help="Valid for so long: 30d, 12h (for ever)")] = None,
     output: OutputOption = None,
 ) -> None:
     """Make a key and show it, this once. From the first key on, the API asks everybody for one."""
@@ -51,7 +51,7 @@ def create(
 
 @app.command("list")
 def list_keys(
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's [all]")] = None, output: OutputOption = None
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's (all)")] = None, output: OutputOption = None
 ) -> None:
     """List keys by their public prefix; the secrets are nowhere kept."""
     now = SystemClock().now()

@@ -16,7 +16,7 @@ app = typer.Typer(add_completion=False, help="How far behind each group is.")
 
 @app.command()
 def lag(
-    group: Annotated[list[str] | None, typer.Option("--group", help="Only these [all under the prefix]")] = None,
+    group: Annotated[list[str] | None, typer.Option("--group", help="Only these (all under the prefix)")] = None,
     output: OutputOption = None,
 ) -> None:
     """Show the lag of each group, topic and partition; the sum goes to stderr."""

@@ -17,10 +17,11 @@ from waterclock.ledger.shards import Asked, Ledger, ShardVerdict
 from waterclock.ledger.sums import FaultKind, HourSum
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import US_PER_MINUTE, US_PER_S, Instant
-from waterclock.model.time_text import format_rfc3339, parse_duration, parse_rfc3339
+from waterclock.model.time_text import format_rfc3339
 
 from .connect import here, job_id_of, names_of, open_log, open_store
 from .failing import ExitCode
+from .instants import instant_or_age
 from .output import Format, OutputOption, default_format, say, show_rows
 
 app = typer.Typer(add_completion=False, help="Prove that every owed fire ran or was skipped.", no_args_is_help=True)
@@ -41,9 +42,9 @@ def _group() -> None:
 @app.command()
 def verify(
     start: Annotated[str, typer.Option("--from", help="36h, 7d (before now) or RFC 3339")] = "24h",
-    end: Annotated[str | None, typer.Option("--to", help="The same [now]")] = None,
-    job: Annotated[list[str] | None, typer.Option("--job", help="Only these [all]")] = None,
-    shard: Annotated[int | None, typer.Option(min=0, help="Only this partition [all]")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="The same (now)")] = None,
+    job: Annotated[list[str] | None, typer.Option("--job", help="Only these (all)")] = None,
+    shard: Annotated[int | None, typer.Option(min=0, help="Only this partition (all)")] = None,
     names: Annotated[int, typer.Option(min=0, max=10_000, help="Name so many faults of each kind and hour")] = 10,
     output: OutputOption = None,
 ) -> None:
@@ -70,8 +71,8 @@ def verify(
 
 
 def _span(start: str, end: str | None, now: Instant) -> tuple[Instant, Instant]:
-    from_at = _instant(start, now, "/from")
-    until_at = now if end is None else _instant(end, now, "/to")
+    from_at = instant_or_age(start, now, "/from")
+    until_at = now if end is None else instant_or_age(end, now, "/to")
     if not from_at < until_at:
         raise RequestError("the span ends before it begins", pointer="/to", hint="Give --from before --to")
     if until_at - from_at > SPAN_US_MAX:
@@ -79,12 +80,6 @@ def _span(start: str, end: str | None, now: Instant) -> tuple[Instant, Instant]:
             "the span is longer than 31 days", pointer="/from", hint="run-events is kept for 30 days: judge a part"
         )
     return from_at, until_at
-
-
-def _instant(text: str, now: Instant, pointer: str) -> Instant:
-    if text[:1].isdigit() and text[-1:] in set("smhd"):
-        return now - parse_duration(text, pointer)
-    return parse_rfc3339(text, pointer)
 
 
 def _show(verdicts: Sequence[ShardVerdict], output: Format | None) -> None:

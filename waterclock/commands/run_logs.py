@@ -35,7 +35,7 @@ _WORDS = {LogStream.STDOUT: "out", LogStream.STDERR: "err", LogStream.LOG: "log"
 
 def logs(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run id")],
-    attempt: Annotated[int | None, typer.Option(min=1, help="Only this attempt's lines [all]")] = None,
+    attempt: Annotated[int | None, typer.Option(min=1, help="Only this attempt's lines (all)")] = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run has ended")] = False,
     within: Annotated[float, typer.Option(min=0.0, help="Follow for so many seconds at most")] = _WITHIN_S,
     output: OutputOption = None,

@@ -20,8 +20,16 @@ from .ordering import command_for, order
 from .output import say
 
 
+def asks_cassandra(document: Mapping[str, object]) -> bool:
+    """Whether ``spec_here`` may ask a server about this document, also in a dry run. Raises RequestError."""
+    jitter = document.get("jitter")
+    return bool(names_in(document)) or (isinstance(jitter, Mapping) and jitter.get("placement") == "balanced")
+
+
 def spec_here(settings: Settings, document: Mapping[str, object], job_id: str, *, dry_run: bool) -> JobSpec:
-    """What a document describes. Cassandra is asked only where it names calendars or wants to be placed."""
+    """What a document describes. Cassandra is asked only where it names calendars or wants to be placed
+    (``asks_cassandra``).
+    """
     names = names_in(document)
     if not names:
         spec = spec_from_document(document, job_id=job_id)

@@ -33,6 +33,8 @@ from .output import OutputOption, payload_text, say, show_one, show_rows
 app = typer.Typer(add_completion=False, help="The contract of job-events.", no_args_is_help=True)
 
 _READ_MAX = 2 * 1024 * 1024
+_EXPORTED_TO = Path("avro-schemas")
+"""Not ``schemas``: in a checkout that is a folder of sources."""
 
 
 @app.command()
@@ -64,7 +66,7 @@ def check(
 
 @app.command()
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Made where it does not exist")] = Path("schemas"),
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Made where it does not exist")] = _EXPORTED_TO,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that say something else")] = False,
     output: OutputOption = None,
 ) -> None:

@@ -25,18 +25,18 @@ app = typer.Typer(add_completion=False)
 _DETACHED_READY_S = 360.0
 
 DataDirOption = Annotated[
-    Path | None, typer.Option("--data-dir", help="Where data, logs and state are [.waterclock]", show_default=False)
+    Path | None, typer.Option("--data-dir", help="Where data, logs and state are (.waterclock)", show_default=False)
 ]
 
 
 @app.command()
 def up(
-    app_target: Annotated[str | None, typer.Option("--app", help="MODULE:APP, your handlers [the demo's]")] = None,
-    workers: Annotated[int | None, typer.Option(min=0, max=64, help="How many [2]")] = None,
-    dispatchers: Annotated[int | None, typer.Option(min=1, max=16, help="How many [2]")] = None,
-    kafka_port: Annotated[int, typer.Option(help="[9092, or another where it is taken]", show_default=False)] = 0,
-    cql_port: Annotated[int, typer.Option(help="[9042, or another where it is taken]", show_default=False)] = 0,
-    api_port: Annotated[int, typer.Option(help="[8080, or another where it is taken]", show_default=False)] = 0,
+    app_target: Annotated[str | None, typer.Option("--app", help="MODULE:APP, your handlers (the demo's)")] = None,
+    workers: Annotated[int | None, typer.Option(min=0, max=64, help="How many (2)")] = None,
+    dispatchers: Annotated[int | None, typer.Option(min=1, max=16, help="How many (2)")] = None,
+    kafka_port: Annotated[int, typer.Option(help="(9092, or another where it is taken)", show_default=False)] = 0,
+    cql_port: Annotated[int, typer.Option(help="(9042, or another where it is taken)", show_default=False)] = 0,
+    api_port: Annotated[int, typer.Option(help="(8080, or another where it is taken)", show_default=False)] = 0,
     bootstrap: Annotated[str | None, typer.Option(help="Use this Kafka instead of starting one")] = None,
     contact_points: Annotated[str | None, typer.Option(help="Use this Cassandra instead of starting one")] = None,
     java_home: Annotated[Path | None, typer.Option(help="The Java to use")] = None,
@@ -107,7 +107,7 @@ def status(data_dir: DataDirOption = None, output: OutputOption = None) -> None:
 
 @app.command()
 def logs(
-    name: Annotated[list[str] | None, typer.Argument(help="Which processes [all]")] = None,
+    name: Annotated[list[str] | None, typer.Argument(help="Which processes (all)")] = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Wait for more; Ctrl-C ends")] = False,
     lines: Annotated[int, typer.Option("-n", help="Begin with so many of the last lines of each")] = 20,
     data_dir: DataDirOption = None,

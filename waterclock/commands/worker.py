@@ -22,8 +22,8 @@ def worker(
     instance: Annotated[
         str, typer.Option(help="Stable name of this process; another one for each worker")
     ] = "worker-own",
-    slots: Annotated[int | None, typer.Option(min=1, help="How many runs at once [32]")] = None,
-    pool: Annotated[str | None, typer.Option(help="Take work of this pool [default]")] = None,
+    slots: Annotated[int | None, typer.Option(min=1, help="How many runs at once (32)")] = None,
+    pool: Annotated[str | None, typer.Option(help="Take work of this pool (default)")] = None,
 ) -> None:
     """Run a worker with the handlers of your App, in the foreground; Ctrl-C drains.
 

@@ -16,7 +16,7 @@ from waterclock.model.time_text import format_duration
 from .gathering import Gathering
 from .naming import name_of
 
-_HANDLER_HINT = 'Register the task under that name: @app.handler("{task}"), and unpack ctx.json()'
+_HANDLER_HINT = 'Register each task under its name, such as @app.handler("{task}"), and unpack ctx.json()'
 _WORD = re.compile(r"[A-Za-z]+")
 _WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 _WEEKS = {f"{first}-{first + 6}": number for number, first in enumerate((1, 8, 15, 22), 1)}
@@ -73,9 +73,10 @@ def take_entries(entries: Sequence[Entry], gathering: Gathering, zone: str) -> N
 
 def about_the_tasks(gathering: Gathering) -> None:
     """What holds for all of them."""
-    if gathering.found().drafts:
+    drafts = gathering.found().drafts
+    if drafts:
         gathering.note(0, "handlers", "a job names its task as its handler, and workers of ours must know it",
-                       _HANDLER_HINT.format(task="tasks.add"))  # fmt: skip
+                       _HANDLER_HINT.format(task=drafts[0].spec.handler))  # fmt: skip
 
 
 def _document(entry: Entry, zone: str) -> dict[str, Any] | Unreadable:
