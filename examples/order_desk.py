@@ -1,6 +1,11 @@
-"""Schedule inside a transaction of your own: the order and its reminder, both or neither.
+r"""Schedule inside a transaction of your own: the order and its reminder, both or neither.
 
 ``KAFKA=127.0.0.1:9092 python examples/order_desk.py``
+
+The topic ``shop.orders`` must exist. In a checkout, on its stack:
+
+java -cp 'compose/kafka/target/lib/*' org.apache.kafka.tools.TopicCommand \
+  --bootstrap-server 127.0.0.1:9092 --create --if-not-exists --topic shop.orders
 """
 
 from __future__ import annotations

@@ -1,6 +1,13 @@
-"""Handlers of a shop that tell others what they did, in the transaction that records their success.
+r"""Handlers of a shop that tell others what they did, in the transaction that records their success.
 
 waterclock up -d --app examples.shop:app
+
+The topics must exist. In a checkout, on its stack:
+
+for topic in shop.shipped shop.reminders; do
+  java -cp 'compose/kafka/target/lib/*' org.apache.kafka.tools.TopicCommand \
+    --bootstrap-server 127.0.0.1:9092 --create --if-not-exists --topic $topic
+done
 """
 
 from __future__ import annotations
