@@ -3,8 +3,8 @@
 Precedence: what the caller passes (flags) > ``WATERCLOCK_*`` of the environment (``__`` nests:
 ``WATERCLOCK_KAFKA__BOOTSTRAP``; ``..._FILE`` names a file with the value, see ``setting_sources.py``) >
 ``./waterclock.toml`` > ``~/.config/waterclock/config.toml`` > the defaults here.
-An unknown key in a file is an error with a suggestion, never ignored: a misspelt limit is no limit. The environment is
-looked at only for what exists here, below the first level with the same strictness.
+An unknown key in a file, or an unknown ``WATERCLOCK_*`` variable, is an error with a suggestion, never ignored: a
+misspelt limit is no limit.
 
 Importing this module costs about 0.1 s (pydantic-settings): commands that need no settings do not import it.
 """

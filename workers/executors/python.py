@@ -5,7 +5,7 @@ ends taken back, many at a time; whatever a handler does, its attempt ends once;
 that was asked to stop, or whose lease ran out, while it waited for its thread or its turn.
 
 How it fails: a handler that blocks the event loop holds up the other async handlers; a sync handler cannot be stopped,
-only forgotten. Both then show as attempts whose lease ran out.
+only forgotten: its attempt shows as one whose lease ran out, and its worker slot stays taken until its code has ended.
 """
 
 from __future__ import annotations
