@@ -48,6 +48,8 @@ class EventTail:
         for _ in range(_TURNS_MAX):
             records = self._reader.poll(_BATCH, 0.0)
             self._take(records)
+            for flow in self._flows.values():
+                flow.settle_held()
             if not records:
                 break
         else:
@@ -55,6 +57,7 @@ class EventTail:
         for number, flow in self._flows.items():
             # Past markers; only while nothing delivered waits. A client may tell where it stood before.
             flow.position = max(flow.position, self._reader.position(TopicPartition(self._topic, number)))
+            flow.settle_held()
         return False
 
     def follows(self, shard: Shard) -> bool:

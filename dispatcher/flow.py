@@ -30,7 +30,7 @@ from waterclock.wire.messages import FLOW_PREFIX
 
 from .dag_flow import DagFlow
 from .delays import DelayChain
-from .flow_runs import Held, Open
+from .flow_runs import NEW, Held, Open
 from .look_times import LookTimes
 from .run_count import RunCount
 from .streak import Streak
@@ -158,6 +158,7 @@ class Flow:
         self.quiet_from_s = -1.0
         """Since when no run is open (monotonic seconds); the tail's own."""
         self._generation = generation
+        self._is_settled = True
 
     @property
     def ready(self) -> bool:
@@ -258,6 +259,18 @@ class Flow:
                     limit -= 1
                     yield run
 
+    def settle_held(self) -> None:
+        """All that stood in the log at the take-over was read: what a predecessor held was held before that."""
+        if self._is_settled or self.position < self.ready_at:
+            return
+        self._is_settled = True
+        for job in self.jobs.values():
+            for run_id, held in list(job.held.items()):
+                if held.is_restored:
+                    held.is_read = True
+                    if held.early_end:
+                        self._end_held(job, run_id)
+
     def restore(self, records: Iterable[tuple[str, bytes]], end: int, low: int) -> list[str]:
         """Begin with what the state topic holds, oldest first; run-events are then to be read from ``position`` to
         ``end``. ``low``: the first event that is still there. Returns the keys of records that cannot be read."""
@@ -265,11 +278,12 @@ class Flow:
         starts: list[int] = []
         for key, value in records:
             try:
-                self._restore_one(key.removeprefix(FLOW_PREFIX), value, starts)
+                self._restore_one(key.removeprefix(FLOW_PREFIX), value, starts, low)
             except (UndecodableRecord, ValueError):
                 strange.append(key)
         self.position = max(low, min(starts, default=end))
         self.ready_at = end
+        self._is_settled = False
         for job_id, job in self.jobs.items():
             if job.wanted is not None:
                 self.closing.put_new(job_id)
@@ -287,7 +301,7 @@ class Flow:
         self.unread[job.job_id] = None
         self.note_delay(job)
 
-    def _restore_one(self, name: str, value: bytes, starts: list[int]) -> None:
+    def _restore_one(self, name: str, value: bytes, starts: list[int], low: int) -> None:
         if "@" not in name:
             kept_job = codec.decode_flow_job(value)
             job = self.job(kept_job.job_id, FREE)
@@ -298,9 +312,12 @@ class Flow:
         kept = codec.decode_flow_run(value)
         job = self.job(job_of_run(kept.run_id), FREE)
         if kept.held:
-            self.hold(job, Held(kept, None))
+            self.hold(job, Held(kept, None, is_restored=True))
             return
-        run = Open(kept, state_from_text(kept.state))
+        state = state_from_text(kept.state)
+        if state is None and kept.folded_to < low:
+            state = NEW  # its PENDING may have stood below, and is never read then
+        run = Open(kept, state)
         if run.state.is_dag:
             run.dag = DagFlow(kept.run_id, self._generation)
             run.dag.restore(run.state, kept.nodes)
@@ -309,13 +326,24 @@ class Flow:
 
     def _apply_to_held(self, job: FlowJob, event: RunEvent, offset: int) -> None:
         """Its release is ours and went before; anything else that the reducer takes ends it."""
-        if event.run_id not in job.held or event.kind is EventKind.PENDING:
+        held = job.held.get(event.run_id)
+        if held is None or event.kind is EventKind.PENDING:
+            return
+        if event.kind is EventKind.HELD:
+            held.is_read, held.early_end = True, False
             return
         verdict = reduce(_WAITS, event, ordinal(self._generation, offset))
-        if verdict.accepted and verdict.state is not None and verdict.state.final:
-            self.unhold(job, event.run_id)
-            self.ended.append(event.run_id)
-            self.changed[job.job_id] = None
+        if not (verdict.accepted and verdict.state is not None and verdict.state.final):
+            return
+        if held.is_read:
+            self._end_held(job, event.run_id)
+        elif held.is_restored:
+            held.early_end = True
+
+    def _end_held(self, job: FlowJob, run_id: str) -> None:
+        self.unhold(job, run_id)
+        self.ended.append(run_id)
+        self.changed[job.job_id] = None
 
     def _ended(self, job: FlowJob, run: Open, ended_at: Instant) -> None:
         del job.open[run.kept.run_id]

@@ -20,13 +20,21 @@ UNREAD = "?"
 
 
 class Held:
-    """A run that waits. ``version``: what it is made of, None where a predecessor has held it (``admitting.py``)."""
+    """A run that waits. ``version``: what it is made of, None where a predecessor has held it (``admitting.py``).
 
-    __slots__ = ("kept", "version")
+    What stands in the log before its own HELD is no event of it, as with one that is open. Of one that a predecessor
+    held (``is_restored``) nobody knows where that stands, until all was read that stood there at the take-over:
+    ``early_end`` says that an end was read meanwhile, which counts if no HELD comes behind it.
+    """
 
-    def __init__(self, kept: RunFlow, version: JobVersion | None) -> None:
+    __slots__ = ("early_end", "is_read", "is_restored", "kept", "version")
+
+    def __init__(self, kept: RunFlow, version: JobVersion | None, *, is_restored: bool = False) -> None:
         self.kept = kept
         self.version = version
+        self.is_restored = is_restored
+        self.is_read = False
+        self.early_end = False
 
     @property
     def size(self) -> int:
