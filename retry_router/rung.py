@@ -13,7 +13,7 @@ from waterclock.model.ids import Instant
 from waterclock.wire.names import RUNGS, Names
 
 from .hops import wait_of
-from .standing import Stand, is_whole
+from .standing import Stand
 
 _STANDING_MAX = 10_000
 """Records of one partition that are held in memory; they are bounded by their bytes too (``standing.py``)."""
@@ -58,18 +58,9 @@ class Rung:
         self._has_joined = self._has_joined or bool(polled.assigned) or self.consumer.metadata().generation >= 0
 
     def start(self, log: Log, committed: Mapping[TopicPartition, Committed | None]) -> None:
-        """Begin where the group stands, or where what is kept begins. Raises BackendDown.
-
-        Where the position does not say all, whatever stands there by now may have been handed on before.
-        """
+        """Begin where the group stands, or where what is kept begins. Raises BackendDown."""
         stands = {
-            place: Stand(
-                place,
-                at,
-                log.low_watermark(place),
-                _STANDING_MAX,
-                may_repeat_to=0 if is_whole(at) else log.high_watermark(place),
-            )
+            place: Stand(place, at, log.low_watermark(place), _STANDING_MAX, log.high_watermark(place))
             for place, at in committed.items()
         }
         self.consumer.start({place: stand.next_offset for place, stand in stands.items()})

@@ -37,6 +37,7 @@ _REFILL_EMPTY_POLLS = 20
 """So many polls that bring nothing end the reading of what was let go."""
 
 _MOVED = "moved="
+_AGAIN = "again="
 
 
 class Standing(NamedTuple):
@@ -55,18 +56,19 @@ class Standing(NamedTuple):
 class Stand(Position):
     """The records of one partition, at most ``most`` of them. ``committed``: what the group has; None: from ``low``.
 
-    ``may_repeat_to``: the records below may have moved on before (:func:`is_whole`).
+    ``end``: of the topic as of now. Where the position does not say what has moved on, as one that was lost, or set by
+    hand without its text, any record below may have. That rides on with the position until it has passed them.
     """
 
     __slots__ = ("_bytes", "_empty_polls_left", "_heap", "_may_repeat_to", "_most", "_moved", "_order", "_rest_from")
 
     def __init__(
-        self, partition: TopicPartition, committed: Committed | None, low: int, most: int, may_repeat_to: int = 0
+        self, partition: TopicPartition, committed: Committed | None, low: int, most: int, end: int = 0
     ) -> None:
         start_at = low if committed is None else max(low, committed.offset)
         super().__init__(partition, start_at)
         self._most = most
-        self._may_repeat_to = may_repeat_to
+        self._may_repeat_to = end if committed is None else may_repeat_to(committed.metadata, end)
         self._bytes = 0
         self._heap: list[Standing] = []
         self._order: deque[int] = deque()
@@ -137,7 +139,7 @@ class Stand(Position):
     def to_commit(self) -> Committed | None:
         """The position of the oldest record that still stands, and which have moved on ahead of it."""
         oldest = self._oldest
-        due = Committed(oldest, moved_to_text(oldest, self._moved))
+        due = Committed(oldest, moved_to_text(oldest, self._moved, self._may_repeat_to))
         return None if due == self.committed else due
 
     @property
@@ -159,25 +161,32 @@ class Stand(Position):
             moved.discard(order.popleft())
 
 
-def moved_to_text(oldest: int, moved: set[int]) -> str:
-    """The offsets above ``oldest`` that have moved on, as text that rides with the position."""
+def moved_to_text(oldest: int, moved: set[int], repeat_to: int = 0) -> str:
+    """The offsets above ``oldest`` that have moved on, as text that rides with the position. ``repeat_to``: those below
+    that offset may have moved on, too."""
     bits = 0
     for offset in moved:
         if offset > oldest:
             bits |= 1 << offset - oldest - 1
     size = (bits.bit_length() + 7) // 8
-    return _MOVED + base64.b64encode(bits.to_bytes(size, "little")).decode()
+    text = _MOVED + base64.b64encode(bits.to_bytes(size, "little")).decode()
+    return f"{_AGAIN}{repeat_to} {text}" if repeat_to > oldest else text
 
 
-def is_whole(committed: Committed | None) -> bool:
-    """Whether a position says what has moved on. One that was lost, or set by hand without its text, does not."""
-    return committed is not None and committed.metadata.startswith(_MOVED)
+def may_repeat_to(metadata: str, end: int) -> int:
+    """The offset below which records may have moved on though the text does not say so; ``end`` where there is none."""
+    first, _, rest = metadata.partition(" ")
+    offset = first.removeprefix(_AGAIN)
+    if offset != first and offset.isdecimal() and rest.startswith(_MOVED):
+        return int(offset)
+    return 0 if metadata.startswith(_MOVED) else end
 
 
 def moved_from_text(oldest: int, metadata: str) -> set[int]:
     """The inverse; nothing where a commit without it has erased it."""
-    text = metadata.removeprefix(_MOVED)
-    if text == metadata:
+    found = metadata.rpartition(" ")[2]
+    text = found.removeprefix(_MOVED)
+    if text == found:
         return set()
     bits = int.from_bytes(base64.b64decode(text), "little")
     return {oldest + 1 + place for place in range(bits.bit_length()) if bits >> place & 1}

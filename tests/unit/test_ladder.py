@@ -205,6 +205,25 @@ def test_where_positions_were_lost_nothing_that_was_handed_on_before_runs_unaske
     assert [(work.run_id, work.verify_from) for work in again] == [*((run_id, 0) for run_id in before), (after, -1)]
 
 
+def test_what_may_have_been_handed_on_is_still_marked_by_the_next_owner() -> None:
+    """Given a lost position, and an owner that has committed one since, when it goes, its successor marks the rest."""
+    world = World()
+    world.turn(first := world.ladder(), for_us=200_000)
+    world.place(300 * MS)
+    late = world.place(900 * MS)
+    world.turn(first, for_us=200_000)
+    world.cluster.kill("retry-router-1")
+    for word in RUNGS:
+        world.lose_position(word, by_hand=True)
+    world.turn(world.ladder(), for_us=400 * MS)
+    assert len(world.kept(TIER)) == 1, "one is handed on, and the position behind it committed"
+    world.cluster.kill("retry-router-1")
+    world.turn(world.ladder(), for_us=2_000 * MS)
+    assert [
+        (work.run_id, work.verify_from) for work in (decode_work(record.value or b"") for record in world.kept(TIER))
+    ][1:] == [(late, 0)]
+
+
 def test_a_full_partition_alone_is_held_back_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given one partition with more than is held in memory, others on the rung and other rungs go on as ever."""
     monkeypatch.setattr(rungs, "_STANDING_MAX", 1_000)
