@@ -17,9 +17,10 @@ from itertools import count
 
 import structlog
 
+from waterclock.model.cron import compile_cron
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import US_PER_MINUTE, Instant
-from waterclock.model.job import JobVersion
+from waterclock.model.job import Cron, JobVersion
 from waterclock.store.port import DueRow, TimeIndex
 from waterclock.wire.names import Names
 
@@ -148,11 +149,14 @@ def decide_apart(
 
 
 def readable(rows: Iterable[DueRow], index: TimeIndex) -> list[tuple[DueRow, JobVersion]]:
-    """Rows with the versions that they stand for. Raises BackendDown."""
+    """Rows with the versions that they stand for, and whose fires can be told. Raises BackendDown."""
     found: list[tuple[DueRow, JobVersion]] = []
     for row in rows:
         try:
-            found.append((row, version_of(row, index)))
+            version = version_of(row, index)
+            if isinstance(version.spec.schedule, Cron):
+                compile_cron(version.spec.schedule, row.job_id)  # of a zone, say, that is known no longer
+            found.append((row, version))
         except RequestError as error:
             # One bad row must not stop the shard; this line names the job whose fires are missing.
             log_.error("due row cannot be served", job_id=row.job_id, due_at=row.due_at, cause=str(error))

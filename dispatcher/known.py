@@ -41,6 +41,8 @@ class Known:
         self._index = index
         self._limits = limits
         self._versions = {job: [version] if version else [] for job, version in zip(limits, found, strict=True)}
+        self._read_to: dict[str, Instant] = {}
+        """By job, as far back as its versions were read, whether that brought any or not."""
         self.decided = dict(shard.decided)
         self.served: dict[str, KeyState] = {}
         """Intentions that this batch serves."""
@@ -55,9 +57,11 @@ class Known:
         """
         back_to = self._back_to(edge_at)
         known = self._versions[job_id]
-        if known and known[-1].stamp_at > back_to and self._shard.has_older(known[-1]):
-            older = self._index.versions([job_id], back_to).get(job_id, [])
-            known += [version for version in older if version.revision < known[-1].revision]
+        if known and known[-1].stamp_at > back_to < self._read_to.get(job_id, back_to + 1):
+            self._read_to[job_id] = back_to
+            if self._shard.has_older(known[-1]):
+                older = self._index.versions([job_id], back_to).get(job_id, [])
+                known += [version for version in older if version.revision < known[-1].revision]
         return known
 
     def _back_to(self, edge_at: Instant) -> Instant:

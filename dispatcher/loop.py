@@ -24,6 +24,7 @@ from waterclock.wire.pools import Pools
 
 from . import applying, deciding, jump, releasing, run_delay, window
 from .backfill_lanes import BackfillLanes
+from .clock_waits import ClockWaits
 from .closing import ask_to_close
 from .command_pace import CommandPace
 from .cursor_copy import CursorCopies
@@ -95,6 +96,7 @@ class Dispatcher:
         self._herds = Herds(clock, self._rounds, self._templates, self._pace)
         self._idle_at_s = clock.monotonic_s()
         self._store_rest = StoreRest(clock, self._pace)
+        self._clock_waits = ClockWaits(clock)
         self._lanes = GapLanes(clock, log, index, names, self._pace)
         self._backfills = BackfillLanes(clock, log, index, names, self._lanes.share)
         self._tail = EventTail(log, names.run_events, clock)
@@ -278,7 +280,9 @@ class Dispatcher:
                 shard.cursor = shard.cursor.after_due_time()
         terms = applying.Terms(now, self._grace_us)
         with self._store_rest.noting(self._shards.values()):
-            applying.apply_commands(ready, self._index, self._pools, out, now, terms)
+            self._clock_waits.apply(
+                ready, lambda these: applying.apply_commands(these, self._index, self._pools, out, now, terms)
+            )
         for shard in ready:
             self._copies.prove(shard, out, now)
 

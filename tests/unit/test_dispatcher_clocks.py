@@ -7,6 +7,7 @@ from collections import Counter
 from unittest import mock
 
 import pytest
+from structlog.testing import capture_logs
 from waterclock.dispatcher import gap_lanes, shard, window
 from waterclock.dispatcher.loop import Dispatcher
 from waterclock.dispatcher.pace import Pace
@@ -168,12 +169,20 @@ def test_a_job_that_was_made_again_and_edited_at_once_makes_no_fire_twice(world:
 
 
 def test_an_owner_that_is_hours_behind_the_brokers_waits_with_edits_and_goes_on(world: Owners) -> None:
-    """Given a clock that is too far behind for the stamps of edits, it fires, and edits once the clock is right."""
-    clock = world.take_over(skew_us=-130 * 60 * US_PER_S)
+    """Given a clock that is too far behind for the stamps of edits, it fires on, and edits once the clock is right."""
+    clock = world.take_over()
+    world.command(CommandKind.CREATE, "t:beat", every(5))
     world.command(CommandKind.CREATE, JOB, every(5))
-    world.run(5, 0.5)
+    world.run(2, 0.5)
+    clock.by_us = -65 * 60 * US_PER_S
+    world.run(2, 0.5)
     world.command(CommandKind.PAUSE, JOB)
-    world.run(30, 0.5)
+    with capture_logs() as logs:
+        world.run(30, 0.5)
+    told = [each for each in logs if each["event"] == "commands wait for this process's clock"]
+    assert 1 <= len(told) <= 8
+    assert "set it right" in told[0]["cause"]
+    assert not [each for each in logs if each["event"].startswith("store away")], "nothing else waits"
     clock.by_us = 0
     world.run(60, 0.5)
     row = MemoryStore(world.clock, world.tables, "reader").job(JOB)
