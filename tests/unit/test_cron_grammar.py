@@ -14,6 +14,7 @@ from waterclock.model import zones
 from waterclock.model.cron import compile_cron
 from waterclock.model.errors import RequestError
 from waterclock.model.job import Cron, Fold, Gap
+from waterclock.model.schedule import check_schedule
 
 ALL_DAYS = (1 << 32) - 2
 ALL_WEEKDAYS = (1 << 7) - 1
@@ -37,7 +38,6 @@ def test_zone_data_comes_from_the_package_alone() -> None:
         ("50/5 07 * * *", bits(50, 55), bits(7)),
         ("0 22-2 * * *", bits(0), bits(22, 23, 0, 1, 2)),
         ("0 22-2/3 * * *", bits(0), bits(22, 1)),
-        ("0 7-2 * * *", bits(0), bits(*range(7, 24), 0, 1, 2)),
         ("7-9 7-9 * * *", bits(7, 8, 9), bits(7, 8, 9)),
         ("@hourly", bits(0), (1 << 24) - 1),
         ("@DAILY", bits(0), bits(0)),
@@ -87,7 +87,6 @@ def test_nth_and_last_weekdays_are_read_as_written(column: str, nth: tuple[tuple
     "text",
     [
         "", " ", "* * * *", "* * * * * *", "* * * * * * *", "* * * * * 2026",
-        "7-3 * * * *", "0 0 7-3 * *", "0 0 * 7-3 *",
         "5-5 * * * *", "30-10 * * * *", "*/70 * * * *", "*/60 * * * *", "*/0 * * * *", "59/15 * * * *", "0 23/1 * * *",
         "60 * * * *", "0 24 * * *", "0 0 0 * *", "0 0 32 * *", "0 0 * 0 *", "0 0 * 13 *", "0 0 * * 8", "-5 * * * *",
         "0,,5 * * * *", "0, * * * *", ", * * * *", "* - * * *", "*-5 * * * *", "*/ * * * *", "*/5/2 * * * *",
@@ -136,6 +135,23 @@ def test_an_expression_that_never_fires_is_quoted_as_it_was_written(text: str) -
         compile_cron(Cron(text))
     assert refused.value.message.startswith(f"{text!r} never fires: Day")
     assert refused.value.hint == "Correct the day or the month"
+
+
+@pytest.mark.parametrize("text", ["7-3 * * * *", "0 7-2 * * *", "0 0,7-2/2 * * *", "0 0 7-3 * *", "0 0 * 7-3 *"])
+def test_a_range_from_seven_is_for_days_of_the_week_alone(text: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        check_schedule(Cron(text), "acme:nightly")
+    assert refused.value.pointer == "/cron"
+    check_schedule(Cron("7-9 7-9 7-9 7-9 7-2"))
+
+
+@pytest.mark.parametrize(
+    ("text", "minute", "hour"), [("7-3 * * * *", bits(0, 1, 2, 3), -1), ("0 7-2 * * *", 1, bits(0, 1, 2))]
+)
+def test_one_that_was_stored_before_fires_as_it_did(text: str, minute: int, hour: int) -> None:
+    spec = compile_cron(Cron(text))
+    assert (spec.minute, spec.hour) == (minute, hour if hour >= 0 else (1 << 24) - 1)
+    assert any("is read as 0-" in warning for warning in spec.warnings)
 
 
 def test_seconds_come_first_and_only_when_asked_for() -> None:

@@ -91,6 +91,20 @@ def read_plain(text: str, *, seconds: bool, job_id: str) -> PlainCron:
     return PlainCron(plain, " ".join(plain if seconds else plain[1:]), tuple(warnings))
 
 
+def refuse_from_seven(text: str, *, seconds: bool) -> None:
+    """Refuse ``7-n`` with n below 7 outside days of the week, which is read as ``0-n``. Raises RequestError."""
+    for field, column in zip(FIELDS, _columns(text.lower(), seconds=seconds), strict=True):
+        for item in column.split(",") if field.name != "day-of-week" else ():
+            match = _ITEM.fullmatch(item)
+            if match is None or not (match["from"].isdigit() and (match["to"] or "").isdigit()):
+                continue
+            if int(match["from"]) == 7 and int(match["to"]) < 7:
+                refuse(
+                    f"{field.name}: the range {item!r} runs backwards",
+                    f"Write two ranges in a list, such as 7-{field.high},{field.low}-{match['to']}",
+                )
+
+
 def _check_characters(text: str) -> None:
     if len(text) > CRON_MAX:
         refuse(f"The expression has {len(text)} characters", f"At most {CRON_MAX} are allowed; split it into two jobs")
@@ -203,8 +217,10 @@ def _check_start(field: Field, item: str, low: int, step: int, warnings: list[st
 def _read_range(field: Field, item: str, ends: tuple[int, int], step: int, warnings: list[str]) -> str:
     """``a-b`` or ``a-b/step``. A wrapped one (hours, days of the week) becomes a list: croniter miscounts its steps."""
     low, high = ends
-    if field.name == "day-of-week" and low == 7 and high < 7:
+    if low == 7 and high < 7:
         low = 0
+        if field.name != "day-of-week":  # what is stored goes on firing as it did; the doors take no more of them
+            warnings.append(f"{field.name} {item}: the range is read as {low}-{high}")
     if low == high:
         refuse(f"{field.name}: the range {item!r} holds one value", f"Write {low}, or * for every value")
     if low < high:

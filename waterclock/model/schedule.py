@@ -17,6 +17,7 @@ from bisect import bisect_right
 from typing import assert_never
 
 from .cron import compile_cron
+from .cron_lint import refuse_from_seven
 from .errors import RequestError
 from .ids import US_PER_S, Instant
 from .job import Cron, Dates, Delay, Every, Once, Schedule
@@ -120,6 +121,7 @@ def check_schedule(schedule: Schedule, job_id: str = "") -> None:
     match schedule:
         case Cron():
             compile_cron(schedule, job_id)
+            refuse_from_seven(schedule.text, seconds=schedule.seconds)
         case Every():
             if not EVERY_US_MIN <= schedule.every_us <= EVERY_US_MAX or schedule.every_us % US_PER_S:
                 raise RequestError(
