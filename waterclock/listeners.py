@@ -4,9 +4,9 @@ What must hold: before what a batch brought is answered, this was read to the hi
 asked for after the batch was polled (``ask``, ``caught_up``). So a condition that was saved before a run ended is
 never missed; the last stable offset would not do, for of one transaction the markers land one by one. How it fails:
 somebody's open transaction on the topic holds the answers back for its time-out (10 s) at most. More conditions than
-there may be: ``ListenersFull`` before any is forgotten; the log keeps everything meanwhile. So that no tenant stops all
-others, one may have half of them: a job that comes beyond is left out, with an error, and nothing starts it until it is
-saved again while there is room. Nobody looks for it: the topic would have to be read for it again and again.
+there may be: ``ListenersFull`` before any is forgotten; the log keeps everything meanwhile. But no tenant stops the
+others: near that bound, jobs of one that has more than half of all are left out, with an error. Which of its jobs these
+are depends on the order of the topic; nothing starts them until they are saved, or the topic read, while there is room.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from waterclock.model.triggers import JobTriggers
 from waterclock.wire.codec import decode_job_triggers
 
 LISTENED_MAX = 200_000
-"""Conditions of all jobs, about 300 bytes each; of one tenant's jobs half as many."""
+"""Conditions of all jobs, about 300 bytes each."""
+
+_FOR_ANYBODY = 0.9
+"""By so much of the bound a tenant that has more than half may come near it, where there are others."""
 
 _BATCH = 1_000
 
@@ -47,7 +50,6 @@ class Listeners:
         self._hears = hears
         self._place = TopicPartition(topic, 0)
         self._most = most
-        self._tenant_most = most // 2
         self._reader = log.reader(Isolation.COMMITTED)
         self._standing: dict[str, JobTriggers] = {}
         self._by_source: dict[str, set[str]] = {}
@@ -133,7 +135,7 @@ class Listeners:
             _log.error("what starts a job cannot be read: nothing does", job_id=job_id, reason=str(odd))
             return
         tenant, count = job_id.partition(":")[0], len(self._hears(standing))
-        if self._count_of[tenant] + count > self._tenant_most:
+        if self._most // 2 < self._count_of[tenant] < self._count > self._most * _FOR_ANYBODY - count:
             self._leave_out(tenant)
             return
         if self._count + count > self._most:
@@ -148,8 +150,8 @@ class Listeners:
 
     def _leave_out(self, tenant: str) -> None:
         if tenant not in self._overfull:
-            _log.error("a tenant's jobs have more conditions than one may have: nothing starts those saved last",
-                       tenant=tenant, conditions_max=self._tenant_most)  # fmt: skip
+            _log.error("nothing starts some of a tenant's jobs: it has most of all conditions, and there are too many",
+                       tenant=tenant, conditions=self._count_of[tenant], conditions_max=self._most)  # fmt: skip
             self._overfull.add(tenant)
 
     def _forget(self, job_id: str) -> None:

@@ -108,18 +108,30 @@ def test_more_conditions_than_can_be_held_stop_the_router_and_say_so(world: Worl
 
 
 def test_a_tenant_with_too_many_conditions_stops_nobody_else(world: World) -> None:
-    """Given a tenant with half of all conditions, what it adds waits until it is saved again with room."""
-    for number in range(4):
-        listens(world, RunEnds("nightly"), job_id=f"acme:r{number}")
+    """Given a tenant with most of all conditions, others find room, and what it adds waits to be saved again."""
     listens(world, RunEnds("nightly"), RunEnds("hourly"), job_id="globex:b")
-    listeners = Listeners(world.log, NAMES.triggers, waits_for, most=4)
+    for number in range(9):
+        listens(world, RunEnds("nightly"), job_id=f"acme:r{number}")
+    listens(world, RunEnds("nightly"), job_id="initech:c")
+    listeners = Listeners(world.log, NAMES.triggers, waits_for, most=10)
     listeners.look()
-    assert [each.job_id for each in listeners.of(JOB)] == ["acme:r0", "acme:r1"]
-    assert listeners.count_of("globex:nightly") == 1
+    assert [each.job_id for each in listeners.of(JOB)] == [f"acme:r{number}" for number in range(7)]
+    assert [listeners.count_of(job) for job in ("globex:nightly", "initech:nightly")] == [1, 1]
     for number in range(2):
         world.append(triggers_tombstone(NAMES, f"acme:r{number}"))
-    listens(world, RunEnds("nightly"), job_id="acme:r3")
+    listens(world, RunEnds("nightly"), job_id="acme:r8")
     listeners.ask()
     listeners.look()
     assert listeners.caught_up
-    assert [each.job_id for each in listeners.of(JOB)] == ["acme:r3"]
+    assert [each.job_id for each in listeners.of(JOB)] == [f"acme:r{number}" for number in (2, 3, 4, 5, 6, 8)]
+
+
+def test_who_is_alone_may_have_all_of_them(world: World) -> None:
+    for number in range(10):
+        listens(world, RunEnds("nightly"), job_id=f"acme:r{number}")
+    listeners = Listeners(world.log, NAMES.triggers, waits_for, most=10)
+    listeners.look()
+    assert listeners.count_of(JOB) == 10
+    listens(world, RunEnds("nightly"), job_id="acme:more")
+    with pytest.raises(ListenersFull):
+        listeners.look()

@@ -321,7 +321,7 @@ def test_a_source_that_is_deleted_is_waited_for_and_ends_nothing(world: World) -
 def test_more_conditions_than_can_be_held_end_nothing_and_miss_nothing(world: World) -> None:
     world.waits("acme:ship")
     listener = world.listener()
-    listener._listeners._most, listener._listeners._tenant_most = 2, 9
+    listener._listeners._most = 2
     world.turn(listener)
     world.waits("acme:count", RecordComes(ORDERS), RecordComes(CLICKS))
     place = world.record()
