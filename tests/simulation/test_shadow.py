@@ -23,6 +23,8 @@ FIRST = 12_000
 SEEDS = 6
 SEEDS_MAX = 20
 """Within which a planted bug must be seen."""
+ENOUGH = 20
+"""Successors compared, of each kind."""
 
 
 def test_a_successor_would_know_after_any_round_what_the_owner_knows() -> None:
@@ -36,13 +38,16 @@ def test_a_successor_would_know_after_any_round_what_the_owner_knows() -> None:
 
 
 def test_a_successor_of_whoever_folds_would_know_after_any_round_what_that_one_knows() -> None:
-    met: Counter[str] = Counter()
-    for seed in range(FIRST, FIRST + SEEDS):
+    met = Counter({f"{role}{kept}": 0 for role in ("RetryRouter", "DagEngine") for kept in ("", " kept")})
+    wanted = tuple(met)
+    for seed in range(FIRST, FIRST + SEEDS_MAX):  # how often a seed meets each follows from whatever else it plays
         shadows = Shadows(every=2)
         verdict = play(seed, planted=partial(folds_shadowed, shadows))
         assert (verdict.complaints, shadows.odd) == ((), []), seed
         met.update(shadows.met)
-    assert min(met[f"{role}{kept}"] for role in ("RetryRouter", "DagEngine") for kept in ("", " kept")) > 20, met
+        if seed >= FIRST + SEEDS - 1 and min(met[each] for each in wanted) > ENOUGH:
+            return
+    raise AssertionError(f"not enough was met: {met}")
 
 
 def nothing(*_: Any, **__: Any) -> None:
