@@ -12,7 +12,7 @@ from waterclock.log.port import Isolation, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.errors import BackendDown
 from waterclock.model.events import EventKind, RunEvent
-from waterclock.model.ids import US_PER_S
+from waterclock.model.ids import US_PER_S, Instant
 from waterclock.model.job import Command, CommandKind, Every, JobSpec, Tier
 from waterclock.store.memory import MemoryStore, MemoryTables
 from waterclock.wire import codec, messages
@@ -20,6 +20,20 @@ from waterclock.wire.names import Names, topic_specs
 
 START = 1_795_000_020 * US_PER_S  # a whole minute
 NAMES = Names()
+
+
+class Skewed:
+    """The wall clock of one process, off by ``by_us``."""
+
+    def __init__(self, clock: ManualClock, by_us: int = 0) -> None:
+        self.clock = clock
+        self.by_us = by_us
+
+    def now(self) -> Instant:
+        return self.clock.now() + self.by_us
+
+    def monotonic_s(self) -> float:
+        return self.clock.monotonic_s()
 
 
 class World:

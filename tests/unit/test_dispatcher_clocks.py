@@ -13,8 +13,7 @@ from waterclock.dispatcher.loop import Dispatcher
 from waterclock.dispatcher.pace import Pace
 
 from tests.oracle import books
-from tests.unit.dispatcher_world import NAMES, START, World, every, raw
-from waterclock.clock import ManualClock
+from tests.unit.dispatcher_world import NAMES, START, Skewed, World, every, raw
 from waterclock.log.memory import MemoryLog
 from waterclock.model.errors import BackendDown
 from waterclock.model.events import EventKind, Pending
@@ -29,20 +28,6 @@ JOB = "t:job"
 PERIOD_S = 2 * 3_600
 FIRE = START + PERIOD_S * US_PER_S
 JITTER_US = 1_800 * US_PER_S
-
-
-class Skewed:
-    """The wall clock of one process, off by ``by_us``."""
-
-    def __init__(self, clock: ManualClock, by_us: int = 0) -> None:
-        self.clock = clock
-        self.by_us = by_us
-
-    def now(self) -> Instant:
-        return self.clock.now() + self.by_us
-
-    def monotonic_s(self) -> float:
-        return self.clock.monotonic_s()
 
 
 class Owners(World):

@@ -15,8 +15,7 @@ from waterclock.dispatcher.loop import Dispatcher, Pace
 from waterclock.dispatcher.position import Position
 
 from tests.oracle import books, makings, misfires, owed
-from tests.unit.dispatcher_world import NAMES, START, World, every, raw
-from waterclock.clock import ManualClock
+from tests.unit.dispatcher_world import NAMES, START, Skewed, World, every, raw
 from waterclock.ledger.balance import judge_job
 from waterclock.ledger.facts import Facts, JobFacts
 from waterclock.ledger.shards import Asked, Ledger
@@ -309,20 +308,6 @@ def test_the_ledger_judges_what_lies_beyond_an_open_gap_and_says_what_it_leaves_
     assert after.is_whole
 
 
-class Ahead:
-    """A machine's clock that is ahead of the brokers'."""
-
-    def __init__(self, true: ManualClock, ahead_us: int) -> None:
-        self._true = true
-        self.ahead_us = ahead_us
-
-    def now(self) -> int:
-        return self._true.now() + self.ahead_us
-
-    def monotonic_s(self) -> float:
-        return self._true.monotonic_s()
-
-
 class AheadWorld(World):
     """Its dispatchers' clock is 25 s ahead: commands are stamped inside a gap that is already open."""
 
@@ -330,7 +315,7 @@ class AheadWorld(World):
         self.lives += 1
         client = f"{instance}-{self.lives}"
         log = MemoryLog(self.cluster, client, session_timeout_s=6.0)
-        clock = Ahead(self.clock, 25 * S)
+        clock = Skewed(self.clock, 25 * S)
         store = MemoryStore(clock, self.tables, client)
         return Dispatcher(clock, log, store, NAMES, instance=instance, pace=self.pace)
 

@@ -6,62 +6,38 @@ from __future__ import annotations
 import pytest
 from waterclock.workers.loop import Worker
 
+from tests.unit.test_worker_verify import JOB, RUN, hand_out, say, until_retrying
 from tests.unit.worker_world import START, HandExecutors, World
 from waterclock.log.port import TopicPartition
 from waterclock.model.events import (
-    Ended,
     EventKind,
-    Origin,
     Outcome,
-    Pending,
     Retrying,
     RunEvent,
-    RunStatus,
     WorkRecord,
 )
 from waterclock.model.ids import US_PER_S, make_run_id, partition_of
 from waterclock.model.job import Tier
 from waterclock.model.known_state import state_to_text
-from waterclock.model.reduce import RunState
 from waterclock.wire.messages import event_message, work_message
 
-JOB = "acme:pay"
-RUN = make_run_id(JOB, START)
 OTHER = make_run_id(JOB, START + 1)
 
 
-def _event(world: World, kind: EventKind, attempt: int = 0, detail: object = None, token: int = 0) -> int:
-    event = RunEvent(kind, JOB, RUN, world.clock.now(), attempt, "worker-9" if token else "", 0, token, "", detail)  # type: ignore[arg-type]
-    return world.put(event_message(world.names, event))
-
-
-def _forget(world: World, before: int | None = None) -> None:
+def _forget(world: World) -> None:
     place = TopicPartition(world.names.run_events, partition_of(JOB, world.outside.partitions(world.names.run_events)))
-    world.cluster.delete_records(place, world.outside.high_watermark(place) if before is None else before)
-
-
-def _waits_for_its_second(world: World) -> tuple[int, RunState]:
-    """A first attempt that failed elsewhere, and its RETRYING: up to where its router knew what."""
-    _event(world, EventKind.PENDING, detail=Pending(1, START, START, Tier.HIGH, Origin.SCHEDULE))
-    token = world.put(event_message(world.names, RunEvent(EventKind.STARTED, JOB, RUN, START, 1, "worker-9", 0)))
-    _event(world, EventKind.ATTEMPT_FAILED, 1, Ended(START), token)
-    known_to = _event(world, EventKind.RETRYING, 2, Retrying(START, 0))
-    return known_to, RunState(RunStatus.RUNNING, 1, Outcome.FAILED, "worker-9", 0, token)
-
-
-def _work(world: World, attempt: int, verify_from: int = -1, verify_state: str = "") -> None:
-    work = WorkRecord(RUN, START, START, attempt, JOB, 1, Tier.HIGH, "default", "pay", b"")
-    world.put(work_message(world.names, work._replace(verify_from=verify_from, verify_state=verify_state)))
+    world.cluster.delete_records(place, world.outside.high_watermark(place))
 
 
 def _second(world: World, *, verified: bool = True) -> tuple[Worker, HandExecutors]:
     """Four weeks later the second attempt's work record comes, and the log holds nothing of the first any more."""
-    known_to, state = _waits_for_its_second(world)
+    offset, state = until_retrying(world)
+    say(world, EventKind.RETRYING, 2, Retrying(START, 0))
     world.clock.advance(28 * 24 * 3_600 * US_PER_S)
     _forget(world)
     worker, executors = world.worker()
     world.settle(worker)
-    _work(world, 2, *((known_to, state_to_text(state)) if verified else ()))
+    hand_out(world, 2, *((offset + 1, state_to_text(state)) if verified else (-1,)))
     return worker, executors
 
 
@@ -79,7 +55,7 @@ def test_a_retry_whose_announcement_is_gone_runs() -> None:
 def test_an_end_that_is_left_on_the_log_counts(kind: EventKind) -> None:
     world = World()
     worker, executors = _second(world)
-    _event(world, kind)
+    say(world, kind)
     world.settle(worker, 10)
     assert len(world.events(EventKind.STARTED)) == 1, "it was claimed, or this proves nothing"
     assert executors.submitted == []
@@ -114,10 +90,10 @@ def test_a_cancel_of_a_retry_that_runs_stops_it_and_is_recorded() -> None:
 def test_a_run_whose_beginning_is_there_is_judged_by_it() -> None:
     """Given a log that retention has cut, when a claim's own run is unknown by it, then the claim does not count."""
     world = World()
-    _waits_for_its_second(world)
+    until_retrying(world)
     _forget(world)
     world.clock.advance(24 * 3_600 * US_PER_S)
-    _event(world, EventKind.REVISED)  # the log goes on long before the run was made
+    say(world, EventKind.REVISED)  # the log goes on long before the run was made
     world.clock.advance(3_600 * US_PER_S)
     worker, executors = world.worker()
     world.settle(worker)

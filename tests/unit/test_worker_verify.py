@@ -31,22 +31,22 @@ JOB = "acme:pay"
 RUN = make_run_id(JOB, START)
 
 
-def _event(world: World, kind: EventKind, attempt: int = 0, detail: object = None, token: int = 0) -> int:
+def say(world: World, kind: EventKind, attempt: int = 0, detail: object = None, token: int = 0) -> int:
     event = RunEvent(kind, JOB, RUN, world.clock.now(), attempt, "worker-9" if token else "", 0, token, "", detail)  # type: ignore[arg-type]
     return world.put(event_message(world.names, event))
 
 
-def _until_retrying(world: World) -> tuple[int, RunState]:
+def until_retrying(world: World) -> tuple[int, RunState]:
     """A first attempt elsewhere that failed: the offset of its outcome, and the state after it."""
-    _event(world, EventKind.PENDING, detail=Pending(1, START, START, Tier.HIGH, Origin.SCHEDULE))
+    say(world, EventKind.PENDING, detail=Pending(1, START, START, Tier.HIGH, Origin.SCHEDULE))
     started = RunEvent(EventKind.STARTED, JOB, RUN, START, 1, "worker-9", 0)
     token = world.put(event_message(world.names, started))
-    offset = _event(world, EventKind.ATTEMPT_FAILED, 1, Ended(START), token)
+    offset = say(world, EventKind.ATTEMPT_FAILED, 1, Ended(START), token)
     state = RunState(RunStatus.RUNNING, 1, Outcome.FAILED, "worker-9", 0, token)
     return offset, state
 
 
-def _work(world: World, attempt: int, verify_from: int, verify_state: str = "") -> None:
+def hand_out(world: World, attempt: int, verify_from: int, verify_state: str = "") -> None:
     work = WorkRecord(RUN, START, START, attempt, JOB, 1, Tier.HIGH, "default", "pay", b"")
     world.put(work_message(world.names, work._replace(verify_from=verify_from, verify_state=verify_state)))
 
@@ -62,10 +62,10 @@ def _submitted(executors: HandExecutors) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("known", [True, False])
 def test_a_verified_attempt_runs_once_its_claim_is_accepted(known: bool) -> None:
     world = World()
-    offset, state = _until_retrying(world)
-    _event(world, EventKind.RETRYING, 2, Retrying(START, 0))
+    offset, state = until_retrying(world)
+    say(world, EventKind.RETRYING, 2, Retrying(START, 0))
     worker, executors = world.worker()
-    _work(world, 2, offset if known else 0, state_to_text(state) if known else "")
+    hand_out(world, 2, offset if known else 0, state_to_text(state) if known else "")
     world.settle(worker, 10)
     assert _submitted(executors) == [(RUN, 2)]
     executors.end_all()
@@ -75,10 +75,10 @@ def test_a_verified_attempt_runs_once_its_claim_is_accepted(known: bool) -> None
 
 def test_a_verified_attempt_of_a_run_that_is_over_never_runs_and_frees_its_slot() -> None:
     world = World()
-    offset, state = _until_retrying(world)
-    _event(world, EventKind.RUN_FAILED, 1)
+    offset, state = until_retrying(world)
+    say(world, EventKind.RUN_FAILED, 1)
     worker, executors = world.worker(slots=1)
-    _work(world, 2, offset, state_to_text(state))
+    hand_out(world, 2, offset, state_to_text(state))
     world.settle(worker, 10)
     assert len(world.events(EventKind.STARTED)) == 2, "it was claimed, or this proves nothing"
     assert executors.submitted == []
@@ -90,10 +90,10 @@ def test_a_verified_attempt_of_a_run_that_is_over_never_runs_and_frees_its_slot(
 def test_a_repaired_record_runs_where_the_first_was_lost_and_not_beside_it() -> None:
     """Given a run that is handed out twice, when both are claimed, then the second one is dropped."""
     world = World()
-    _event(world, EventKind.PENDING, detail=Pending(1, START, START, Tier.HIGH, Origin.SCHEDULE))
+    say(world, EventKind.PENDING, detail=Pending(1, START, START, Tier.HIGH, Origin.SCHEDULE))
     worker, executors = world.worker()
-    _work(world, 1, -1)
-    _work(world, 1, 0)
+    hand_out(world, 1, -1)
+    hand_out(world, 1, 0)
     world.settle(worker, 10)
     assert len(world.events(EventKind.STARTED)) == 2
     assert _submitted(executors) == [(RUN, 1)]
@@ -107,17 +107,17 @@ def test_what_the_maker_knew_stands_for_what_is_not_read_again() -> None:
     world.settle(worker, 10)
     executors.end_all()
     told = RunState(RunStatus.RETRYING, 6, Outcome.LOST, "worker-3", 2, 1)
-    _work(world, 7, 0, state_to_text(told))
+    hand_out(world, 7, 0, state_to_text(told))
     world.settle(worker, 10)
     assert (RUN, 7) in _submitted(executors)
 
 
 def test_a_state_that_nobody_can_read_runs_nothing() -> None:
     world = World()
-    offset, _ = _until_retrying(world)
-    _event(world, EventKind.RETRYING, 2, Retrying(START, 0))
+    offset, _ = until_retrying(world)
+    say(world, EventKind.RETRYING, 2, Retrying(START, 0))
     worker, executors = world.worker()
-    _work(world, 2, offset, "nonsense")
+    hand_out(world, 2, offset, "nonsense")
     world.settle(worker, 10)
     assert executors.submitted == []
 
@@ -151,7 +151,7 @@ def test_questions_of_other_partitions_are_answered_while_one_waits() -> None:
 def test_a_reading_that_could_not_begin_is_none_of_the_two_that_a_claim_gets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a log that is away at first, when the first reading misses the claim, then it is read for once more."""
     world = World()
-    offset, _ = _until_retrying(world)
+    offset, _ = until_retrying(world)
     work = WorkRecord(RUN, START, START, 1, JOB, 1, Tier.HIGH, "default", "pay", b"")
     attempt = Attempt(work, START, token=offset - 1, placed_at=START)
     read_back = ReadBack(MemoryLog(world.cluster, "worker"), world.names.run_events, 0)
