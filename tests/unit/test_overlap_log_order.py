@@ -30,14 +30,20 @@ def world():
         yield World(partitions=1)
 
 
-def test_what_stands_on_the_log_before_a_run_is_made_moves_nothing(world: World) -> None:
-    """Given a cancel of a run that is made later, which the arbiter refuses, the run is open until it really ends."""
+def _cancelled_ahead(world: World) -> str:
+    """The run of the job's next fire, whose cancel is on the log already."""
     define(world, Overlap.SKIP)
     world.clock.advance(7 * US_PER_S)
     rest(world)
     run_id = make_run_id(JOB, START + EVERY_US)
     world.command(CommandKind.CANCEL, JOB, run_id=run_id)
     world.steps(1)
+    return run_id
+
+
+def test_what_stands_on_the_log_before_a_run_is_made_moves_nothing(world: World) -> None:
+    """Given a cancel of a run that is made later, which the arbiter refuses, the run is open until it really ends."""
+    run_id = _cancelled_ahead(world)
     fire(world)
     assert world.runs() == [run_id]
     token = start(world, run_id)
@@ -55,12 +61,7 @@ def test_what_stands_on_the_log_before_a_run_is_made_moves_nothing(world: World)
 
 
 def test_a_successor_believes_no_end_from_before_its_predecessors_run(world: World) -> None:
-    define(world, Overlap.SKIP)
-    world.clock.advance(7 * US_PER_S)
-    rest(world)
-    run_id = make_run_id(JOB, START + EVERY_US)
-    world.command(CommandKind.CANCEL, JOB, run_id=run_id)
-    world.steps(1)
+    run_id = _cancelled_ahead(world)
     world.clock.advance(3 * US_PER_S)
     while not world.runs():
         world.steps(1)

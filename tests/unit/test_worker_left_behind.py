@@ -54,6 +54,14 @@ class Hanging:
             assert time.monotonic() < give_up_at_s, what
             self.world.turn(self.worker)
 
+    def beyond_the_lease(self, count: int) -> list[str]:
+        """So many runs that hang while the lease is lost; what is called from then on does not."""
+        hung = self.world.fire(count)
+        self.until(lambda: len(self.begun) == count, "they did not begin")
+        self.hangs = False
+        _lose_the_lease(self.world)
+        return hung
+
 
 @pytest.fixture
 def hanging() -> Iterator[Hanging]:
@@ -71,10 +79,7 @@ def _lose_the_lease(world: World) -> None:
 def test_a_new_incarnation_claims_nothing_for_which_hung_handlers_leave_no_thread(hanging: Hanging) -> None:
     """Given handlers that hang in every thread beyond their lease, then new runs wait on their tier, not in here."""
     world = hanging.world
-    hung = world.fire(4)
-    hanging.until(lambda: len(hanging.begun) == 4, "they did not begin")
-    hanging.hangs = False
-    _lose_the_lease(world)
+    hung = hanging.beyond_the_lease(4)
     fresh = world.fire(6)
     world.turn(hanging.worker, count=150)
     assert [lease.kind for lease in world.leases()] == [LeaseKind.HELLO, LeaseKind.HELLO]
@@ -89,10 +94,7 @@ def test_a_new_incarnation_claims_nothing_for_which_hung_handlers_leave_no_threa
 
 def test_the_threads_that_are_free_serve_a_new_incarnation(hanging: Hanging) -> None:
     world = hanging.world
-    hung = world.fire(3)
-    hanging.until(lambda: len(hanging.begun) == 3, "they did not begin")
-    hanging.hangs = False
-    _lose_the_lease(world)
+    hung = hanging.beyond_the_lease(3)
     fresh = world.fire(6)
     hanging.until(lambda: world.succeeded() == sorted(fresh), "one thread was left, and did not serve them")
     assert not hanging.gate.is_set()
