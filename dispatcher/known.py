@@ -57,11 +57,13 @@ class Known:
         """
         back_to = self._back_to(edge_at)
         known = self._versions[job_id]
-        if known and known[-1].stamp_at > back_to < self._read_to.get(job_id, back_to + 1):
-            self._read_to[job_id] = back_to
-            if self._shard.has_older(known[-1]):
-                older = self._index.versions([job_id], back_to).get(job_id, [])
-                known += [version for version in older if version.revision < known[-1].revision]
+        was_read = job_id in self._read_to and self._read_to[job_id] <= back_to
+        if not known or known[-1].stamp_at <= back_to or was_read:
+            return known
+        self._read_to[job_id] = back_to
+        if self._shard.has_older(known[-1]):
+            older = self._index.versions([job_id], back_to).get(job_id, [])
+            known += [version for version in older if version.revision < known[-1].revision]
         return known
 
     def _back_to(self, edge_at: Instant) -> Instant:

@@ -13,7 +13,7 @@ from waterclock.model.ids import Instant
 from waterclock.wire.names import RUNGS, Names
 
 from .hops import wait_of
-from .standing import Stand
+from .standing import Stand, may_repeat_to
 
 _STANDING_MAX = 10_000
 """Records of one partition that are held in memory; they are bounded by their bytes too (``standing.py``)."""
@@ -59,10 +59,10 @@ class Rung:
 
     def start(self, log: Log, committed: Mapping[TopicPartition, Committed | None]) -> None:
         """Begin where the group stands, or where what is kept begins. Raises BackendDown."""
-        stands = {
-            place: Stand(place, at, log.low_watermark(place), _STANDING_MAX, log.high_watermark(place))
-            for place, at in committed.items()
-        }
+        stands: dict[TopicPartition, Stand] = {}
+        for place, at in committed.items():
+            end = log.high_watermark(place) if may_repeat_to(at) is None else 0
+            stands[place] = Stand(place, at, log.low_watermark(place), _STANDING_MAX, end)
         self.consumer.start({place: stand.next_offset for place, stand in stands.items()})
         self.stands |= stands
         self.to_take.clear()

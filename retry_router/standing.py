@@ -56,8 +56,8 @@ class Standing(NamedTuple):
 class Stand(Position):
     """The records of one partition, at most ``most`` of them. ``committed``: what the group has; None: from ``low``.
 
-    ``end``: of the topic as of now. Where the position does not say what has moved on, as one that was lost, or set by
-    hand without its text, any record below may have. That rides on with the position until it has passed them.
+    ``end``: of the topic as of now, wanted where the position does not say what has moved on, as one that was lost, or
+    set by hand without its text: any record below may have. That rides on with the position until it has passed them.
     """
 
     __slots__ = ("_bytes", "_empty_polls_left", "_heap", "_may_repeat_to", "_most", "_moved", "_order", "_rest_from")
@@ -68,7 +68,8 @@ class Stand(Position):
         start_at = low if committed is None else max(low, committed.offset)
         super().__init__(partition, start_at)
         self._most = most
-        self._may_repeat_to = end if committed is None else may_repeat_to(committed.metadata, end)
+        told = may_repeat_to(committed)
+        self._may_repeat_to = end if told is None else told
         self._bytes = 0
         self._heap: list[Standing] = []
         self._order: deque[int] = deque()
@@ -173,13 +174,14 @@ def moved_to_text(oldest: int, moved: set[int], repeat_to: int = 0) -> str:
     return f"{_AGAIN}{repeat_to} {text}" if repeat_to > oldest else text
 
 
-def may_repeat_to(metadata: str, end: int) -> int:
-    """The offset below which records may have moved on though the text does not say so; ``end`` where there is none."""
+def may_repeat_to(committed: Committed | None) -> int | None:
+    """The offset below which records may have moved on though the text does not say so; None: there is no text."""
+    metadata = "" if committed is None else committed.metadata
     first, _, rest = metadata.partition(" ")
     offset = first.removeprefix(_AGAIN)
     if offset != first and offset.isdecimal() and rest.startswith(_MOVED):
         return int(offset)
-    return 0 if metadata.startswith(_MOVED) else end
+    return 0 if metadata.startswith(_MOVED) else None
 
 
 def moved_from_text(oldest: int, metadata: str) -> set[int]:

@@ -135,7 +135,7 @@ class Listeners:
             _log.error("what starts a job cannot be read: nothing does", job_id=job_id, reason=str(odd))
             return
         tenant, count = job_id.partition(":")[0], len(self._hears(standing))
-        if self._most // 2 < self._count_of[tenant] < self._count > self._most * _FOR_ANYBODY - count:
+        if self._crowds_out_others(tenant, count):
             self._leave_out(tenant)
             return
         if self._count + count > self._most:
@@ -147,6 +147,11 @@ class Listeners:
         for source in self._hears(standing):
             self._by_source.setdefault(source, set()).add(job_id)
             self._in_order.pop(source, None)
+
+    def _crowds_out_others(self, tenant: str, count: int) -> bool:
+        """Whether ``count`` more of this tenant's would take what is left for the others, of whom there are some."""
+        mine = self._count_of[tenant]
+        return self._most // 2 < mine < self._count and self._count + count > self._most * _FOR_ANYBODY
 
     def _leave_out(self, tenant: str) -> None:
         if tenant not in self._overfull:

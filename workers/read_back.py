@@ -271,8 +271,9 @@ class ReadBack:
         if unknown:
             oldest = self._since(place, min(question.attempt.begun_at for question in unknown))
             offsets.append(oldest)
-            for question in unknown:  # one more request each, and only where retention may have been quicker
-                question.is_cut = oldest <= low and 0 < low >= self._since(place, question.attempt.begun_at)
+            if low > 0 and oldest <= low:  # retention may have been quicker: one more request each
+                for question in unknown:
+                    question.is_cut = self._since(place, question.attempt.begun_at) <= low
         return max(min(offsets), low)
 
     def _since(self, place: TopicPartition, at: Instant) -> int:
