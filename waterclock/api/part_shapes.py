@@ -31,7 +31,7 @@ class Triggers(BaseModel):
 
     model_config = CLOSED
     any: list[RunEnds | RecordComes] | None = Field(None, min_length=1, max_length=16)
-    all: list[RunEnds] | None = Field(None, min_length=2, max_length=16)
+    all: list[RunEnds | RecordComes] | None = Field(None, min_length=2, max_length=16)
     within: str | None = Field(
         None,
         pattern=DURATION,
