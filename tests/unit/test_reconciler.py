@@ -18,7 +18,8 @@ from waterclock.model.known_state import state_from_text
 from waterclock.model.reduce import RunState
 from waterclock.wire.names import RUNGS
 
-from .router_world import NAMES, OTHER, World
+from .dispatcher_world import Skewed
+from .router_world import GENERATION, NAMES, OTHER, World
 
 TIER = NAMES.runs(Tier.HIGH)
 
@@ -121,6 +122,23 @@ def test_a_retry_that_nobody_claims_is_handed_out_again_once_no_rung_can_hold_it
     found = work(world)[1:]
     assert {(each.run_id, each.attempt) for each in found} == {(run_id, 2)}
     assert all(each.verify_from > 0 for each in found)
+
+
+def test_a_retry_that_stands_on_its_rung_is_left_there_by_a_router_whose_clock_is_behind() -> None:
+    """Given a rung on which what waits was placed after it was due, by the brokers' clock, nobody else hands it out."""
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(delays_us=(US_PER_S,), jitter=False))
+    run_id, token = world.claimed()
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    world.clock.advance(4 * US_PER_S)
+    clock = Skewed(world.clock, -4 * US_PER_S)
+    router = RetryRouter(MemoryLog(world.cluster, "r-1"), clock, NAMES, "r-1", generation=GENERATION)
+    wait(world, router, 2)
+    assert [event.run_id for event in world.events(EventKind.RETRYING)] == [run_id]
+    assert world.cluster.partition(TopicPartition(NAMES.delay("1s"), 0)).high, "it stands on its rung"
+    consumed(world)
+    wait(world, router, 200)
+    assert repairs(world) == 0, "the ladder never moved on"
 
 
 def test_an_orphan_whose_work_is_gone_ends() -> None:
