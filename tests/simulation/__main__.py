@@ -2,8 +2,8 @@
 
 ``--seed S`` replays one and tells its story, ``--seeds N [--from S]`` hunts on all cores and keeps what fails, made
 smaller within a bound, ``--seed S --shrink`` makes one smaller for longer, ``--plan FILE`` replays a plan that was
-saved. ``--planted NAME`` puts a bug in first (``--planted list`` names them); ``--ledger`` writes the batch down
-(``ledger.py``).
+saved. ``--long``: seeds of hours in which little happens (``long_plan.py``). ``--planted NAME`` puts a bug in first
+(``--planted list`` names them); ``--ledger`` writes the batch down (``ledger.py``).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from . import ledger
-from .hunt import Catch, catch_planted, hunt
+from .hunt import EVERY_BUG, LONG, USUAL, Catch, Seeds, catch_planted, hunt
 from .keeping import FOLDER, kept
-from .plan import Plan, draw
+from .plan import Plan
 from .plan_text import plan_to_text, read_plan
-from .planted import PLANTED
+from .planted_hours import PLANTED_IN_HOURS
 from .play import play_plan
 from .shrink import shrink
 
@@ -31,22 +31,23 @@ def main(words: list[str]) -> int:
     """0: nothing was broken; 1: something was."""
     asked = _parse(words)
     if asked.planted == "list":
-        print("\n".join(PLANTED))
+        print("\n".join(EVERY_BUG))
         return 0
-    planted: Planted = PLANTED[asked.planted] if asked.planted else nullcontext
+    kind = LONG if asked.long or asked.planted in PLANTED_IN_HOURS else USUAL
+    planted: Planted = EVERY_BUG[asked.planted] if asked.planted else nullcontext
     if asked.seed is not None or asked.plan is not None:
-        plan = read_plan(asked.plan) if asked.plan is not None else draw(asked.seed)
+        plan = read_plan(asked.plan) if asked.plan is not None else kind.draws(asked.seed)
         return _shrink(plan, planted, asked.save) if asked.shrink else _tell(plan, planted, quiet=asked.quiet)
     first = ledger.fresh_seed() if asked.first is None else asked.first
     seeds = range(first, first + asked.seeds)
     if asked.planted:
-        found = catch_planted(asked.planted, seeds)
+        found = catch_planted(asked.planted, seeds, kind)
         print(f"{asked.planted}: " + (f"caught by seed {found.seed}: {found.complaints[0]}" if found else "NOT CAUGHT"))
         return 0 if found else 1
-    caught = _hunt(seeds, processes=asked.processes)
+    caught = _hunt(seeds, processes=asked.processes, kind=kind)
     if asked.ledger:
-        ledger.add(ledger.batch_of(first, caught))
-    for line in kept(caught.violations, asked.keep):
+        ledger.add(ledger.batch_of(first, caught), ledger.FILE_OF_LONG if kind is LONG else ledger.FILE)
+    for line in kept(caught.violations, asked.keep, draws=kind.draws):
         print(line)
     return 1 if caught.violations else 0
 
@@ -55,6 +56,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="waterclock sim", description=__doc__)
     parser.add_argument("--seed", type=int, help="replay this one, and tell its story")
     parser.add_argument("--plan", type=Path, help="replay the plan in this file")
+    parser.add_argument("--long", action="store_true", help="seeds of hours in which little happens")
     parser.add_argument("--quiet", action="store_true", help="only how it ended")
     parser.add_argument("--seeds", type=int, default=100, help="how many to hunt through")
     parser.add_argument("--from", dest="first", type=int, help="the first seed; without it, fresh ones")
@@ -63,7 +65,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--shrink", action="store_true", help="make the plan that fails smaller, and save it")
     parser.add_argument("--keep", type=Path, default=FOLDER, help="the folder for plans that a hunt found failing")
     parser.add_argument("--save", type=Path, default=Path("failing-plan.json"), help="where to")
-    parser.add_argument("--planted", default="", choices=["", "list", *PLANTED], metavar="NAME")
+    parser.add_argument("--planted", default="", choices=["", "list", *EVERY_BUG], metavar="NAME")
     return parser.parse_args(words)
 
 
@@ -96,8 +98,8 @@ def _shrink(plan: Plan, planted: Planted, save: Path) -> int:
     return 1
 
 
-def _hunt(seeds: range, *, processes: int) -> Catch:
-    caught = hunt(seeds, processes=processes)
+def _hunt(seeds: range, *, processes: int, kind: Seeds) -> Catch:
+    caught = hunt(seeds, processes=processes, kind=kind)
     for seed, complaints in sorted(caught.violations.items()):
         print(f"seed {seed}: {len(complaints)} complaints, the first: {complaints[0]}")
     print("counts  " + ", ".join(f"{name} {count}" for name, count in sorted(caught.counts.items())))

@@ -10,11 +10,16 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
 
 from .buggify import SITES, SMALL
 from .dumps import KEEPS_RUNS
+from .long_plan import draw_long
+from .plan import Plan, draw
 from .planted import PLANTED
-from .play import Verdict, play
+from .planted_hours import PLANTED_IN_HOURS
+from .play import Verdict, play_plan
 from .senders import GARBAGE_KINDS
 from .troubles import LOSERS
 
@@ -169,13 +174,54 @@ MUST_HAPPEN = (
 )
 """What a batch of seeds must have provoked, or it proves nothing."""
 
+MUST_HAPPEN_IN_HOURS = (
+    "crash",
+    "take-over",
+    "absence",
+    "sleep",
+    "jump",
+    "skew",
+    "store:LOST",
+    "store:LATER",
+    "decided in gaps",
+    "skipped:paused",
+    "skipped:deleted",
+    "skipped:coalesced",
+    "made later than its fire time, by jitter",
+    "ended after its last run",
+    "delays: runs",
+    "triggered",
+    "retries begun",
+    "attempt LOST",
+    "command applied",
+    "command unchanged",
+    "command refused",
+    "healed anew",
+    "healed as it was",
+)
+
+
+EVERY_BUG = PLANTED | PLANTED_IN_HOURS
+
+
+class Seeds(NamedTuple):
+    """A kind of seeds: how their plans are drawn, the bar of run events, what a batch must have provoked."""
+
+    draws: Callable[[int], Plan]
+    events_min: int
+    must_happen: tuple[str, ...]
+
+
+USUAL = Seeds(draw, EVENTS_MIN, MUST_HAPPEN)
+LONG = Seeds(draw_long, 20, MUST_HAPPEN_IN_HOURS)
+"""Hours in which little happens."""
 
 _ROTTEN = re.compile(" broke: (TypeError|AttributeError|NameError)")
 
 
 @dataclass(slots=True)
 class Catch:
-    """What came of a batch. ``violations``: seed -> complaints."""
+    """What came of a batch. ``violations``: seed -> complaints; ``wanted``: what it should have provoked."""
 
     seeds: int = 0
     seconds: float = 0.0
@@ -183,11 +229,12 @@ class Catch:
     violations: dict[int, tuple[str, ...]] = field(default_factory=dict)
     short: list[int] = field(default_factory=list)
     """Seeds that fell short of the bar: they prove too little to be counted."""
+    wanted: tuple[str, ...] = MUST_HAPPEN
 
     @property
     def missing(self) -> list[str]:
         """What should have been provoked and was not."""
-        return [name for name in MUST_HAPPEN if not self.counts[name]]
+        return [name for name in self.wanted if not self.counts[name]]
 
     @property
     def seeds_per_s(self) -> float:
@@ -195,28 +242,30 @@ class Catch:
         return self.seeds / self.seconds if self.seconds else 0.0
 
 
-def hunt(seeds: range, *, processes: int = 1, goes_on: Callable[[int], bool] = lambda _: True) -> Catch:
+def hunt(
+    seeds: range, *, processes: int = 1, goes_on: Callable[[int], bool] = lambda _: True, kind: Seeds = USUAL
+) -> Catch:
     """Play ``seeds``, as long as ``goes_on`` after so many; it is asked every hundred."""
-    began, caught = time.monotonic(), Catch()
-    for verdict in _verdicts(seeds, processes, goes_on):
+    began, caught = time.monotonic(), Catch(wanted=kind.must_happen)
+    for verdict in _verdicts(seeds, processes, goes_on, partial(_played, kind.draws)):
         caught.seeds += 1
         caught.counts.update(verdict.counts)
         if verdict.complaints:
             caught.violations[verdict.seed] = verdict.complaints
-        if verdict.counts["port calls"] < CALLS_MIN or verdict.counts["run events"] < EVENTS_MIN:
+        if verdict.counts["port calls"] < CALLS_MIN or verdict.counts["run events"] < kind.events_min:
             caught.short.append(verdict.seed)
     caught.seconds = time.monotonic() - began
     return caught
 
 
-def catch_planted(name: str, seeds: Iterable[int]) -> Verdict | None:
+def catch_planted(name: str, seeds: Iterable[int], kind: Seeds = USUAL) -> Verdict | None:
     """The first of ``seeds`` in which the planted bug is caught; None where none does.
 
     Caught means that promises are named and nothing else is. Raises RuntimeError where the patch itself breaks:
     whatever complains then says nothing about the checkers.
     """
     for seed in seeds:
-        verdict = play(seed, planted=PLANTED[name])
+        verdict = play_plan(kind.draws(seed), planted=EVERY_BUG[name])
         if any(_ROTTEN.search(complaint) for complaint in verdict.complaints):
             raise RuntimeError(f"{name}: the patch does not fit the product any more: {verdict.complaints}")
         if verdict.complaints and all(re.match(r"I\d+ ", complaint) for complaint in verdict.complaints):
@@ -224,7 +273,9 @@ def catch_planted(name: str, seeds: Iterable[int]) -> Verdict | None:
     return None
 
 
-def _verdicts(seeds: range, processes: int, goes_on: Callable[[int], bool]) -> Iterator[Verdict]:
+def _verdicts(
+    seeds: range, processes: int, goes_on: Callable[[int], bool], played: Callable[[int], Verdict]
+) -> Iterator[Verdict]:
     # Spawned, not forked: whoever hunts may have threads of its own.
     pool = ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) if processes > 1 else None
     with pool or nullcontext():
@@ -232,11 +283,11 @@ def _verdicts(seeds: range, processes: int, goes_on: Callable[[int], bool]) -> I
             if not goes_on(first):
                 return
             block = seeds[first : first + _BLOCK]
-            yield from pool.map(_played, block, chunksize=8) if pool else map(_played, block)
+            yield from pool.map(played, block, chunksize=8) if pool else map(played, block)
 
 
-def _played(seed: int) -> Verdict:
+def _played(draws: Callable[[int], Plan], seed: int) -> Verdict:
     try:
-        return play(seed)
+        return play_plan(draws(seed))
     except Exception as error:  # noqa: BLE001 - a hunt goes on, and the seed that broke the play is told with the rest
         return Verdict(seed, (f"the play itself broke: {type(error).__name__}: {error}",), Counter(), "")

@@ -6,10 +6,10 @@ What is kept lies outside the repository's files until somebody has mended what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from .plan import draw
+from .plan import Plan, draw
 from .plan_text import plan_to_text
 from .shrink import shrink
 
@@ -19,12 +19,17 @@ SHRUNK_MAX = 3
 PLAYS_MAX = 60
 
 
-def kept(violations: Mapping[int, tuple[str, ...]], folder: Path = FOLDER, plays_max: int = PLAYS_MAX) -> Iterator[str]:
+def kept(
+    violations: Mapping[int, tuple[str, ...]],
+    folder: Path = FOLDER,
+    plays_max: int = PLAYS_MAX,
+    draws: Callable[[int], Plan] = draw,
+) -> Iterator[str]:
     """Write the plans of these seeds into the folder; tells each as it is done."""
     if violations:
         folder.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(sorted(violations)):
-        plan, file = draw(seed), folder / f"{seed}.json"
+        plan, file = draws(seed), folder / f"{seed}.json"
         file.write_text(plan_to_text(plan) + "\n", encoding="utf-8")
         how = "as it was drawn"
         if number < SHRUNK_MAX:

@@ -25,6 +25,8 @@ from .hunt import Catch
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = Path(__file__).with_name("seeds.jsonl")
+FILE_OF_LONG = Path(__file__).with_name("long_seeds.jsonl")
+"""Of long seeds (``long_plan.py``), apart: no count of seeds is made of them."""
 WANTED = 100_000
 
 _IMPORTED = """

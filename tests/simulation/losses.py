@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 
-from waterclock.model.ids import US_PER_MINUTE, minute_of
+from waterclock.model.ids import US_PER_MINUTE, US_PER_S, minute_of
 from waterclock.model.job import JobStatus
 from waterclock.store.memory import MemoryStore
 from waterclock.store.port import DueRow
@@ -20,6 +20,7 @@ from .world import World
 
 _LOST_MAX = 3
 _BEYOND_US = 6 * US_PER_MINUTE
+"""Beyond the furthest that anybody looks ahead."""
 
 
 class Losses:
@@ -62,7 +63,8 @@ class Losses:
                 for row in self._store.load_due([slot], minute):
                     if not row.entry and self._is_its_jobs(row):
                         first.setdefault(row.job_id, row)
-        return [row for row in first.values() if row.minute > minute_of(now + _BEYOND_US)]
+        looks_us = round(max(self._world.plan.looks_s, default=0) * US_PER_S)
+        return [row for row in first.values() if row.minute > minute_of(now + looks_us + _BEYOND_US)]
 
     def _missing(self) -> list[DueRow]:
         stands = self._store.standing_due(self._lost)

@@ -159,7 +159,7 @@ def with_timing(rng: random.Random, orders: Iterable[Order], start_at: Instant) 
         on_a_second = (start_at + order.at) // US_PER_S * US_PER_S
         schedule = _dates(rng, on_a_second) if rng.random() < 0.12 else order.spec.schedule
         spec = replace(order.spec, schedule=schedule, timing=_timing(rng, schedule, on_a_second))
-        yield order._replace(spec=spec) if _is_sound(spec) else order
+        yield order._replace(spec=spec) if is_sound(spec) else order
 
 
 def with_counts(rng: random.Random, orders: Iterable[Order]) -> Iterator[Order]:
@@ -248,7 +248,7 @@ def spec_of(rng: random.Random, now: Instant) -> JobSpec:
     return JobSpec(rng.choice(HANDLERS), schedule, rng.choice(list(Tier)))
 
 
-def _is_sound(spec: JobSpec) -> bool:
+def is_sound(spec: JobSpec) -> bool:
     """Whether a door takes it: not where its ends leave no fire."""
     try:
         spec_from_document(spec_to_document(spec))

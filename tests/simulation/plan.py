@@ -87,6 +87,10 @@ _SHORT_LIFE_US = 180 * US_PER_S
 
 _LOSES_SHARE = 0.15
 
+_LOOKS_S = (5.0, 20.0, 60.0)
+_LOOKS_SHARE = 0.3
+"""Seeds in which each new dispatcher has a look-ahead of its own: settings that change with a deployment."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -96,7 +100,7 @@ class Plan:
     ``patience``: who finds nothing to do for several turns rests up to so many times longer; ``busy_us``: who had
     something to do goes on about so soon; ``heals_anew``: in the end everybody is started anew, not only who is dead.
     ``rows_kept_us``: how long rows of ``due`` live after their time; ``loses_rows``: after the heal the store loses
-    some of them.
+    some of them. ``looks_s``: how far ahead dispatchers look, each new process as it draws; none: as ``pace`` says.
     """
 
     seed: int
@@ -126,6 +130,7 @@ class Plan:
     heals_anew: bool
     rows_kept_us: int = DUE_KEPT_US
     loses_rows: bool = False
+    looks_s: tuple[float, ...] = ()
 
     def job_ids(self) -> set[str]:
         """Every job that there may be, those too that one tenant makes by a request for another's."""
@@ -188,7 +193,7 @@ def draw(seed: int) -> Plan:
         slots=(*slots, *engines),
         slots_per_slice=rng.choice([32, 128, 256]),
         pace=Pace(
-            look_ahead_s=rng.choice([5.0, 20.0, 60.0]),
+            look_ahead_s=rng.choice(_LOOKS_S),
             grace_s=rng.choice([5.0, 60.0, 60.0]),
             round_records=rng.choice([1, 3, 2_000, 2_000]),
             idle_commit_s=rng.choice([1.0, 5.0]),
@@ -220,6 +225,7 @@ def draw(seed: int) -> Plan:
         heals_anew=dice(seed, "heal").random() < _ANEW_SHARE,
         rows_kept_us=_SHORT_LIFE_US if dice(seed, "rows kept").random() < _SHORT_LIFE_SHARE else DUE_KEPT_US,
         loses_rows=loses_rows,
+        looks_s=_LOOKS_S if dice(seed, "looks").random() < _LOOKS_SHARE else (),
     )
 
 

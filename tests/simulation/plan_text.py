@@ -35,7 +35,7 @@ def plan_from_text(text: str) -> Plan:
     """Raises ValueError, TypeError or KeyError for what is no plan of this version."""
     fields: dict[str, Any] = json.loads(text)
     fields |= {
-        **{name: tuple(fields[name]) for name in ("slots", "sites", "small")},
+        **{name: tuple(fields[name]) for name in ("slots", "sites", "small", "looks_s") if name in fields},
         "pace": Pace(**fields["pace"]),
         "orders": tuple(_order_in(order) for order in fields["orders"]),
         "garbage": tuple(Garbage(**garbage) for garbage in fields["garbage"]),

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 from waterclock.dag_engine.loop import DagEngine
 from waterclock.dispatcher.loop import Dispatcher
+from waterclock.dispatcher.pace import Pace
 from waterclock.retry_router.keeper import Keeper
 from waterclock.retry_router.ladder import Ladder
 from waterclock.retry_router.loop import RetryRouter
@@ -255,7 +257,7 @@ class World:
             self._wakes[life.client] = found
 
     def _core(self, life: Life, log: MemoryLog, clock: Clock) -> Role:
-        slot, pace, store = life.slot, self.plan.pace, MemoryStore(clock, self.tables, life.client)
+        slot, pace, store = life.slot, self._pace(life), MemoryStore(clock, self.tables, life.client)
         keeps = {"kept_behind": self.plan.kept_behind, "window": min(2 * self.plan.kept_behind, WINDOW)}
         made: dict[str, Callable[[], Role]] = {
             "dispatcher": lambda: Dispatcher(
@@ -288,6 +290,12 @@ class World:
             "api": lambda: ApiProcess(log, store, clock, wait_s=self.plan.api_wait_s),
         }
         return made[life.role]()
+
+    def _pace(self, life: Life) -> Pace:
+        if life.role != "dispatcher" or not self.plan.looks_s:
+            return self.plan.pace
+        look_ahead_s = dice(self.plan.seed, f"look/{life.client}").choice(self.plan.looks_s)
+        return replace(self.plan.pace, look_ahead_s=look_ahead_s)
 
     def _intake(self, slot: str, log: MemoryLog, clock: Clock) -> Role:
         tenants = tenants_of(NAMES)

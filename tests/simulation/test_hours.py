@@ -1,0 +1,43 @@
+"""Hours in which little happens break no promise, and bugs that only hours show are caught (``long_plan.py``).
+
+Each bug is looked for in a seed that is known to catch it; ``make show NAME=long-seeds`` looks in fresh ones.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from .hunt import LONG, catch_planted, hunt
+from .plan_text import plan_from_text, plan_to_text
+from .planted_hours import PLANTED_IN_HOURS
+from .play import play_plan
+from .slice import first_seed
+
+FIRST_SEED = first_seed()
+SEEDS = 6
+CAUGHT_BY = {
+    "rows of an owner that looked further ahead stay": 4,
+    "reconciler does not ask the rungs": 6,
+}
+
+
+def test_no_promise_is_broken_in_hours_of_fresh_seeds() -> None:
+    caught = hunt(range(FIRST_SEED, FIRST_SEED + SEEDS), processes=os.cpu_count() or 1, kind=LONG)
+    assert caught.violations == {}
+    assert caught.short == []
+    assert caught.counts["take-over"] > SEEDS, "owners follow one another"
+
+
+@pytest.mark.parametrize("name", PLANTED_IN_HOURS)
+def test_a_bug_that_only_hours_show_is_caught(name: str) -> None:
+    seed = CAUGHT_BY[name]
+    assert catch_planted(name, (seed,), LONG) is not None
+    assert play_plan(LONG.draws(seed)).complaints == (), "without the bug nothing is wrong"
+
+
+def test_a_long_plan_is_the_same_after_it_was_kept() -> None:
+    for seed in range(FIRST_SEED, FIRST_SEED + 20):
+        plan = LONG.draws(seed)
+        assert plan_from_text(plan_to_text(plan)) == plan
