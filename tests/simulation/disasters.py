@@ -16,6 +16,7 @@ from waterclock.model.ids import US_PER_S
 from .dice import dice
 from .outages import BACK_US, SLICE_TICKS, SLICES
 from .plan import DISPATCHERS
+from .retention import Retention
 from .schedule import Schedule
 from .story import Story
 from .troubles import Trouble
@@ -38,6 +39,7 @@ class Disasters:
         restart: Callable[[Life, int], None],
         arm: Callable[[Trouble], None],
         standing_still: list[Life],
+        retention: Retention,
     ) -> None:
         self._world = world
         self._schedule = schedule
@@ -45,6 +47,7 @@ class Disasters:
         self._restart = restart
         self._arm = arm
         self._standing_still = standing_still
+        self._retention = retention
         self._dice = dice(world.plan.seed, "disasters")
 
     def begin(self, trouble: Trouble) -> bool:
@@ -65,6 +68,7 @@ class Disasters:
             "lose": self._lose,
             "storm": self._storm,
             "drift": self._drift,
+            "retention": self._forget_old,
         }.get(trouble.kind)
         if act is not None:
             act(trouble)
@@ -148,6 +152,10 @@ class Disasters:
     def _compact(self, _trouble: Trouble) -> None:
         self._struck("compact", "brokers", "the log cleaner comes by")
         self._world.compact()
+
+    def _forget_old(self, _trouble: Trouble) -> None:
+        if count := self._retention.strike():
+            self._struck("retention", "brokers", f"forget {count} records that are old")
 
     def _forget(self, _trouble: Trouble) -> None:
         """A foreign tool commits the dispatchers' positions: the metadata with the cursors is gone."""

@@ -181,6 +181,7 @@ MUST_HAPPEN_IN_HOURS = (
     "sleep",
     "jump",
     "skew",
+    "retention",
     "store:LOST",
     "store:LATER",
     "decided in gaps",

@@ -43,6 +43,8 @@ def draw_long(seed: int) -> Plan:
     struck = [*troubles(dice(seed, "long troubles"), ALWAYS, horizon, races=False)]
     struck += _rotations(dice(seed, "long rotations"), changes, horizon)
     struck += _absences(dice(seed, "long absences"), horizon)
+    forgets = dice(seed, "long retention")
+    struck += [Trouble(forgets.randrange(horizon), "retention", "") for _ in range(forgets.choice([0, 4, 12]))]
     small = draw_some(dice(seed, "long small"), tuple(sorted(SMALL.keys() - _TOO_SLOW)))
     return Plan(
         seed=seed,

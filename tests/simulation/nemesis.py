@@ -17,6 +17,7 @@ from waterclock.store.memory import WriteFault
 from .buggify import ASKS, LATE_ERRAND, NO_ANSWER, SHORT_POLL, SLOW_COMMIT, SLOW_STORE, Buggify
 from .dice import dice
 from .disasters import Disasters
+from .retention import Retention
 from .schedule import Schedule
 from .story import Story
 from .troubles import AFTER_FLUSH, Trouble
@@ -62,7 +63,8 @@ class Nemesis:
         self._armed: dict[str, list[_Armed]] = {}
         self._on_their_way: dict[str, _Armed] = {}
         self._standing_still: list[Life] = []
-        self._disasters = Disasters(world, schedule, story, restart, self._arm, self._standing_still)
+        self.retention = Retention(world)
+        self._disasters = Disasters(world, schedule, story, restart, self._arm, self._standing_still, self.retention)
         self._slots = {world.transactional_id(slot): slot for slot in world.plan.skew_us}
         self._buggify = Buggify(world.plan.sites, dice(world.plan.seed, "buggify"))
         world.cluster.faults.on_poll = self._fetched

@@ -169,6 +169,7 @@ class _Play:
         self._come_to_rest()
         self._probe()
         self._losses.note_repairs()
+        self._nemesis.retention.put_back()
         return take_dumps(world, until, self._broken)
 
     def _come_to_rest(self) -> None:
