@@ -56,9 +56,11 @@ def arrive(on: Triggers, before: Gathering | None, job_id: str, arrival: Arrival
 
 
 def close(on: Triggers, before: Gathering, at: Instant) -> Step:
-    """The window's time is over."""
+    """The window's time is over; where it is not, by the log, nothing happens (``starts.py`` asks again)."""
+    if at < before.closes_at:
+        return Step(before)
     if on.wants_all:
-        return _lapsed(on, before, max(at, before.closes_at))
+        return _lapsed(on, before, at)
     newest = before.arrivals[-1]
     return Step(None, Cause(newest.source, newest.hops))
 

@@ -80,7 +80,13 @@ def ask_for_lapses(shard: Shard, out: Emitter, now: Instant) -> bool:
 def _lapse(over: Gathering, now: Instant) -> Command:
     number = over.opened_by
     return Command(
-        CommandKind.LAPSE, over.job_id, f"lapse/{number}", "dispatcher", now, due_at=over.closes_at, to_revision=number
+        CommandKind.LAPSE,
+        over.job_id,
+        f"lapse/{number}/{now}",
+        "dispatcher",
+        now,
+        due_at=over.closes_at,
+        to_revision=number,
     )
 
 
@@ -102,6 +108,9 @@ def _close(
     if on is None or before is None or before.opened_by != command.to_revision:
         return None  # it has ended otherwise
     assert applied.run_at is not None
+    if applied.run_at < before.closes_at:  # our clock is ahead of the brokers', by which ends count
+        shard.gatherings.look_at(fired.job_id, now + before.closes_at - applied.run_at)
+        return None
     return _carry_out(shard, out, fired, applied, gathering.close(on, before, applied.run_at), now)
 
 

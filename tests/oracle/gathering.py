@@ -124,8 +124,9 @@ def expected(job):
             continue
         told = job.judged.gathered[offset]
         if told.record["kind"] == "LAPSE":
-            if window is not None and window.opener[1] == told.record["to_revision"] & (1 << 48) - 1:
-                window = _ended(due, window, on, told, max(told.at, window.opener[0] + on[2]))
+            is_its_own = window is not None and window.opener[1] == told.record["to_revision"] & (1 << 48) - 1
+            if is_its_own and told.at >= window.opener[0] + on[2]:  # one that came too early ends nothing
+                window = _ended(due, window, on, told, told.at)
         else:
             window = _come(due, window, on, told, places_met(made, told.record))
     return due, window, on[2] if on else 0

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from waterclock.dispatcher import gathering, starts
 from waterclock.dispatcher.gathering import Gatherings
+from waterclock.dispatcher.loop import Dispatcher
 
 from tests.oracle import triggers as judge
-from tests.unit.dispatcher_world import NAMES, World, raw
+from tests.unit.dispatcher_world import NAMES, Skewed, World, raw
+from waterclock.log.memory import MemoryLog
 from waterclock.model.document import spec_from_document, spec_to_document
 from waterclock.model.errors import RequestError
 from waterclock.model.events import EventKind, Pending, RunEvent, Skipped
@@ -19,6 +21,7 @@ from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import NEVER, Command, CommandKind, JobSpec
 from waterclock.model.stored_spec import spec_from_json, spec_to_json
 from waterclock.model.triggers import CONDITIONS_MAX, Ended, JobTriggers, RunEnds, Triggers, triggers_from_json
+from waterclock.store.memory import MemoryStore
 from waterclock.wire import codec
 
 JOB, LOAD, ITEMS = "acme:report", "acme:load", "acme:items"
@@ -62,6 +65,36 @@ class Windows(World):
         topics = [[raw(record) for record in self.records(topic)] for topic in (NAMES.commands, NAMES.run_events)]
         complaints, _ = judge.check(*topics, until=self.clock.now())
         return [each for each in complaints if "which has not ended" not in each and " as number " not in each]
+
+
+class Ahead(Windows):
+    """The owner's clock is three seconds ahead of the brokers', by which ends count."""
+
+    def start(self, instance: str = "d1") -> Dispatcher:
+        self.lives += 1
+        client, clock = f"{instance}-{self.lives}", Skewed(self.clock, 3 * US_PER_S)
+        log = MemoryLog(self.cluster, client, session_timeout_s=6.0)
+        return Dispatcher(clock, log, MemoryStore(clock, self.tables, client), NAMES, instance=instance)
+
+
+@pytest.mark.parametrize("spec", [ALL, ANY])
+def test_no_window_ends_before_its_time_by_an_owner_whose_clock_is_ahead(spec: JobSpec) -> None:
+    world = Ahead(spec)
+    world.ended(LOAD, wait_s=7.5)
+    last = world.ended(ITEMS, wait_s=1)
+    world.run(12)
+    assert world.made() == [(last, 1)]
+    assert (world.skipped(), world.judged()) == ([], [])
+
+
+def test_a_window_ends_soon_after_its_time_by_an_owner_whose_clock_is_ahead() -> None:
+    world = Ahead(ANY)
+    last = world.ended(LOAD, wait_s=9)
+    assert [record for record in world.records(NAMES.commands) if b"lapse/" in (record.value or b"")]
+    assert world.made() == []
+    world.run(2)
+    assert world.made() == [(last, 1)]
+    assert world.judged() == []
 
 
 def test_all_that_come_within_the_window_make_one_run_by_the_last_of_them() -> None:
