@@ -11,10 +11,11 @@ everybody. Ordinary runs bear that (their effect carries key and fence); asked a
 What must hold: nothing is decided before the log was read from where the run's state was known to the STARTED. That is
 ``verify_from``, where a record brings the state as of there; else the run's beginning: PENDING and work record are of
 one transaction, so of about one time (offsets are asked for by time, with a margin), but a later attempt's record, or
-one that says nothing of the state, may be long after, so that the run's due time counts there. A node is read from the
-beginning of its DagRun (``dag_from``). Where retention has removed that place, the work record itself is the word: its
-run waited for this attempt, its DagRun was under way; whoever made it knew so from a state of his own. What is left of
-the log is read all the same: another claim, a cancel or an end that stands there counts.
+one that says nothing of the state, may be long after, so that the run's due time counts there. Of a trigger that is the
+brokers' time, and the beginning's stamp the dispatcher's: where it is not found, it is looked for further back. A node
+is read from the beginning of its DagRun (``dag_from``). Where retention has removed that place, the work record itself
+is the word: its run waited for this attempt, its DagRun was under way; whoever made it knew so from a state of his own.
+What is left of the log is read all the same: another claim, a cancel or an end that stands there counts.
 
 How it fails: LostResource and BackendDown, and it goes on where it stood at the next turn; somebody's open transaction
 makes the questions of that partition wait. The round thread is never held up: each turn reads a bounded slice.
@@ -40,6 +41,8 @@ from .executors.port import Attempt
 
 _SLICE_RECORDS = 5_000
 _MARGIN_US = 10 * US_PER_S
+_WIDER = 30
+"""Times as far back where a run's beginning was not found. After four times that is three months: soon all there is."""
 _TRIES = 2
 _UNDER_WAY = RunState(RunStatus.RUNNING, is_dag=True)
 _BEGINNINGS = frozenset({EventKind.PENDING, EventKind.HELD, EventKind.SKIPPED})
@@ -55,12 +58,17 @@ class Answer(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Question:
-    """One claim. ``to_end``: read on past its STARTED; ``end``: up to where. ``is_cut``: where to begin is gone."""
+    """One claim. ``to_end``: read on past its STARTED; ``end``: up to where. ``is_cut``: where to begin is gone.
+
+    ``margin_us``: how long before its instant its run's beginning is looked for; ``is_whole``: the log has no more.
+    """
 
     attempt: Attempt
     to_end: bool
     end: int = 0
     is_cut: bool = False
+    margin_us: int = _MARGIN_US
+    is_whole: bool = False
     accepted: bool = False
     was_read: bool = False
     tries: int = 0
@@ -72,6 +80,11 @@ class _Question:
     @property
     def offset(self) -> int:
         return offset_of(self.attempt.token)
+
+    @property
+    def since_at(self) -> Instant:
+        """From when on its run's beginning is looked for, where its work does not say."""
+        return max(0, self.attempt.begun_at - self.margin_us)
 
     @property
     def is_open(self) -> bool:
@@ -90,6 +103,7 @@ class _Reading:
         self._fold: Fold[None] = Fold(generation=generation)
         self._told: dict[str, RunState | None] = {}
         self._from: dict[str, int] = {}
+        self._not_begun = {question.run_id for question in questions if not _is_known(question.attempt.work)}
         # Of two claims of one run the word that reaches back furthest counts: it leaves neither of them out.
         latest_first = sorted(questions, key=_reach, reverse=True)
         self._cut = {question.run_id: question.attempt.work for question in latest_first if question.is_cut}
@@ -115,11 +129,19 @@ class _Reading:
 
     def answers(self) -> list[Answer]:
         """Everything was read."""
-        return [self._answer(question) for question in self.questions.values() if not question.is_open]
+        return [self._answer(question) for question in self.questions.values() if not self._is_asked_again(question)]
 
     def open_questions(self) -> list[_Question]:
-        """Those whose STARTED did not come, although it is committed: to be asked once more."""
-        return [question for question in self.questions.values() if question.is_open]
+        """Those to be asked once more: their STARTED did not come, although it is committed; or their run's beginning
+        did not, whose stamp another clock has given: that is looked for further back."""
+        again = [question for question in self.questions.values() if self._is_asked_again(question)]
+        for question in again:
+            if question.run_id in self._not_begun:
+                question.margin_us *= _WIDER
+        return again
+
+    def _is_asked_again(self, question: _Question) -> bool:
+        return question.is_open or (question.run_id in self._not_begun and not question.is_whole)
 
     def _restore_dag_run(self, work: WorkRecord) -> None:
         dag_run_id, key = split_node_run_id(work.run_id)
@@ -141,6 +163,8 @@ class _Reading:
 
     def _apply(self, event: RunEvent, offset: int) -> bool:
         run_id = event.run_id
+        if event.kind in _BEGINNINGS:
+            self._not_begun.discard(run_id)
         if run_id in self._cut:
             self._seed(self._cut.pop(run_id), event.kind)
         if run_id not in self._told:
@@ -269,15 +293,14 @@ class ReadBack:
                 question.is_cut = offset < low
                 offsets.append(offset)
         if unknown:
-            oldest = self._since(place, min(question.attempt.begun_at for question in unknown))
+            oldest = self._log.offset_at(place, min(question.since_at for question in unknown))
             offsets.append(oldest)
-            if low > 0 and oldest <= low:  # retention may have been quicker: one more request each
-                for question in unknown:
-                    question.is_cut = self._since(place, question.attempt.begun_at) <= low
+            if oldest <= low or not all(question.since_at for question in unknown):
+                for question in unknown:  # retention may have been quicker: one more request each
+                    begins = self._log.offset_at(place, question.since_at)
+                    question.is_whole = begins <= low or not question.since_at
+                    question.is_cut = begins <= low and low > 0
         return max(min(offsets), low)
-
-    def _since(self, place: TopicPartition, at: Instant) -> int:
-        return self._log.offset_at(place, at - _MARGIN_US)
 
 
 def _reach(question: _Question) -> tuple[int, int]:

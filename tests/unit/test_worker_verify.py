@@ -6,6 +6,7 @@ import pytest
 from waterclock.workers.executors.port import Attempt
 from waterclock.workers.read_back import ReadBack
 
+from tests.unit.dispatcher_world import Skewed
 from tests.unit.worker_world import PARTITIONS, START, HandExecutors, World
 from waterclock.log.memory import MemoryLog
 from waterclock.log.memory_consumer import MemoryReader
@@ -21,7 +22,7 @@ from waterclock.model.events import (
     RunStatus,
     WorkRecord,
 )
-from waterclock.model.ids import make_run_id, partition_of
+from waterclock.model.ids import US_PER_S, make_run_id, partition_of
 from waterclock.model.job import Tier
 from waterclock.model.known_state import state_to_text
 from waterclock.model.reduce import RunState
@@ -172,3 +173,20 @@ def test_a_reading_that_could_not_begin_is_none_of_the_two_that_a_claim_gets(mon
     monkeypatch.undo()
     (answer,) = read_back.look()
     assert answer.accepted
+
+
+def test_a_run_of_which_the_stamps_lie_further_back_than_its_due_time_is_called() -> None:
+    """A trigger is due when the brokers took it, and begins by the stamp of a dispatcher, here a minute behind them."""
+    world = World()
+    world.cluster.clock = Skewed(world.clock, -60 * US_PER_S)
+    say(world, EventKind.PENDING, detail=Pending(1, START, START, Tier.HIGH, Origin.TRIGGER))
+    world.cluster.clock = world.clock
+    token = world.put(event_message(world.names, RunEvent(EventKind.STARTED, JOB, RUN, START, 1, "worker-9", 0)))
+    say(world, EventKind.ATTEMPT_FAILED, 1, Ended(START, "drained"), token)
+    world.clock.advance(5 * US_PER_S)
+    say(world, EventKind.RETRYING, 2, Retrying(world.clock.now(), 0))
+    work = WorkRecord(RUN, START, START, 2, JOB, 1, Tier.HIGH, "default", "pay", b"", at_most_once=True)
+    world.put(work_message(world.names, work))
+    worker, executors = world.worker()
+    world.turn(worker, count=100, us=100_000)
+    assert _submitted(executors) == [(RUN, 2)]
