@@ -1,8 +1,10 @@
 """What the reconciler has noticed in one partition, and what must be so before it judges (pure).
 
 A run that waits although nothing is left that anybody could claim is an *orphan*. What must hold before one is called
-so, in this order: its work stood on its tier (``tier_end``, the high watermark then), the workers' group has committed
-a position behind that, and run-events was read to a high watermark taken after that position was seen. Whatever the
+so, in this order: a retry has left the rungs (each in turn, the largest first, because what waits moves on to smaller
+ones alone: the rung's group has committed a position behind the high watermark that was taken once the larger one was
+passed), its work stood on its tier (``tier_end``, the high watermark then), the workers' group has committed a position
+behind that, and run-events was read to a high watermark taken after that position was seen. Whatever the
 claim of its work left in the log would have been read by then. The same for a verdict that did not come: it is decided
 in the round that reads the end of the attempt, so run-events is read to a high watermark taken after two looks. A
 verdict behind somebody's open transaction stands, and cannot be read for as long as that is open.
@@ -19,13 +21,14 @@ from waterclock.model.reduce import RunState
 from .sweep import Sweep
 
 _SUSPECTS_MAX = 20
-"""On one tier; by tier, so that one from which nobody takes hides nobody on another."""
+"""On one tier, and on its rungs; by tier, so that one from which nobody takes hides nobody on another."""
 
 
 class Suspect(NamedTuple):
     """A run that has waited for long, in this state, and where its work was to be claimed from.
 
     ``born_at``: when it was made, where it was never claimed. ``searched_to``: its work was searched for up to there.
+    ``rungs``: those that may still hold it; ``rung_end``: where the first of them ended when its turn came, else -1.
     """
 
     run_id: str
@@ -34,6 +37,8 @@ class Suspect(NamedTuple):
     tier_end: int
     born_at: Instant = 0
     searched_to: int = 0
+    rungs: tuple[str, ...] = ()
+    rung_end: int = -1
 
 
 class Inspected:
@@ -70,6 +75,7 @@ class Inspected:
         """It is a suspect already, or ripe: noted anew before its repair, a run would be repaired twice."""
         return run_id in self.suspects or any(each.run_id == run_id for each in self.ripe)
 
-    def has_room(self, topic: str) -> bool:
-        """Whether one more suspect on this tier can be noted."""
-        return sum(each.tier.topic == topic for each in (*self.suspects.values(), *self.ripe)) < _SUSPECTS_MAX
+    def has_room(self, topic: str, *, on_rungs: bool) -> bool:
+        """Whether one more suspect on this tier, or of those that may be on their way to it, can be noted."""
+        noted = (*self.suspects.values(), *self.ripe)
+        return sum(each.tier.topic == topic and bool(each.rungs) is on_rungs for each in noted) < _SUSPECTS_MAX

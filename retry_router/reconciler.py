@@ -11,8 +11,9 @@ A third thing it only asks for: open attempts of a worker of which ``leases`` ho
 beat is written in that worker's name, once a look: the keeper whose partition the name hashes to then knows it, hears
 nothing more, and fences it. (If it lives, it beats itself, and nothing happens.)
 
-What must hold: ``inspected.py``. A retry is looked for on the delay topics first, by its due time: while one of them
-may still hold it, its tier says nothing; nor does it while a dispatcher that is behind may still have it. How it fails:
+What must hold: ``inspected.py``. A retry is looked for on the delay topics first: while one of them may still hold it,
+its tier says nothing; nor does it while a dispatcher that is behind may still have it. By positions, and by no clock:
+who writes to a rung stamps by a clock of his own. How it fails:
 work that retention has removed ends the run (RUN_EXPIRED, ``work-record-gone``); a backend that is away, and the next
 look comes half a minute later. A look goes past some thousands of open runs and looks into a few of each tier; the next
 one goes on where it stopped. So after a disaster with thousands of orphans it takes as many minutes.
@@ -20,7 +21,7 @@ one goes on where it stopped. So after a disaster with thousands of orphans it t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeAlias
 
@@ -52,8 +53,7 @@ from .work_records import WorkRecords
 _OVERDUE_US = 60 * US_PER_S
 _DEFERRED_OVERDUE_US = 3_600 * US_PER_S
 """The same for a retry that waits with the dispatcher: one that is late has a reason, and repairs count as faults."""
-_HOP_MARGIN_US = 10 * US_PER_S
-"""Brokers' clocks may be ahead of whoever places what waits: they say then that it came after it was due."""
+_LARGEST_FIRST = tuple(sorted(RUNGS, key=lambda rung: -RUNGS[rung]))
 _FLUSH_S = 5.0
 _LOOKED_AT_MAX = 5_000
 _SEEK = 1_000
@@ -127,10 +127,15 @@ class Reconciler:
     def _ripen(self, shard: Shard, positions: _Positions) -> None:
         """Whose work was consumed is judged as soon as run-events was read to where it ends now."""
         notes, runs = shard.inspected, shard.fold.open
-        for suspect in list(notes.suspects.values()):
-            run = runs.get(suspect.run_id)
-            if run is None or run.state != suspect.state:
-                del notes.suspects[suspect.run_id]
+        if any(each.rungs for each in notes.suspects.values()):
+            positions.ask(group_of(self._names, rung) for rung in _LARGEST_FIRST)
+        for known in list(notes.suspects.values()):
+            run = runs.get(known.run_id)
+            if run is None or run.state != known.state:
+                del notes.suspects[known.run_id]
+                continue
+            suspect = notes.suspects[known.run_id] = self._past_rungs(known, positions)
+            if suspect.rungs:
                 continue
             group = self._names.worker_group_of(suspect.tier.topic)
             taken_to = positions.of(group).get(suspect.tier)
@@ -139,6 +144,21 @@ class Reconciler:
                 notes.ripe.append(suspect)
         if notes.ripe:
             notes.barrier = self._log.high_watermark(shard.partition)
+
+    def _past_rungs(self, suspect: Suspect, positions: _Positions) -> Suspect:
+        """What is known of it now: which rungs it has left; with the last of them, where its tier ends."""
+        while suspect.rungs:
+            rung = suspect.rungs[0]
+            place = TopicPartition(self._names.delay(rung), suspect.tier.partition)
+            passed_to = positions.passed_to(group_of(self._names, rung), place)
+            if suspect.rung_end < 0:
+                suspect = suspect._replace(rung_end=positions.end_of(place))
+            if passed_to < suspect.rung_end:
+                return suspect
+            suspect = suspect._replace(rungs=suspect.rungs[1:], rung_end=-1)
+            if not suspect.rungs:
+                suspect = suspect._replace(tier_end=self._log.high_watermark(suspect.tier))
+        return suspect
 
     def _note_unanswered(self, shard: Shard) -> Collection[str]:
         """Attempts that had ended at the last look and have no verdict yet: it stands before the present end, or never.
@@ -199,7 +219,8 @@ class Reconciler:
         if status is not RunStatus.RETRYING or trail.work is None:
             return False
         overdue_at = self._clock.now() - (_DEFERRED_OVERDUE_US if _is_deferred(trail) else _OVERDUE_US)
-        return trail.claimable_at <= overdue_at and notes.has_room(trail.work.topic) and not notes.knows(run_id)
+        has_room = notes.has_room(trail.work.topic, on_rungs=True)
+        return trail.claimable_at <= overdue_at and has_room and not notes.knows(run_id)
 
     def _suspect(self, shard: Shard, near: Sequence[_Waiting], positions: _Positions) -> None:
         """Note where the work of these can be claimed, and up to where it must have been."""
@@ -207,39 +228,28 @@ class Reconciler:
         notes, pending = shard.inspected, [run for _, run in waiting if run.state.status is RunStatus.PENDING]
         born = self._made.births(shard.partition, [run.first_offset for run in pending])
         for run_id, run in waiting:
+            rungs = _LARGEST_FIRST if run.state.status is RunStatus.RETRYING else ()
             try:
                 birth = self._claimable(shard, run_id, run, born, positions)
-                if birth is not None and notes.has_room(birth.tier.topic):
-                    end = self._log.high_watermark(birth.tier)
-                    notes.suspects[run_id] = Suspect(run_id, run.state, birth.tier, end, birth.at)
+                if birth is not None and notes.has_room(birth.tier.topic, on_rungs=bool(rungs)):
+                    end = 0 if rungs else self._log.high_watermark(birth.tier)
+                    notes.suspects[run_id] = Suspect(run_id, run.state, birth.tier, end, birth.at, rungs=rungs)
             except NotFound as trouble:  # its pool was taken away; the others are looked into all the same
                 _log.info("reconciler passes over a run", run_id=run_id, trouble=str(trouble))
 
     def _claimable(
         self, shard: Shard, run_id: str, run: OpenRun[Note], born: dict[int, Birth], positions: _Positions
     ) -> Birth | None:
-        """The tier on which its work must stand, or have stood. None: it may be elsewhere, or nobody knows."""
+        """The tier on which its work stands, stood or will stand. None: it may be elsewhere, or nobody knows."""
         number, trail = shard.partition.partition, trail_of(run.note)
         if run.state.status is RunStatus.PENDING:
             return born.get(run.first_offset)
         if trail.work is None:
             return None
         tier = self._made.place_of(trail.work.topic, run_id, shard.partition)
-        if self._may_be_on_ladder(tier.partition, trail.claimable_at, positions):
-            return None
         if _is_deferred(trail) and self._may_be_with_dispatcher(number, trail.claimable_at, positions):
             return None
         return Birth(tier, 0)
-
-    def _may_be_on_ladder(self, partition: int, due_at: int, positions: _Positions) -> bool:
-        """Whether a delay topic holds something, not moved on yet, that was placed there before this was due."""
-        for rung in RUNGS:
-            place = TopicPartition(self._names.delay(rung), partition)
-            placed_to = self._log.offset_at(place, due_at + _HOP_MARGIN_US)
-            at = positions.of(group_of(self._names, rung)).get(place)
-            if placed_to > self._log.low_watermark(place) and (at is None or at.offset < placed_to):
-                return True
-        return False
 
     def _may_be_with_dispatcher(self, partition: int, due_at: int, positions: _Positions) -> bool:
         """Whether a command that was given before this was due may wait unread, or what it asked for be undecided."""
@@ -342,14 +352,38 @@ def _is_deferred(trail: Trail) -> bool:
 
 
 class _Positions:
-    """What groups have committed, each asked once."""
+    """What groups have committed, and where rungs begin and end: each asked once in a look.
+
+    What left a rung stands on a smaller one before the larger one's position says so: so a rung's end is asked for
+    after the positions of all of them (``ask``).
+    """
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._known: dict[str, dict[TopicPartition, Committed]] = {}
+        self._lows: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
 
     def of(self, group: str) -> dict[TopicPartition, Committed]:
         """Raises BackendDown."""
         if group not in self._known:
             self._known[group] = self._log.group_positions(group)
         return self._known[group]
+
+    def ask(self, groups: Iterable[str]) -> None:
+        """Ask for all of these that were not asked for yet. Raises BackendDown."""
+        for group in groups:
+            self.of(group)
+
+    def passed_to(self, group: str, place: TopicPartition) -> int:
+        """What lies below has left this place: it was handed on, or retention took it. Raises BackendDown."""
+        if place not in self._lows:
+            self._lows[place] = self._log.low_watermark(place)
+        at = self.of(group).get(place)
+        return self._lows[place] if at is None else max(self._lows[place], at.offset)
+
+    def end_of(self, place: TopicPartition) -> int:
+        """Raises BackendDown."""
+        if place not in self._ends:
+            self._ends[place] = self._log.high_watermark(place)
+        return self._ends[place]

@@ -8,7 +8,8 @@ from waterclock.retry_router.loop import RetryRouter
 from waterclock.retry_router.shard import Shard
 
 from waterclock.log.memory import MemoryLog
-from waterclock.log.port import Committed, Outgoing, TopicPartition
+from waterclock.log.port import Committed, Isolation, Outgoing, TopicPartition
+from waterclock.log.reading import read_range
 from waterclock.model.events import EventKind, Origin, Pending, Retrying, Started, WorkRecord
 from waterclock.model.failure_policy import Backoff, FailurePolicy, policy_to_json
 from waterclock.model.fold import parse_repairs
@@ -124,21 +125,43 @@ def test_a_retry_that_nobody_claims_is_handed_out_again_once_no_rung_can_hold_it
     assert all(each.verify_from > 0 for each in found)
 
 
-def test_a_retry_that_stands_on_its_rung_is_left_there_by_a_router_whose_clock_is_behind() -> None:
-    """Given a rung on which what waits was placed after it was due, by the brokers' clock, nobody else hands it out."""
+@pytest.mark.parametrize("behind_s", [4, 60])
+def test_a_retry_that_stands_on_its_rung_is_left_there_whatever_the_clocks_say(behind_s: int) -> None:
+    """Given a rung on which what waits was placed after it was due, by its stamp, nobody else hands it out."""
     world = World()
     world.policy = policy_to_json(FailurePolicy(delays_us=(US_PER_S,), jitter=False))
     run_id, token = world.claimed()
     world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
-    world.clock.advance(4 * US_PER_S)
-    clock = Skewed(world.clock, -4 * US_PER_S)
+    world.clock.advance(behind_s * US_PER_S)
+    clock = Skewed(world.clock, -behind_s * US_PER_S)
     router = RetryRouter(MemoryLog(world.cluster, "r-1"), clock, NAMES, "r-1", generation=GENERATION)
     wait(world, router, 2)
     assert [event.run_id for event in world.events(EventKind.RETRYING)] == [run_id]
-    assert world.cluster.partition(TopicPartition(NAMES.delay("1s"), 0)).high, "it stands on its rung"
+    assert world.log.high_watermark(TopicPartition(NAMES.delay("1s"), 0)), "it stands on its rung"
     consumed(world)
     wait(world, router, 200)
     assert repairs(world) == 0, "the ladder never moved on"
+
+
+def test_a_retry_that_a_slow_ladder_moves_on_to_a_smaller_rung_is_left_there() -> None:
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(delays_us=(30 * US_PER_S,), jitter=False))
+    run_id, token = world.claimed()
+    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    router = world.router()
+    wait(world, router, 200)
+    large, small = (TopicPartition(NAMES.delay(rung), 0) for rung in ("30s", "5s"))
+    end = world.log.high_watermark(large)
+    (record,) = read_range(world.log, Isolation.COMMITTED, large, 0, end, headers=True)
+    world.append(Outgoing(small.topic, record.key or b"", record.value, record.headers))
+    world.cluster.group(f"{NAMES.group('retry-ladder')}.30s").commit({large: Committed(end)})
+    consumed(world)
+    wait(world, router, 200)
+    assert repairs(world) == 0, "it stands on the smaller one"
+    handed_on(world)
+    consumed(world)
+    wait(world, router, 120)
+    assert {(each.run_id, each.attempt) for each in work(world)[1:]} == {(run_id, 2)}
 
 
 def test_an_orphan_whose_work_is_gone_ends() -> None:
