@@ -82,6 +82,11 @@ class _Question:
         return offset_of(self.attempt.token)
 
     @property
+    def may_begin_earlier(self) -> bool:
+        """Whether its run's beginning may have the stamp of another clock."""
+        return not (_is_known(self.attempt.work) or self.attempt.is_made_with_its_run)
+
+    @property
     def since_at(self) -> Instant:
         """From when on its run's beginning is looked for, where its work does not say."""
         return max(0, self.attempt.begun_at - self.margin_us)
@@ -103,7 +108,7 @@ class _Reading:
         self._fold: Fold[None] = Fold(generation=generation)
         self._told: dict[str, RunState | None] = {}
         self._from: dict[str, int] = {}
-        self._not_begun = {question.run_id for question in questions if not _is_known(question.attempt.work)}
+        self._not_begun = {question.run_id for question in questions if question.may_begin_earlier}
         # Of two claims of one run the word that reaches back furthest counts: it leaves neither of them out.
         latest_first = sorted(questions, key=_reach, reverse=True)
         self._cut = {question.run_id: question.attempt.work for question in latest_first if question.is_cut}

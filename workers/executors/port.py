@@ -46,11 +46,14 @@ class Attempt:
     is_in_thread: bool = False
 
     @property
+    def is_made_with_its_run(self) -> bool:
+        """Its work record and its run's beginning are of one transaction, and of one clock."""
+        return self.work.attempt == 1 and self.work.verify_from < 0
+
+    @property
     def begun_at(self) -> Instant:
         """An instant before which nothing was said of the run; a retry's record may be placed days after that."""
-        work = self.work
-        is_first = work.attempt == 1 and work.verify_from < 0
-        return self.placed_at if is_first else min(self.placed_at, work.due_at)
+        return self.placed_at if self.is_made_with_its_run else min(self.placed_at, self.work.due_at)
 
     @property
     def timeout_us(self) -> int:
