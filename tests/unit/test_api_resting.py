@@ -15,12 +15,12 @@ from waterclock.api import answers, operations, resting
 from waterclock.api.resting import REST_AFTER_S, Resting
 from waterclock.api.services import Services
 from waterclock.api.tail import SeenBatch, Tail
-from waterclock.clock import ManualClock
+from waterclock.clock import ManualClock, SystemClock
 from waterclock.log.memory import MemoryCluster, MemoryLog
 from waterclock.log.port import Outgoing
 from waterclock.model.errors import BackendDown, LostResource
 from waterclock.model.events import EventKind, RunEvent
-from waterclock.model.ids import US_PER_S
+from waterclock.model.ids import US_PER_S, Instant
 from waterclock.wire.codec import encode_event
 
 JOBS = "/api/v1/jobs"
@@ -112,6 +112,30 @@ def test_an_answer_that_passed_while_it_rested_is_found_in_the_log() -> None:
         assert until(lambda: (now := world.client.get(place).json())["status"] != "pending" and now)
         assert world.client.get(place).json()["status"] == "applied"
         assert world.services.resting.followed_since is not None, "who asks will ask again"
+
+
+@pytest.mark.parametrize("ahead_s", [0, 8, 55])
+@pytest.mark.parametrize("is_same", [True, False], ids=["the same after a restart", "another, whose clock is right"])
+def test_an_answer_that_was_not_seen_is_found_where_the_api_that_sent_it_is_ahead(ahead_s: int, is_same: bool) -> None:
+    """The answer bears the dispatcher's stamp: by that it was there before the command was sent."""
+    with ApiWorld() as world:
+        services = world.services
+        services.clock = clock = Ahead(ahead_s * US_PER_S)
+        place = world.client.post(JOBS, json=JOB, headers={"Prefer": "respond-async"}).headers["location"]
+        until(lambda: services.answers._recent)
+        services.answers._recent.clear()
+        if is_same:
+            services.resting.followed_since = clock.now()
+        assert [world.client.get(place).json()["status"] for _ in range(2)] == ["applied", "applied"]
+
+
+class Ahead(SystemClock):
+    def __init__(self, by_us: int) -> None:
+        super().__init__()
+        self._by_us = by_us
+
+    def now(self) -> Instant:
+        return super().now() + self._by_us
 
 
 def test_the_log_is_not_searched_for_an_answer_that_would_have_been_seen(monkeypatch: pytest.MonkeyPatch) -> None:

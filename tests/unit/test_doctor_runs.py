@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from waterclock.retry_router.loop import RetryRouter
 
 from waterclock.clusters.doctor_runs import examine, judge_repairs
 from waterclock.clusters.finding import Finding, State
+from waterclock.log.memory import MemoryLog
 from waterclock.log.port import Committed, TopicPartition
 from waterclock.model.events import Ended, EventKind
 from waterclock.model.failure_policy import FailurePolicy, policy_to_json
@@ -13,6 +15,7 @@ from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Tier
 from waterclock.wire.names import RUNGS
 
+from .dispatcher_world import Skewed
 from .router_world import GENERATION, NAMES, OTHER, World
 
 
@@ -82,6 +85,26 @@ def test_a_run_that_waits_for_its_time_is_not_stuck_and_one_that_left_the_ladder
     assert findings(world)["waiting runs"].state is State.OK, "it stands on the ladder still"
     left_the_ladder(world)
     assert run_id in findings(world)["waiting runs"].found
+
+
+@pytest.mark.parametrize("behind_s", [0, 4, 9])
+def test_a_retry_that_stands_on_its_rung_is_not_stuck_where_its_router_is_behind(behind_s: int) -> None:
+    """Given a rung on which what waits was placed after it was due, by the brokers' clock, it waits for the ladder."""
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(delays_us=(US_PER_S,), jitter=False))
+    world.failed()
+    clock = Skewed(world.clock, -behind_s * US_PER_S)
+    world.clock.advance(behind_s * US_PER_S)
+    router = RetryRouter(MemoryLog(world.cluster, "r-1"), clock, NAMES, "r-1", generation=GENERATION, kept_behind=20)
+    world.turn(router)
+    for _ in range(30):
+        other, token = world.claimed(OTHER)
+        world.event(EventKind.ATTEMPT_SUCCEEDED, other, 1, worker="w-1", incarnation=3, token=token, detail=Ended(0))
+    world.turn(router)
+    assert world.cluster.partition(TopicPartition(NAMES.delay("1s"), 0)).high, "it stands on its rung"
+    taken(world)
+    world.clock.advance(90 * US_PER_S)
+    assert findings(world)["waiting runs"].state is State.OK
 
 
 def left_the_ladder(world: World) -> None:

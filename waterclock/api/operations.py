@@ -14,20 +14,18 @@ from waterclock.log.port import Isolation, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.errors import UndecodableRecord
 from waterclock.model.events import Answered
-from waterclock.model.ids import US_PER_S, partition_of
+from waterclock.model.ids import partition_of
 from waterclock.store.request_port import Operation
 from waterclock.wire.codec import decode_event
 
 from . import shapes, views
 from .access import Held, Reader
 from .problems import Problem
-from .services import Services
+from .services import APART_US, Services
 from .shapes import Answers
 
 _SEARCHED_MAX = 50_000
 _SEARCHES_MAX = 1_000
-_EARLIER_US = 5 * US_PER_S
-"""Clocks differ: the search begins a little before the command was sent."""
 
 routes = APIRouter(tags=["operations"])
 
@@ -63,10 +61,14 @@ def _note(services: Services, operation_id: str, searched_to: int | None) -> Non
 
 
 def _search(services: Services, operation: Operation, searched_to: int) -> tuple[Answered | None, int]:
-    """The answer in the log, or else up to which offset it is not there. Raises BackendDown."""
+    """The answer in the log, or else up to which offset it is not there. Raises BackendDown.
+
+    The command was sent by an API's clock, and its answer bears a dispatcher's stamp: so the search begins ``APART_US``
+    earlier. The price is a minute more of one partition, once for each search and within the bound of each part of it.
+    """
     log, topic = services.log, services.names.run_events
     place = TopicPartition(topic, partition_of(operation.job_id, log.partitions(topic)))
-    start = max(searched_to, log.offset_at(place, operation.at - _EARLIER_US), log.low_watermark(place))
+    start = max(searched_to, log.offset_at(place, operation.at - APART_US), log.low_watermark(place))
     end = min(log.high_watermark(place), start + _SEARCHED_MAX)
     for record in read_range(log, Isolation.COMMITTED, place, start, end, idle_polls=10):
         if record.key != operation.job_id.encode():

@@ -39,8 +39,8 @@ from .watchers import Watchers
 
 _CALLS_MAX = 2_000
 _QUESTIONS_MAX = 200
-_MARGIN_US = 5 * US_PER_S
-"""Another process may have sent the command, by a clock of its own."""
+APART_US = 60 * US_PER_S
+"""How far the clocks of processes may be apart. Where it is more, an operation may be pending for good."""
 _STOP_S = 12.0
 _LOOK_S = 2.0
 _BELIEVED_S = 10.0
@@ -160,13 +160,15 @@ class Services:
         """Whether an answer to what was sent then has passed this process, or has not come yet.
 
         Then there is no use in a search through the log: whoever follows an operation asks several times a second.
+        Another process may have sent it, by a clock that is ahead of ours: so what was sent within ``APART_US`` after
+        we began to follow is searched for all the same. The price is a short read for each question, for a minute.
         """
         since = self.resting.followed_since
         if since is None:
             return False
         if self.answers.is_owed(job_id, command_id):
             return True
-        return sent_at > max(since, self.answers.forgotten_until) + _MARGIN_US
+        return sent_at > max(since, self.answers.forgotten_until) + APART_US
 
     async def _who_serves(self) -> dict[str, Served]:
         lease_ttl_s = self.settings.worker.lease_ttl_s
