@@ -5,7 +5,9 @@ round of its own work, a little before the time; whoever applies it gives it the
 only decides when to ask; what the pause covers follows from commands alone: every fire before ``resume_at`` counts as
 paused, that at ``resume_at`` is the first that is owed. A replay and a zombie decide alike (``resuming.py``).
 
-Its limit: where nobody owns the shard from ``LEAD_US`` before ``resume_at`` on, the pause lasts until somebody does.
+Its limits: where nobody owns the shard from ``LEAD_US`` before ``resume_at`` on, the pause lasts until somebody does.
+An owner whose clock is further than that behind the brokers' asks too late: the command counts from its append time, so
+fires from ``resume_at`` on are SKIPPED(paused), by as much as the clock is behind beyond ``LEAD_US``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 Only runs whose job sets a limit are known here; all others cost nothing. What must hold: a run is not expired before
 its time by this router's clock, and each of its states is acted on once (a repeat is ignored by the reducer). How it
-fails: a clock that is off by seconds expires by as much too early or too late; the limits are minutes and hours.
+fails: times count from stamps of the dispatcher's clock (the age of a trigger from the brokers'). Where ours is N
+seconds apart from that, runs expire by as much too early or too late; where it is ahead, a limit of less than N ends
+them at once. So ``docs/retries.md`` advises against limits below half a minute.
 """
 
 from __future__ import annotations
