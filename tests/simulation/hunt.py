@@ -177,6 +177,7 @@ MUST_HAPPEN = (
 MUST_HAPPEN_IN_HOURS = (
     "crash",
     "take-over",
+    "take-over by one that looks less far",
     "absence",
     "sleep",
     "jump",
@@ -192,6 +193,7 @@ MUST_HAPPEN_IN_HOURS = (
     "ended after its last run",
     "delays: runs",
     "triggered",
+    "backfills done",
     "retries begun",
     "attempt LOST",
     "command applied",
@@ -284,7 +286,8 @@ def _verdicts(
             if not goes_on(first):
                 return
             block = seeds[first : first + _BLOCK]
-            yield from pool.map(played, block, chunksize=8) if pool else map(played, block)
+            some = max(1, min(8, len(block) // (4 * processes)))  # of few seeds each process gets its share
+            yield from pool.map(played, block, chunksize=some) if pool else map(played, block)
 
 
 def _played(draws: Callable[[int], Plan], seed: int) -> Verdict:

@@ -51,24 +51,31 @@ def long_orders(rng: random.Random, start_at: Instant, horizon: int) -> list[Ord
 
 
 def _orders(rng: random.Random, job_id: str, start_at: Instant, horizon: int) -> Iterator[Order]:
+    """In the order of time, each change some time before a fire of the schedule that the last one of ours has left."""
     begins = rng.choice([rng.randrange(_MINUTE), rng.randrange(_MINUTE), rng.randrange(horizon)])
     spec = _spec(rng, start_at + begins)
     name = f"{job_id[2:]}."
     yield Order(begins, CommandKind.CREATE, job_id, spec, f"{name}0")
-    for number in range(1, rng.randint(2, 8)):
-        at = _some_time_before_a_fire(rng, spec.schedule, start_at, begins, horizon)
-        kinds = _in_a_breath(rng)
-        for each, kind in enumerate(kinds):
-            has_spec = kind in (CommandKind.CREATE, CommandKind.UPDATE)
-            order = Order(min(at, horizon - 1), kind, job_id, _changed(rng, spec, start_at + at) if has_spec else None)
-            order = order._replace(command_id=f"{name}{number}.{each}", pick=rng.randrange(1 << 16))
-            if kind is CommandKind.PAUSE and rng.random() < 0.4:
-                order = order._replace(resume_at=start_at + at + rng.choice([20, 400, 3_900]) * US_PER_S)
-            if kind is CommandKind.BACKFILL:
-                order = order._replace(back_us=rng.randint(1, 5) * _HOUR, span_us=rng.randint(1, 4) * _HOUR)
-                order = order._replace(concurrency=rng.choice([0, 1, 5]), wants_answer=True)
-            yield order
-            at += rng.choice(_BREATH_US)
+    about = sorted(rng.randrange(begins, horizon) for _ in range(rng.randint(1, 7)))
+    at = begins
+    for number, tick in enumerate(about, 1):
+        at = _some_time_before_a_fire(rng, _fires(spec.schedule, start_at, horizon), tick, at)
+        for each, kind in enumerate(_in_a_breath(rng)):
+            if kind in (CommandKind.CREATE, CommandKind.UPDATE):
+                spec = _changed(rng, spec, start_at + at)
+            yield _order(rng, at, kind, job_id, spec, start_at)._replace(command_id=f"{name}{number}.{each}")
+            at = min(at + rng.choice(_BREATH_US), horizon - 1)
+
+
+def _order(rng: random.Random, at: int, kind: CommandKind, job_id: str, spec: JobSpec, start_at: Instant) -> Order:
+    has_spec = kind in (CommandKind.CREATE, CommandKind.UPDATE)
+    order = Order(at, kind, job_id, spec if has_spec else None, pick=rng.randrange(1 << 16))
+    if kind is CommandKind.PAUSE and rng.random() < 0.4:
+        return order._replace(resume_at=start_at + at + rng.choice([20, 400, 3_900]) * US_PER_S)
+    if kind is CommandKind.BACKFILL:
+        order = order._replace(back_us=rng.randint(1, 5) * _HOUR, span_us=rng.randint(1, 4) * _HOUR)
+        return order._replace(concurrency=rng.choice([0, 1, 5]), wants_answer=True)
+    return order
 
 
 def _in_a_breath(rng: random.Random) -> Sequence[CommandKind]:
@@ -78,20 +85,21 @@ def _in_a_breath(rng: random.Random) -> Sequence[CommandKind]:
     return (rng.choice(_VERBS),)
 
 
-def _some_time_before_a_fire(
-    rng: random.Random, schedule: Schedule, start_at: Instant, begins: int, horizon: int
-) -> int:
-    fires = _fires(schedule, start_at, horizon)
-    fire = rng.choice(fires[:-1] or fires) if fires else rng.randrange(horizon)
-    return min(max(begins, fire - rng.choice(_BEFORE_S) * US_PER_S - rng.randrange(US_PER_S)), horizon - 1)
+def _some_time_before_a_fire(rng: random.Random, fires: Sequence[int], about: int, earliest: int) -> int:
+    """Before the first of ``fires`` behind ``about``, else before the last one; ``about`` where all are over."""
+    ahead = [fire for fire in fires if fire > earliest]
+    if not ahead:
+        return max(earliest, about)
+    fire = next((fire for fire in ahead if fire > about), ahead[-1])
+    return max(earliest, fire - rng.choice(_BEFORE_S) * US_PER_S - rng.randrange(US_PER_S))
 
 
-def _fires(schedule: Schedule, start_at: Instant, horizon: int) -> list[int]:
-    """Ticks of fires, as far as people know them by heart."""
-    if not isinstance(schedule, Every) or schedule.start_at is None:
-        return []
-    first = (schedule.start_at - start_at) % schedule.every_us
-    return list(range(first, horizon, schedule.every_us))
+def _fires(schedule: Schedule, start_at: Instant, horizon: int) -> Sequence[int]:
+    """Ticks of fires, as far as people know them by heart: of interval jobs from their first fire on."""
+    if isinstance(schedule, Every) and schedule.start_at is not None:
+        return range(schedule.start_at - start_at, horizon, schedule.every_us)
+    times = (schedule.at,) if isinstance(schedule, Once) else schedule.times if isinstance(schedule, Dates) else ()
+    return [at - start_at for at in times if at < start_at + horizon]
 
 
 def _spec(rng: random.Random, now: Instant) -> JobSpec:

@@ -1,9 +1,10 @@
 """Retention: brokers forget what is old. What is forgotten here is kept outside, and put back for the judges.
 
 In half an hour of a play as much goes as in a month of a cluster. Must hold: what goes is two minutes old at the least,
-every group has read it, and it lies below all that may be asked for by promise: events of runs that are open or stand
-on a tier or a rung (whose retention is the shorter one), what a dispatcher's successor would begin with. A run that has
-ended may lose its first events and keep its last ones, as it may when a segment ends.
+every group has read it, and it lies below all that may be asked for by promise: events of runs that are open, were so
+where a group stands, or stand on a tier or a rung (whose retention is the shorter one), and what a dispatcher's
+successor would begin with. A run that has ended may lose its first events and keep its last ones, as it may when a
+segment ends.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from waterclock.model.job import Tier
 from waterclock.wire.codec import decode_work
 from waterclock.wire.names import RUNGS
 
+from .hearing import is_behind
 from .plan import POOLS
 from .world import GENERATION, NAMES, World
 
 _AGE_US = 120 * US_PER_S
+_LOOKS_MAX = 10_000
 _READERS = ("recorder", "retry-router")
 _offset = attrgetter("offset")
 
@@ -41,7 +44,7 @@ class Retention:
     def strike(self) -> int:
         """All topics forget what they may; how many entries that were."""
         before = sum(map(len, self._kept.values()))
-        open_runs = self._world.onlooker.look().open
+        open_runs = self._open_runs() | self._unread()
         for number in range(self._world.plan.partitions):
             for place, group in _work_places(number):
                 self._forget(place, self._first_of(place, open_runs, _run_of_work), [group])
@@ -81,6 +84,27 @@ class Retention:
         partition = self._world.cluster.partition(place)
         spoken = (each for each in partition._entries if each.value and run_of(each.value) in run_ids)
         return next(map(_offset, spoken), partition.high)
+
+    def _open_runs(self) -> set[str]:
+        """By the log as it is now: the onlooker reads to its end first, or it might never come to what goes."""
+        onlooker = self._world.onlooker
+        for _ in range(_LOOKS_MAX):
+            if not is_behind(onlooker._events._cursor):
+                return set(onlooker.chronicle.open)
+            onlooker.look()  # a short poll may bring none, and is not the end
+        raise RuntimeError("run-events was not read to its end")
+
+    def _unread(self) -> set[str]:
+        """Runs of which some group has not read all: to whoever takes over there they are open still."""
+        found: set[str] = set()
+        for number in range(self._world.plan.partitions):
+            place = TopicPartition(NAMES.run_events, number)
+            groups = [self._world.cluster.group(NAMES.group(reader)) for reader in _READERS]
+            positions = [group.committed(place) for group in groups]
+            read_to = min(0 if each is None else each.offset for each in positions)
+            entries = self._world.cluster.partition(place)._entries
+            found |= {_run_of_event(each.value) for each in entries if each.offset >= read_to and each.value}
+        return found
 
     def _standing(self) -> set[str]:
         """Runs of which work stands on a tier or a rung, read or not."""

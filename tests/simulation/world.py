@@ -134,7 +134,7 @@ class World:
         self.late_us: Callable[[], int] = lambda: 0
         """How long the store's answer to an errand takes."""
         self.onlooker = Onlooker(self.outside, NAMES)
-        self._owners: dict[int, str] = {}
+        self._owners: dict[int, Life] = {}
         self._herds: dict[str, Counter[str]] = {}
         self._wakes: dict[str, int] = {}
         self._transaction_s = {"worker": WorkerSettings(lease_ttl_s=plan.lease_s).transaction_timeout_s}
@@ -228,15 +228,19 @@ class World:
         self.skews.append((slot, self.clock.now(), skew_us))
 
     def count_take_overs(self, counts: Counter[str]) -> None:
-        """Compare who owns the shards with who owned them last."""
+        """Compare who owns the shards with who owned them last: another slot, a process that looks less far."""
         group = self.cluster.group(NAMES.group("dispatcher"))
         for member in group._members.values():
+            owner = self.lives.get(member.member_id.rpartition("-")[0])
+            if owner is None:
+                continue  # a stranger that joined, to make a storm
             for place in member.assignment:
-                before = self._owners.get(place.partition)
-                slot = str(member.instance)
-                if before is not None and before != slot:
+                before = self._owners.get(place.partition, owner)
+                self._owners[place.partition] = owner
+                if before.slot != owner.slot:
                     counts["take-over"] += 1
-                self._owners[place.partition] = slot
+                if before is not owner and self._pace(owner).look_ahead_s < self._pace(before).look_ahead_s:
+                    counts["take-over by one that looks less far"] += 1
 
     def count_herds(self, life: Life, counts: Counter[str]) -> None:
         """How many herds this life sent early, and what became of them, since the last look."""
