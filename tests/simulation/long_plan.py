@@ -25,6 +25,8 @@ _HOUR_US = 3_600 * US_PER_S
 _HOURS = (2.0, 3.0, 3.0, 4.0)
 _LOOKS_S = ((10.0, 600.0), (10.0, 60.0, 600.0), (60.0, 90.0), (600.0,))
 _LEASE_S = 30.0
+_SHORT_LIFE_US = 2_400 * US_PER_S
+"""Four times as long as the furthest looks ahead: or what is loaded would hide that rows are gone."""
 _TOO_SLOW = frozenset({"events of open runs at a time", "followed when nothing is open"})
 """Constants that stay as they are: made small, they cost turns that an hour does not have."""
 _AWAY_US = (200_000, 1_000_000, 9_000_000, 40_000_000)
@@ -79,7 +81,7 @@ def draw_long(seed: int) -> Plan:
         api_wait_s=1.0,
         troubles=tuple(sorted(struck)),
         heals_anew=rng.random() < 0.5,
-        rows_kept_us=rng.choice([180 * US_PER_S, DUE_KEPT_US, DUE_KEPT_US]),
+        rows_kept_us=rng.choice([_SHORT_LIFE_US, DUE_KEPT_US, DUE_KEPT_US]),
         loses_rows=rng.random() < 0.2,
     )
 

@@ -42,7 +42,10 @@ class Retention:
         self._kept: dict[TopicPartition, list[Entry]] = {}
 
     def strike(self) -> int:
-        """All topics forget what they may; how many entries that were."""
+        """Tiers, rungs and run-events forget what they may; how many entries that were.
+
+        Not ``commands``: a successor asks there for an hour before what is undecided, and a play has few.
+        """
         before = sum(map(len, self._kept.values()))
         open_runs = self._open_runs() | self._unread()
         for number in range(self._world.plan.partitions):
@@ -53,10 +56,9 @@ class Retention:
             kept = takeover._read_state(self._world.outside, TopicPartition(NAMES.state("dispatcher"), number))
             if kept.copy is None:
                 continue  # whoever takes over would have to read all that there is
-            events, commands = TopicPartition(NAMES.run_events, number), TopicPartition(NAMES.commands, number)
+            events = TopicPartition(NAMES.run_events, number)
             first = min(self._first_of(events, needed, _run_of_event), self._followed_from(events, kept.flow))
             self._forget(events, min(first, kept.copy.events_offset), map(NAMES.group, _READERS))
-            self._forget(commands, kept.copy.commands_offset, [NAMES.group("dispatcher")])
         return sum(map(len, self._kept.values())) - before
 
     def put_back(self) -> None:
