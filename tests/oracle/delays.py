@@ -4,7 +4,8 @@ Input: dumps of ``commands`` and ``run-events``. Each job's events are walked in
 the end of its run, or owes one fire: so long after that end, or after the fire that was skipped last; but not before
 the first instant behind the stamp and the edge of the version that stands. A run of it is made at just that instant, of
 the version that stands, and none while another one is open. An end counts from its own time, but not later than the
-log's stamp of it and not earlier than its run's fire time.
+log's stamp of it and not earlier than its run's fire time. Where stamps are the writers', a dump may have each as
+``stamp_us`` beside the brokers' time: what an end counts from is told by the stamp, all else by the brokers.
 A fire that is owed when a command counts is decided before that: its run is made, or skipped with the reason that the
 command gives; while the job was paused all fires of the pause are, each a delay after the one before.
 """
@@ -86,7 +87,7 @@ def check(commands, events, until, healed_at, bounds, rules=owed.Rules()):  # no
             if event["run_id"] in found:
                 _ = [*counted._decided(chain.count, event, before, stamp, collections.Counter())]
             if chain.run and chain.run in found and found[chain.run]["status"] in FINAL:
-                _end(chain, event, stamp, found[chain.run]["status"], counts)
+                _end(chain, record, event, found[chain.run]["status"], counts)
         complaints += [f"{chain.job_id}: {each}" for each in wrong]
     for chain in chains.values():
         fire = chain.owed()
@@ -97,11 +98,13 @@ def check(commands, events, until, healed_at, bounds, rules=owed.Rules()):  # no
     return complaints, counts
 
 
-def _end(chain, event, stamp, status, counts):
+def _end(chain, record, event, status, counts):
     """Its run has come to its end."""
+    stamp = record["timestamp_us"]
     counts[f"delays counted from {status}"] += 1
     counts["delays: an end by a clock that is ahead"] += event["at"] > stamp + STAMP_US
-    chain.base = max(min(event["at"], stamp + STAMP_US), owed.instant_of(chain.run))
+    said_at = min(event["at"], record.get("stamp_us", stamp) + STAMP_US)
+    chain.base = max(said_at, owed.instant_of(chain.run))
     chain.run, chain.known_at, chain.heard_at = "", stamp, stamp
 
 

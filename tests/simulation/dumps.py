@@ -297,19 +297,18 @@ def _failure_row(row: FailureRow) -> Row:
 
 def _leases(world: World) -> list[RawRecord]:
     world.keep_leases()
-    return [_raw(record) for kept in world.leases.values() for _, record in sorted(kept.items())]
+    return [_raw(*found) for kept in world.leases.values() for _, found in sorted(kept.items())]
 
 
 def _records(world: World, topic: str) -> list[RawRecord]:
     log = world.outside
-    places = [TopicPartition(topic, number) for number in range(log.partitions(topic))]
-    return [
-        _raw(record)
-        for place in places
-        for record in read_range(
-            log, Isolation.COMMITTED, place, log.low_watermark(place), log.high_watermark(place), headers=True
-        )
-    ]
+    found = []
+    for number in range(log.partitions(topic)):
+        place = TopicPartition(topic, number)
+        appended, low, high = world.appended_at(place), log.low_watermark(place), log.high_watermark(place)
+        records = read_range(log, Isolation.COMMITTED, place, low, high, headers=True)
+        found += [_raw(record, appended[record.offset]) for record in records]
+    return found
 
 
 def _events(world: World) -> list[RawRecord]:
@@ -327,12 +326,14 @@ def _events(world: World) -> list[RawRecord]:
     return found
 
 
-def _raw(record: Record) -> RawRecord:
+def _raw(record: Record, appended_at: Instant) -> RawRecord:
+    """For judges its time is that of the brokers; ``stamp_us`` is what roles take for it, its writer's."""
     return {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
-        "timestamp_us": record.timestamp_us,
+        "timestamp_us": appended_at,
+        "stamp_us": record.timestamp_us,
         "key": record.key,
         "value": record.value,
         "headers": record.headers,

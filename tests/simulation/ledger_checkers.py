@@ -61,7 +61,7 @@ def judged_by_ledger(dumps: Dumps) -> dict[str, Sums]:
     span = Span(0, dumps.until + 1, dumps.until + 1, dumps.until + 1)
     facts = Facts(span.from_at, span.decided_to)
     for record in dumps.events:
-        value, stamp = record["value"], record["timestamp_us"]
+        value, stamp = record["value"], record["stamp_us"]
         assert isinstance(value, bytes)
         facts.take(decode_event(value), int(str(stamp)), ordinal(GENERATION, int(str(record["offset"]))))
     found = {}

@@ -110,8 +110,8 @@ class World:
         self.executors: dict[str, DrawnExecutors] = {}
         self.calls: list[dict[str, object]] = []
         """The ledger outside the system: every start of user code."""
-        self.leases: dict[TopicPartition, dict[int, Record]] = {}
-        """Every committed record of ``leases``, also those that the log cleaner has removed since."""
+        self.leases: dict[TopicPartition, dict[int, tuple[Record, Instant]]] = {}
+        """Every committed record of ``leases``, also those that the log cleaner has removed since, and when it came."""
         self.stood: list[tuple[str, Instant, Instant, str]] = []
         """Who stood still, from when to when by the brokers' clock, and before which call."""
         self.forged: set[tuple[int, int]] = set()
@@ -151,13 +151,15 @@ class World:
 
     def build(self, life: Life) -> None:
         """Build the life's core. Raises what building raises."""
+        clock = self.clocks[life.slot]
         life.log = log = HearingLog(
             self.cluster,
             life.client,
             transaction_timeout_s=self._transaction_s.get(life.role, 10.0),
             session_timeout_s=_SESSION_S.get(life.role, 10.0),
+            clock=clock,
         )
-        life.core = self._core(life, log, self.clocks[life.slot])
+        life.core = self._core(life, log, clock)
 
     def kill(self, life: Life) -> None:
         """SIGKILL."""
@@ -175,15 +177,21 @@ class World:
 
     def keep_leases(self) -> None:
         """Take what stands on ``leases``."""
+        places = [TopicPartition(NAMES.leases, number) for number in range(self.plan.partitions)]
+        appended = {place: self.appended_at(place) for place in places}
         reader = self.outside.reader(Isolation.COMMITTED)
-        reader.assign({TopicPartition(NAMES.leases, number): 0 for number in range(self.plan.partitions)})
+        reader.assign(dict.fromkeys(places, 0))
         for _ in range(_POLLS_MAX):
             if not is_behind(reader._cursor):
                 return
             for record in reader.poll(1_000, 0.0):  # a short poll may bring none, and is not the end
                 place = TopicPartition(record.topic, record.partition)
-                self.leases.setdefault(place, {})[record.offset] = record
+                self.leases.setdefault(place, {})[record.offset] = record, appended[place][record.offset]
         raise RuntimeError("leases was not read to its end")
+
+    def appended_at(self, place: TopicPartition) -> dict[int, Instant]:
+        """By offset when each record there was appended, by the brokers' clock: stamps are their writers'."""
+        return {entry.offset: entry.appended_us for entry in self.cluster.partition(place)._entries}
 
     def forge(self, run_id: str, attempt: int, worker: str, kind: EventKind) -> None:
         """A claim by somebody who did not get the attempt, and its outcome under the token of that claim."""

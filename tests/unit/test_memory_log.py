@@ -31,6 +31,38 @@ def test_a_log_alone_has_the_topics_it_was_given() -> None:
     assert (log.partitions("a"), log.partitions("b")) == (2, 4)
 
 
+def stamps_of(log: MemoryLog, place: TopicPartition) -> list[int]:
+    found = read_range(log, Isolation.COMMITTED, place, 0, log.high_watermark(place))
+    return [record.timestamp_us for record in found]
+
+
+def test_records_bear_their_writers_time_and_go_back_where_clocks_differ() -> None:
+    clock, cluster = cluster_with()
+    ahead = MemoryLog(cluster, "ahead", clock=ManualClock(clock.now() + 3 * US_PER_S + 999))
+    plain = MemoryLog(cluster, "plain")
+    producer = ahead.producer("txn")
+    producer.init(1.0)
+    producer.begin()
+    producer.append(Outgoing("topic", b"k", b"in a round"))
+    producer.commit(1.0)
+    ahead.appender().append(Outgoing("topic", b"k", b"plain"))
+    plain.appender().append(Outgoing("topic", b"k", b"by who has no clock of its own"))
+    at = clock.now()
+    assert stamps_of(plain, PLACE) == [at + 3 * US_PER_S, at + 3 * US_PER_S, at]
+    entries = cluster.partition(PLACE)._entries
+    assert [entry.appended_us for entry in entries] == [at] * 4, "the marker among them"
+    assert [entry.timestamp_us for entry in entries if entry.is_marker] == [at], "a marker is the broker's"
+    assert plain.offset_at(PLACE, at + 1) == 0, "the first that is not older, though the newest one is"
+
+
+def test_append_time_is_the_clusters_whatever_the_writers_clock_says() -> None:
+    clock, cluster = cluster_with()
+    cluster.create_topic("stamped", 1, append_time=True)
+    ahead = MemoryLog(cluster, "ahead", clock=ManualClock(clock.now() + 3 * US_PER_S))
+    ahead.appender().append(Outgoing("stamped", b"k", b"v"))
+    assert stamps_of(ahead, TopicPartition("stamped", 0)) == [clock.now()]
+
+
 @pytest.mark.parametrize("name", ["\ud800", "ce_id\0", "\0"])
 def test_a_name_that_the_real_client_cannot_bear_is_refused_here_too(name: str) -> None:
     """It takes its process down over the first one, and cuts the others at their NUL. The round stays usable."""

@@ -29,6 +29,8 @@ class MemoryLog:
     """One process's access to a cluster in memory; see ``port.Log``.
 
     ``transaction_timeout_s`` and ``session_timeout_s`` are this client's settings, measured on the cluster's clock.
+    ``clock``: that of the process's machine, which stamps what it appends to topics without append time: in a cluster
+    such stamps differ by as much as machines' clocks do, and go back within a partition. None: the cluster's clock.
     """
 
     def __init__(
@@ -38,9 +40,10 @@ class MemoryLog:
         *,
         transaction_timeout_s: float = 10.0,
         session_timeout_s: float = 10.0,
+        clock: Clock | None = None,
     ) -> None:
         self.cluster = cluster
-        self._client = cluster.join(client_id, min(transaction_timeout_s, session_timeout_s))
+        self._client = cluster.join(client_id, min(transaction_timeout_s, session_timeout_s), clock)
         self._transaction_timeout_s = transaction_timeout_s
         self._session_timeout_s = session_timeout_s
 

@@ -16,7 +16,7 @@ from waterclock.model.ids import murmur2
 
 from .memory_faults import Faults, Killed
 from .memory_groups import Group
-from .memory_partition import Partition
+from .memory_partition import Partition, Span
 from .memory_transactions import Coordinator
 from .port import Outgoing, TopicPartition
 
@@ -25,7 +25,7 @@ _EARLY_S = 1e-3
 
 
 class Topic(NamedTuple):
-    """One topic. ``append_time``: LogAppendTime; in memory both kinds of time are the cluster clock's."""
+    """One topic. ``append_time``: LogAppendTime, by the cluster's clock; else records bear their writers' time."""
 
     partitions: tuple[Partition, ...]
     append_time: bool
@@ -34,12 +34,13 @@ class Topic(NamedTuple):
 
 
 class Client:
-    """One life of one process on the cluster. ``alive`` ends with ``MemoryCluster.kill``."""
+    """One life of one process on the cluster, with its machine's clock. ``alive`` ends with ``MemoryCluster.kill``."""
 
-    __slots__ = ("alive", "client_id")
+    __slots__ = ("alive", "client_id", "clock")
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, clock: Clock) -> None:
         self.client_id = client_id
+        self.clock = clock
         self.alive = True
 
 
@@ -93,6 +94,15 @@ class MemoryCluster:
             return TopicPartition(message.topic, message.partition)
         return TopicPartition(message.topic, _hash(message.key) % len(self.topic(message.topic).partitions))
 
+    def append(self, client: Client, place: TopicPartition, message: Outgoing, span: Span | None) -> int:
+        """Store a client's record; returns its offset. Raises NotFound.
+
+        Its stamp is the client's, as librdkafka takes it when it is asked to produce, unless the topic has append time.
+        """
+        at = self.clock.now()
+        stamp = at if self.topic(place.topic).append_time else client.clock.now()
+        return self.partition(place).append(at, message.key, message.value, message.headers, span, stamp)
+
     def expire_group(self, name: str) -> None:
         """Forget an empty group's positions, as a broker does after ``offsets.retention.minutes``."""
         self._groups.pop(name, None)
@@ -103,9 +113,12 @@ class MemoryCluster:
             self._groups[name] = Group(name, lambda topic: len(self.topic(topic).partitions))
         return self._groups[name]
 
-    def join(self, client_id: str, patience_s: float) -> Client:
-        """A process connects. ``patience_s``: none of its transactions and sessions is over sooner than this."""
-        client = Client(client_id)
+    def join(self, client_id: str, patience_s: float, clock: Clock | None = None) -> Client:
+        """A process connects. ``patience_s``: none of its transactions and sessions is over sooner than this.
+
+        ``clock`` stamps what it appends; None: the cluster's.
+        """
+        client = Client(client_id, clock or self.clock)
         self._clients.append(client)
         self._patience_s = min(self._patience_s, patience_s)
         self._look_at_s = min(self._look_at_s, self.clock.monotonic_s() + patience_s)

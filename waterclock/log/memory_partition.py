@@ -3,7 +3,8 @@
 Why: everything that the simulation and the fast tests believe about Kafka's storage is in this file. Must hold:
 an offset is given once; a marker takes an offset in every partition that a transaction touched; readers of committed
 records stop at the last stable offset (LSO), the first offset of the oldest open transaction, whoever wrote what lies
-behind it; aborted records, markers and compaction leave gaps. Record times have Kafka's resolution, a millisecond.
+behind it; aborted records, markers and compaction leave gaps. Record times have Kafka's resolution, a millisecond, and
+may go back from one offset to the next: they are their writers'.
 Fails only by a bug of the caller: there is no I/O here and no clock.
 """
 
@@ -18,6 +19,7 @@ from waterclock.model.ids import Instant
 
 from .port import Headers, Isolation
 
+_MS = 1_000
 _offset = attrgetter("offset")
 
 
@@ -40,10 +42,14 @@ class Span:
 
 
 class Entry(NamedTuple):
-    """What lies at one offset. ``span`` is None for a record outside any transaction."""
+    """What lies at one offset. ``span`` is None for a record outside any transaction.
+
+    ``appended_us``: when the broker took it, by its own clock. No client is shown that; judges want it.
+    """
 
     offset: int
     timestamp_us: Instant
+    appended_us: Instant
     key: bytes | None
     value: bytes | None
     headers: Headers
@@ -65,9 +71,17 @@ class Partition:
         """The last stable offset: where readers of committed records stop."""
         return self._open[0].first if self._open else self.high
 
-    def append(self, at: Instant, key: bytes | None, value: bytes | None, headers: Headers, span: Span | None) -> int:
-        """Store one record; returns its offset."""
-        return self._store(at, key, value, headers, span, is_marker=False)
+    def append(
+        self,
+        at: Instant,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        span: Span | None,
+        stamp: Instant | None = None,
+    ) -> int:
+        """Store one record that comes at ``at`` and bears this stamp, or that time; returns its offset."""
+        return self._store(at, key, value, headers, span, at if stamp is None else stamp, is_marker=False)
 
     def open_span(self) -> Span:
         """Begin a transaction's part here: from now on the LSO stands still until ``end``."""
@@ -77,7 +91,7 @@ class Partition:
 
     def end(self, span: Span, at: Instant, *, commit: bool) -> None:
         """Write the marker of ``span``; what it decides shows at once, in this partition alone."""
-        self._store(at, None, None, (), span, is_marker=True)
+        self._store(at, None, None, (), span, at, is_marker=True)
         span.outcome = Outcome.COMMITTED if commit else Outcome.ABORTED
         self._open.remove(span)
 
@@ -125,11 +139,13 @@ class Partition:
         value: bytes | None,
         headers: Headers,
         span: Span | None,
+        stamp: Instant,
         *,
         is_marker: bool,
     ) -> int:
         offset = self.high
-        self._entries.append(Entry(offset, at // 1_000 * 1_000, key, value, headers, span, is_marker))
+        stamp_us, at_us = stamp // _MS * _MS, at // _MS * _MS
+        self._entries.append(Entry(offset, stamp_us, at_us, key, value, headers, span, is_marker))
         self.high = offset + 1
         return offset
 

@@ -92,9 +92,7 @@ class MemoryProducer:
         elif not coordinator.holds(self._id, epoch, place):
             raise self._doubt("INVALID_TXN_STATE: a delayed EndTxn has ended this transaction")
         ticket.partition = place.partition
-        ticket.offset = partition.append(
-            self._cluster.clock.now(), message.key, message.value, message.headers, self._round.spans[place]
-        )
+        ticket.offset = self._cluster.append(self._client, place, message, self._round.spans[place])
         return ticket
 
     def send_offsets(self, offsets: Mapping[TopicPartition, Committed], group: GroupMetadata) -> None:
@@ -221,9 +219,8 @@ class MemoryAppender:
         refuse_unsendable(message)
         ticket = Ticket()
         place = self._cluster.place_of(message)
-        partition = self._cluster.partition(place)
+        ticket.offset = self._cluster.append(self._client, place, message, None)
         ticket.partition = place.partition
-        ticket.offset = partition.append(self._cluster.clock.now(), message.key, message.value, message.headers, None)
         return ticket
 
     def flush(self, timeout_s: float) -> None:  # noqa: ARG002 - the port's signature; nothing here waits
