@@ -24,7 +24,7 @@ from waterclock.model.events import (
 )
 from waterclock.model.fingerprint import fingerprint
 from waterclock.model.fold import FoldFull
-from waterclock.model.ids import make_run_id, ordinal, parse_run_id
+from waterclock.model.ids import US_PER_S, make_run_id, ordinal, parse_run_id
 from waterclock.model.job import Command, CommandKind, Every, JobSpec, Tier
 from waterclock.recorder.loop import Recorder
 from waterclock.store.memory import MemoryStore, MemoryTables, WriteFault
@@ -501,3 +501,20 @@ def test_what_is_done_about_a_dead_letter_is_told_whatever_is_replayed() -> None
     assert nothing is None
     assert world.row(again).linked_run == first
     assert world.row(again).origin == "REDRIVE"
+
+
+def test_what_was_done_last_about_a_dead_letter_counts_though_the_dispatcher_is_ahead() -> None:
+    """A discard counts by the brokers' clock, and so does the redrive before it, whatever its record is stamped."""
+    world = World()
+    given_up, at = world.failed(), world.clock.now()
+    detail = Pending(9, at, None, Tier.HIGH, Origin.REDRIVE, linked_run=given_up)
+    redrive = RunEvent(EventKind.PENDING, JOB, make_run_id(JOB, at, 77), at, detail=detail)
+    ahead = ManualClock(at + 3 * US_PER_S)
+    MemoryLog(world.cluster, "dispatcher-1", clock=ahead).appender().append(event_message(NAMES, redrive))
+    world.clock.advance(US_PER_S)
+    discard = Command(CommandKind.DISCARD, JOB, "c-2", "ann", world.clock.now(), run_id=given_up)
+    world.append(command_message(NAMES, discard))
+    world.turn(world.recorder(), steps=120)
+    (row,) = world.store.letter_rows([parse_run_id(given_up)])
+    assert row is not None
+    assert row.action is LetterAction.DISCARDED

@@ -136,7 +136,7 @@ class Batch:
         if shard.live:
             self.note_run(event.run_id, run)
             if detail.linked_run and detail.dag is None:  # a DagRun has no letter
-                self._note_letter(redriven_row(event, detail, recorded_at))
+                self._note_letter(redriven_row(event, detail))
 
     def note_run(self, run_id: str, run: OpenRun[Known]) -> None:
         """Its row is to be written."""

@@ -283,10 +283,14 @@ def _letter_place(run_id: str) -> RunId | None:
     return run if run.series < _SERIES_END else None
 
 
-def redriven_row(event: RunEvent, pending: Pending, recorded_at: Instant) -> LetterRow | None:
-    """What a redrive's PENDING says of the letter of the run that was given up; None where it names none."""
+def redriven_row(event: RunEvent, pending: Pending) -> LetterRow | None:
+    """What a redrive's PENDING says of the letter of the run that was given up; None where it names none.
+
+    By when the brokers took the command, as a DISCARD counts: of the two the last one stands. (Of one that was HELD by
+    its dispatcher's clock.)
+    """
     place = _letter_place(pending.linked_run)
-    return None if place is None else LetterRow(*place, LetterAction.REDRIVEN, event.run_id, "", recorded_at)
+    return None if place is None else LetterRow(*place, LetterAction.REDRIVEN, event.run_id, "", event.at)
 
 
 def discarded_row(command: Command, recorded_at: Instant) -> LetterRow | None:
