@@ -6,8 +6,8 @@ its stamp, and behind all that was decided when its command was applied. So a fi
 and no older one can have decided it.
 
 What must hold: fires of a chain rise, and each is at least its delay behind what it counts from. A clock that is wrong
-costs no chain more than its own delay: an end counts neither before its run's fire time nor behind the log's own stamp
-of it.
+costs no chain more than its own delay and a minute: an end counts not before its run's fire time, not behind its stamp
+in the log (on run-events its writer's), and not from further ahead of its owner's clock than ``AHEAD_US``.
 How it fails: RequestError for what cannot go with a fixed delay.
 """
 
