@@ -21,10 +21,10 @@ from .people import Order, is_sound
 
 _MINUTE = 60 * US_PER_S
 _HOUR = 60 * _MINUTE
-_PERIODS_MIN = (5, 20, 60, 61, 61, 61, 62, 65, 65, 70, 90, 120, 26 * 60)
+_PERIODS_MIN = (5, 20, 60, 61, 61, 61, 62, 62, 65, 65, 90, 26 * 60)
 _CRONS = ("*/7 * * * *", "17 * * * *", "3,4 * * * *", "59 */2 * * *", "0 0-23 * * *")
 _ZONES = ("UTC", "UTC", "Asia/Kathmandu", "America/New_York")
-_BEFORE_S = (0, 1, 2, 5, 20, 45, 70, 100, 200, 320, 450, 580, 590, 605, 700, 900, 1_750, 3_300)
+_BEFORE_S = (0, 1, 5, 45, 70, 100, 150, 200, 250, 320, 400, 450, 580, 605, 900, 3_300)
 """How long before a fire a change comes: on both sides of what owners look ahead."""
 _BREATH_US = (0, 300_000, 2_000_000, 40_000_000)
 _WAITS_S = (1, 20, 100, 400, 1_500, 3_500, 4_000)
@@ -56,7 +56,7 @@ def _orders(rng: random.Random, job_id: str, start_at: Instant, horizon: int) ->
     spec = _spec(rng, start_at + begins)
     name = f"{job_id[2:]}."
     yield Order(begins, CommandKind.CREATE, job_id, spec, f"{name}0")
-    about = sorted(rng.randrange(begins, horizon) for _ in range(rng.randint(1, 7)))
+    about = sorted(rng.randrange(begins, max(begins + 1, horizon - _HOUR)) for _ in range(rng.randint(1, 7)))
     at = begins
     for number, tick in enumerate(about, 1):
         at = _some_time_before_a_fire(rng, _fires(spec.schedule, start_at, horizon), tick, at)

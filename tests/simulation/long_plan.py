@@ -89,10 +89,10 @@ def draw_long(seed: int) -> Plan:
 def _rotations(rng: random.Random, changes: list[int], horizon: int) -> list[Trouble]:
     """Owners go, and others with another look-ahead come: some time before people change something, or any time."""
     found: list[Trouble] = []
-    for _ in range(rng.randint(4, 16)):
+    for _ in range(rng.randint(10, 30)):
         at = rng.randrange(horizon)
         if changes and rng.random() < 0.8:
-            at = max(0, rng.choice(changes) - rng.randrange(60, 400) * US_PER_S)
+            at = max(0, rng.choice(changes) - rng.randrange(30, 300) * US_PER_S)
         us = rng.choice(_AWAY_US)
         gone = DISPATCHERS if rng.random() < 0.6 else (rng.choice(DISPATCHERS),)
         found += [Trouble(at, "crash", slot, calls=rng.randint(1, 9), us=us) for slot in gone]

@@ -64,7 +64,10 @@ class Losses:
                     if not row.entry and self._is_its_jobs(row):
                         first.setdefault(row.job_id, row)
         looks_us = round(max(self._world.plan.looks_s, default=0) * US_PER_S)
-        return [row for row in first.values() if row.minute > minute_of(now + looks_us + _BEYOND_US)]
+        # One whose time has passed, and which a jitter puts off, may be an older version's: no sweep can tell.
+        return [
+            row for row in first.values() if row.minute > minute_of(now + looks_us + _BEYOND_US) and row.fire_at > now
+        ]
 
     def _missing(self) -> list[DueRow]:
         stands = self._store.standing_due(self._lost)

@@ -29,6 +29,8 @@ from .plan import POOLS
 from .world import GENERATION, NAMES, World
 
 _AGE_US = 120 * US_PER_S
+_AGE_OF_EVENTS_US = 4_500 * US_PER_S
+"""Longer than anything waits in these plays: events of a run that was cancelled meanwhile are still asked for then."""
 _LOOKS_MAX = 10_000
 _READERS = ("recorder", "retry-router")
 _offset = attrgetter("offset")
@@ -58,7 +60,8 @@ class Retention:
                 continue  # whoever takes over would have to read all that there is
             events = TopicPartition(NAMES.run_events, number)
             first = min(self._first_of(events, needed, _run_of_event), self._followed_from(events, kept.flow))
-            self._forget(events, min(first, kept.copy.events_offset), map(NAMES.group, _READERS))
+            first = min(first, kept.copy.events_offset)
+            self._forget(events, first, map(NAMES.group, _READERS), _AGE_OF_EVENTS_US)
         return sum(map(len, self._kept.values())) - before
 
     def put_back(self) -> None:
@@ -69,12 +72,12 @@ class Retention:
             partition.low = entries[0].offset
         self._kept.clear()
 
-    def _forget(self, place: TopicPartition, end: int, groups: Iterable[str]) -> None:
+    def _forget(self, place: TopicPartition, end: int, groups: Iterable[str], age_us: int = _AGE_US) -> None:
         """What lies below ``end``, was read by these groups, and is old."""
         partition = self._world.cluster.partition(place)
         positions = [self._world.cluster.group(group).committed(place) for group in groups]
         read_to = min((0 if each is None else each.offset for each in positions), default=0)
-        old_to = partition.offset_at(self._world.clock.now() - _AGE_US)
+        old_to = partition.offset_at(self._world.clock.now() - age_us)
         cut = min(end, read_to, old_to, partition.lso)
         gone = partition._entries[: bisect_left(partition._entries, cut, key=_offset)]
         if gone:
