@@ -56,9 +56,7 @@ def arrive(on: Triggers, before: Gathering | None, job_id: str, arrival: Arrival
 
 
 def close(on: Triggers, before: Gathering, at: Instant) -> Step:
-    """The window's time is over; where it is not, by the log, nothing happens (``starts.py`` asks again)."""
-    if at < before.closes_at:
-        return Step(before)
+    """The window's time is over, by the log: ``at`` is not before ``closes_at``."""
     if on.wants_all:
         return _lapsed(on, before, at)
     newest = before.arrivals[-1]

@@ -82,7 +82,7 @@ def _lapse(over: Gathering, now: Instant) -> Command:
     return Command(
         CommandKind.LAPSE,
         over.job_id,
-        f"lapse/{number}/{now}",
+        f"lapse/{number}/{now}",  # one that came too early was served, and is not to make this one its repeat
         "dispatcher",
         now,
         due_at=over.closes_at,
