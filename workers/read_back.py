@@ -136,9 +136,9 @@ class _Reading:
         """Everything was read."""
         return [self._answer(question) for question in self.questions.values() if not self._is_asked_again(question)]
 
-    def open_questions(self) -> list[_Question]:
+    def unanswered(self) -> list[_Question]:
         """Those to be asked once more: their STARTED did not come, although it is committed; or their run's beginning
-        did not, whose stamp another clock has given: that is looked for further back."""
+        did not, whose stamp another clock has given: that is looked for further back from now on."""
         again = [question for question in self.questions.values() if self._is_asked_again(question)]
         for question in again:
             if question.run_id in self._not_begun:
@@ -236,7 +236,7 @@ class ReadBack:
         for place, reading in list(self._reading.items()):
             if self._reader.position(place) >= reading.end:
                 found += reading.answers()
-                for question in reading.open_questions():
+                for question in reading.unanswered():
                     self._queue.setdefault(question.attempt, question)
                 del self._reading[place]
         # Asked again meanwhile: that answer will know more.
@@ -302,7 +302,7 @@ class ReadBack:
             offsets.append(oldest)
             if oldest <= low or not all(question.since_at for question in unknown):
                 for question in unknown:  # retention may have been quicker: one more request each
-                    begins = self._log.offset_at(place, question.since_at)
+                    begins = self._log.offset_at(place, question.since_at) if low else low
                     question.is_whole = begins <= low or not question.since_at
                     question.is_cut = begins <= low and low > 0
         return max(min(offsets), low)
