@@ -19,7 +19,6 @@ from waterclock.model.ids import Instant
 
 from .port import Headers, Isolation
 
-_MS = 1_000
 _offset = attrgetter("offset")
 
 
@@ -81,7 +80,8 @@ class Partition:
         stamp: Instant | None = None,
     ) -> int:
         """Store one record that comes at ``at`` and bears this stamp, or that time; returns its offset."""
-        return self._store(at, key, value, headers, span, at if stamp is None else stamp, is_marker=False)
+        stamp_us = _in_ms(at if stamp is None else stamp)
+        return self._store(Entry(self.high, stamp_us, _in_ms(at), key, value, headers, span, is_marker=False))
 
     def open_span(self) -> Span:
         """Begin a transaction's part here: from now on the LSO stands still until ``end``."""
@@ -91,7 +91,7 @@ class Partition:
 
     def end(self, span: Span, at: Instant, *, commit: bool) -> None:
         """Write the marker of ``span``; what it decides shows at once, in this partition alone."""
-        self._store(at, None, None, (), span, at, is_marker=True)
+        self._store(Entry(self.high, _in_ms(at), _in_ms(at), None, None, (), span, is_marker=True))
         span.outcome = Outcome.COMMITTED if commit else Outcome.ABORTED
         self._open.remove(span)
 
@@ -132,22 +132,14 @@ class Partition:
         self.low = max(self.low, min(offset, self.high))
         self._entries = self._entries[bisect_left(self._entries, self.low, key=_offset) :]
 
-    def _store(
-        self,
-        at: Instant,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        span: Span | None,
-        stamp: Instant,
-        *,
-        is_marker: bool,
-    ) -> int:
-        offset = self.high
-        stamp_us, at_us = stamp // _MS * _MS, at // _MS * _MS
-        self._entries.append(Entry(offset, stamp_us, at_us, key, value, headers, span, is_marker))
-        self.high = offset + 1
-        return offset
+    def _store(self, entry: Entry) -> int:
+        self._entries.append(entry)
+        self.high = entry.offset + 1
+        return entry.offset
+
+
+def _in_ms(at: Instant) -> Instant:
+    return at // 1_000 * 1_000
 
 
 def _aborted(entry: Entry) -> bool:
