@@ -19,6 +19,7 @@ from waterclock.retry_router.loop import RetryRouter
 from waterclock.workers.executors.port import Attempt
 from waterclock.workers.loop import Worker
 
+from tests.skewed_clock import SkewedClock
 from waterclock.clock import Clock, ManualClock
 from waterclock.intake.confluent import NoRegistry
 from waterclock.intake.judge import Judge
@@ -54,20 +55,6 @@ GENERATION = 1
 NAMES = Names()
 _POLLS_MAX = 10_000
 _SESSION_S = {"dispatcher": 6.0}
-
-
-class SkewedClock:
-    """A machine's clock that is off by ``skew_us``. The monotonic one is nobody's to shift."""
-
-    def __init__(self, true: ManualClock, skew_us: int) -> None:
-        self._true = true
-        self.skew_us = skew_us
-
-    def now(self) -> Instant:
-        return self._true.now() + self.skew_us
-
-    def monotonic_s(self) -> float:
-        return self._true.monotonic_s()
 
 
 class Life:

@@ -6,13 +6,14 @@ from waterclock.dispatcher.errands import Beside
 from waterclock.dispatcher.loop import Dispatcher
 from waterclock.dispatcher.pace import Pace
 
+from tests.skewed_clock import SkewedClock
 from waterclock.clock import ManualClock
 from waterclock.log.memory import MemoryCluster, MemoryLog
 from waterclock.log.port import Isolation, TopicPartition
 from waterclock.log.reading import read_range
 from waterclock.model.errors import BackendDown
 from waterclock.model.events import EventKind, RunEvent
-from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Command, CommandKind, Every, JobSpec, Tier
 from waterclock.store.memory import MemoryStore, MemoryTables
 from waterclock.wire import codec, messages
@@ -22,21 +23,10 @@ START = 1_795_000_020 * US_PER_S  # a whole minute
 NAMES = Names()
 
 
-class Skewed:
-    """The wall clock of one process, off by ``by_us``."""
-
-    def __init__(self, clock: ManualClock, by_us: int = 0) -> None:
-        self.clock = clock
-        self.by_us = by_us
-
-    def now(self) -> Instant:
-        return self.clock.now() + self.by_us
-
-    def monotonic_s(self) -> float:
-        return self.clock.monotonic_s()
-
-
 class World:
+    ahead_us = 0
+    """By how much the clock of its dispatchers is ahead of the brokers'."""
+
     def __init__(self, partitions: int = 2, pace: Pace | None = None, beside: Beside | None = None) -> None:
         self.beside = beside
         self.clock = ManualClock(START)
@@ -60,8 +50,9 @@ class World:
         self.lives += 1
         client = f"{instance}-{self.lives}"
         log = MemoryLog(self.cluster, client, session_timeout_s=6.0)
-        store = MemoryStore(self.clock, self.tables, client)
-        return Dispatcher(self.clock, log, store, NAMES, instance=instance, pace=self.pace, beside=self.beside)
+        clock = SkewedClock(self.clock, self.ahead_us)
+        store = MemoryStore(clock, self.tables, client)
+        return Dispatcher(clock, log, store, NAMES, instance=instance, pace=self.pace, beside=self.beside)
 
     def crash(self) -> None:
         """The process is gone: nothing of it is closed."""

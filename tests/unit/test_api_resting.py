@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.skewed_clock import SkewedClock
 from tests.unit.api_world import JOB, ApiWorld, until
 from tests.unit.test_api_stream import Served, watching
 from tests.unit.test_overview import Teller, counts, overview
@@ -20,7 +21,7 @@ from waterclock.log.memory import MemoryCluster, MemoryLog
 from waterclock.log.port import Outgoing
 from waterclock.model.errors import BackendDown, LostResource
 from waterclock.model.events import EventKind, RunEvent
-from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.ids import US_PER_S
 from waterclock.wire.codec import encode_event
 
 JOBS = "/api/v1/jobs"
@@ -120,22 +121,13 @@ def test_an_answer_that_was_not_seen_is_found_where_the_api_that_sent_it_is_ahea
     """The answer bears the dispatcher's stamp: by that it was there before the command was sent."""
     with ApiWorld() as world:
         services = world.services
-        services.clock = clock = Ahead(ahead_s * US_PER_S)
+        services.clock = clock = SkewedClock(SystemClock(), ahead_s * US_PER_S)
         place = world.client.post(JOBS, json=JOB, headers={"Prefer": "respond-async"}).headers["location"]
         until(lambda: services.answers._recent)
         services.answers._recent.clear()
         if is_same:
             services.resting.followed_since = clock.now()
         assert [world.client.get(place).json()["status"] for _ in range(2)] == ["applied", "applied"]
-
-
-class Ahead(SystemClock):
-    def __init__(self, by_us: int) -> None:
-        super().__init__()
-        self._by_us = by_us
-
-    def now(self) -> Instant:
-        return super().now() + self._by_us
 
 
 def test_the_log_is_not_searched_for_an_answer_that_would_have_been_seen(monkeypatch: pytest.MonkeyPatch) -> None:

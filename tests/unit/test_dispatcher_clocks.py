@@ -13,7 +13,8 @@ from waterclock.dispatcher.loop import Dispatcher
 from waterclock.dispatcher.pace import Pace
 
 from tests.oracle import books
-from tests.unit.dispatcher_world import NAMES, START, Skewed, World, every, raw
+from tests.skewed_clock import SkewedClock
+from tests.unit.dispatcher_world import NAMES, START, World, every, raw
 from waterclock.log.memory import MemoryLog
 from waterclock.model.errors import BackendDown
 from waterclock.model.events import EventKind, Pending
@@ -33,11 +34,11 @@ JITTER_US = 1_800 * US_PER_S
 class Owners(World):
     """One shard, whose owners follow one another. Sessions outlast the hours that are passed over."""
 
-    def take_over(self, look_ahead_s: float = 90.0, skew_us: int = 0, **pace: float) -> Skewed:
+    def take_over(self, look_ahead_s: float = 90.0, skew_us: int = 0, **pace: float) -> SkewedClock:
         """The owner is gone, and another one starts with this look-ahead and a clock of its own."""
         self.cluster.kill(f"d1-{self.lives}")
         self.lives += 1
-        client, clock = f"d1-{self.lives}", Skewed(self.clock, skew_us)
+        client, clock = f"d1-{self.lives}", SkewedClock(self.clock, skew_us)
         log = MemoryLog(self.cluster, client, session_timeout_s=1e7)
         store = MemoryStore(clock, self.tables, client)
         pace_of = Pace(look_ahead_s=look_ahead_s, **pace)
@@ -97,7 +98,7 @@ def test_a_clock_that_was_set_back_leaves_no_row_behind(world: Owners) -> None:
     world.command(CommandKind.CREATE, JOB, every(PERIOD_S, start_at=FIRE + 1_860 * US_PER_S))
     world.run(1)
     world.run_to(FIRE)
-    clock.by_us = 0
+    clock.skew_us = 0
     world.run(2)
     world.command(CommandKind.DELETE, JOB)
     world.run(3, 0.1)
@@ -159,7 +160,7 @@ def test_an_owner_that_is_hours_behind_the_brokers_waits_with_edits_and_goes_on(
     world.command(CommandKind.CREATE, "t:beat", every(5))
     world.command(CommandKind.CREATE, JOB, every(5))
     world.run(2, 0.5)
-    clock.by_us = -65 * 60 * US_PER_S
+    clock.skew_us = -65 * 60 * US_PER_S
     world.run(2, 0.5)
     world.command(CommandKind.PAUSE, JOB)
     with capture_logs() as logs:
@@ -168,7 +169,7 @@ def test_an_owner_that_is_hours_behind_the_brokers_waits_with_edits_and_goes_on(
     assert 1 <= len(told) <= 8
     assert "set it right" in told[0]["cause"]
     assert not [each for each in logs if each["event"].startswith("store away")], "nothing else waits"
-    clock.by_us = 0
+    clock.skew_us = 0
     world.run(60, 0.5)
     row = MemoryStore(world.clock, world.tables, "reader").job(JOB)
     assert row is not None
@@ -185,15 +186,15 @@ def test_a_clock_that_steps_back_while_a_jump_is_prepared_never_takes_the_edge_b
 
     def steps_back(of: shard.Shard, now: Instant) -> bool:
         found = wants(of, now)
-        clock.by_us = -3_600 * US_PER_S if found else clock.by_us
+        clock.skew_us = -3_600 * US_PER_S if found else clock.skew_us
         return found
 
     edge_at = world.dispatcher._shards[0].cursor.due_at
     with mock.patch.object(gap_lanes.jump, "wants_jump", steps_back):
         world.run(5, 0.1)
-    assert clock.by_us, "it stepped back, or this proves nothing"
+    assert clock.skew_us, "it stepped back, or this proves nothing"
     assert world.dispatcher._shards[0].cursor.due_at >= edge_at
-    clock.by_us = 0
+    clock.skew_us = 0
     world.run(30, 0.2)
     world.take_over()
     world.run(30, 0.2)

@@ -11,16 +11,15 @@ import pytest
 from waterclock.dispatcher.catch_up import Lane
 from waterclock.dispatcher.gaps import GAPS_MAX, Gap, Progress, decode_progress
 from waterclock.dispatcher.lane_share import LaneShare
-from waterclock.dispatcher.loop import Dispatcher, Pace
+from waterclock.dispatcher.loop import Pace
 from waterclock.dispatcher.position import Position
 
 from tests.oracle import books, makings, misfires, owed
-from tests.unit.dispatcher_world import NAMES, START, Skewed, World, every, raw
+from tests.unit.dispatcher_world import NAMES, START, World, every, raw
 from waterclock.ledger.balance import judge_job
 from waterclock.ledger.facts import Facts, JobFacts
 from waterclock.ledger.shards import Asked, Ledger
 from waterclock.ledger.sums import Span, Sums
-from waterclock.log.memory import MemoryLog
 from waterclock.log.port import Committed, TopicPartition
 from waterclock.model.events import EventKind, Pending, Skipped
 from waterclock.model.ids import US_PER_S
@@ -311,13 +310,7 @@ def test_the_ledger_judges_what_lies_beyond_an_open_gap_and_says_what_it_leaves_
 class AheadWorld(World):
     """Its dispatchers' clock is 25 s ahead: commands are stamped inside a gap that is already open."""
 
-    def start(self, instance: str = "d1") -> Dispatcher:
-        self.lives += 1
-        client = f"{instance}-{self.lives}"
-        log = MemoryLog(self.cluster, client, session_timeout_s=6.0)
-        clock = Skewed(self.clock, 25 * S)
-        store = MemoryStore(clock, self.tables, client)
-        return Dispatcher(clock, log, store, NAMES, instance=instance, pace=self.pace)
+    ahead_us = 25 * S
 
 
 @pytest.mark.parametrize("kind", [CommandKind.PAUSE, CommandKind.UPDATE, CommandKind.DELETE])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from waterclock.retry_router.loop import RetryRouter
 
+from tests.skewed_clock import SkewedClock
 from waterclock.clusters.doctor_runs import examine, judge_repairs
 from waterclock.clusters.finding import Finding, State
 from waterclock.log.memory import MemoryLog
@@ -15,7 +16,6 @@ from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Tier
 from waterclock.wire.names import RUNGS
 
-from .dispatcher_world import Skewed
 from .router_world import GENERATION, NAMES, OTHER, World
 
 
@@ -93,7 +93,7 @@ def test_a_retry_that_stands_on_its_rung_is_not_stuck_where_its_router_is_behind
     world = World()
     world.policy = policy_to_json(FailurePolicy(delays_us=(US_PER_S,), jitter=False))
     world.failed()
-    clock = Skewed(world.clock, -behind_s * US_PER_S)
+    clock = SkewedClock(world.clock, -behind_s * US_PER_S)
     world.clock.advance(behind_s * US_PER_S)
     router = RetryRouter(MemoryLog(world.cluster, "r-1"), clock, NAMES, "r-1", generation=GENERATION, kept_behind=20)
     world.turn(router)

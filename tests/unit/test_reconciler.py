@@ -7,6 +7,7 @@ from waterclock.retry_router import reconciler
 from waterclock.retry_router.loop import RetryRouter
 from waterclock.retry_router.shard import Shard
 
+from tests.skewed_clock import SkewedClock
 from waterclock.log.memory import MemoryLog
 from waterclock.log.port import Committed, Isolation, Outgoing, TopicPartition
 from waterclock.log.reading import read_range
@@ -19,7 +20,6 @@ from waterclock.model.known_state import state_from_text
 from waterclock.model.reduce import RunState
 from waterclock.wire.names import RUNGS
 
-from .dispatcher_world import Skewed
 from .router_world import GENERATION, NAMES, OTHER, World
 
 TIER = NAMES.runs(Tier.HIGH)
@@ -44,6 +44,12 @@ def decided(world: World, until: Instant, applied: int | None = None) -> None:
     place = TopicPartition(NAMES.commands, 0)
     offset = world.log.high_watermark(place) if applied is None else applied
     world.cluster.group(NAMES.group("dispatcher")).commit({place: Committed(offset, f"1|{until}|0||")})
+
+
+def failed(world: World, delay_us: int) -> str:
+    """A run whose first attempt has failed, and whose next one waits for so long."""
+    world.policy = policy_to_json(FailurePolicy(delays_us=(delay_us,), jitter=False))
+    return world.failed()
 
 
 def wait(world: World, router: RetryRouter, seconds: int) -> None:
@@ -108,9 +114,7 @@ def test_steady_work_is_never_repaired() -> None:
 
 def test_a_retry_that_nobody_claims_is_handed_out_again_once_no_rung_can_hold_it() -> None:
     world = World()
-    world.policy = policy_to_json(FailurePolicy(delays_us=(5 * US_PER_S,), jitter=False))
-    run_id, token = world.claimed()
-    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    run_id = failed(world, 5 * US_PER_S)
     router = world.router()
     wait(world, router, 2)
     assert [event.run_id for event in world.events(EventKind.RETRYING)] == [run_id]
@@ -129,11 +133,9 @@ def test_a_retry_that_nobody_claims_is_handed_out_again_once_no_rung_can_hold_it
 def test_a_retry_that_stands_on_its_rung_is_left_there_whatever_the_clocks_say(behind_s: int) -> None:
     """Given a rung on which what waits was placed after it was due, by its stamp, nobody else hands it out."""
     world = World()
-    world.policy = policy_to_json(FailurePolicy(delays_us=(US_PER_S,), jitter=False))
-    run_id, token = world.claimed()
-    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    run_id = failed(world, US_PER_S)
     world.clock.advance(behind_s * US_PER_S)
-    clock = Skewed(world.clock, -behind_s * US_PER_S)
+    clock = SkewedClock(world.clock, -behind_s * US_PER_S)
     router = RetryRouter(MemoryLog(world.cluster, "r-1"), clock, NAMES, "r-1", generation=GENERATION)
     wait(world, router, 2)
     assert [event.run_id for event in world.events(EventKind.RETRYING)] == [run_id]
@@ -145,9 +147,7 @@ def test_a_retry_that_stands_on_its_rung_is_left_there_whatever_the_clocks_say(b
 
 def test_a_retry_that_a_slow_ladder_moves_on_to_a_smaller_rung_is_left_there() -> None:
     world = World()
-    world.policy = policy_to_json(FailurePolicy(delays_us=(30 * US_PER_S,), jitter=False))
-    run_id, token = world.claimed()
-    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    run_id = failed(world, 30 * US_PER_S)
     router = world.router()
     wait(world, router, 200)
     large, small = (TopicPartition(NAMES.delay(rung), 0) for rung in ("30s", "5s"))
@@ -166,9 +166,7 @@ def test_a_retry_that_a_slow_ladder_moves_on_to_a_smaller_rung_is_left_there() -
 
 def test_an_orphan_whose_work_is_gone_ends() -> None:
     world = World()
-    world.policy = policy_to_json(FailurePolicy(delays_us=(5 * US_PER_S,), jitter=False))
-    run_id, token = world.claimed()
-    world.ended(EventKind.ATTEMPT_FAILED, run_id, token)
+    run_id = failed(world, 5 * US_PER_S)
     router = world.router()
     wait(world, router, 2)
     world.cluster.partition(TopicPartition(TIER, 0)).delete_before(1)

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 from waterclock.dispatcher import gathering, starts
 from waterclock.dispatcher.gathering import Gatherings
-from waterclock.dispatcher.loop import Dispatcher
 
 from tests.oracle import triggers as judge
-from tests.unit.dispatcher_world import NAMES, Skewed, World, raw
-from waterclock.log.memory import MemoryLog
+from tests.unit.dispatcher_world import NAMES, World, raw
 from waterclock.model.document import spec_from_document, spec_to_document
 from waterclock.model.errors import RequestError
 from waterclock.model.events import EventKind, Pending, RunEvent, Skipped
@@ -21,7 +19,6 @@ from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import NEVER, Command, CommandKind, JobSpec
 from waterclock.model.stored_spec import spec_from_json, spec_to_json
 from waterclock.model.triggers import CONDITIONS_MAX, Ended, JobTriggers, RunEnds, Triggers, triggers_from_json
-from waterclock.store.memory import MemoryStore
 from waterclock.wire import codec
 
 JOB, LOAD, ITEMS = "acme:report", "acme:load", "acme:items"
@@ -70,11 +67,7 @@ class Windows(World):
 class Ahead(Windows):
     """The owner's clock is three seconds ahead of the brokers', by which ends count."""
 
-    def start(self, instance: str = "d1") -> Dispatcher:
-        self.lives += 1
-        client, clock = f"{instance}-{self.lives}", Skewed(self.clock, 3 * US_PER_S)
-        log = MemoryLog(self.cluster, client, session_timeout_s=6.0)
-        return Dispatcher(clock, log, MemoryStore(clock, self.tables, client), NAMES, instance=instance)
+    ahead_us = 3 * US_PER_S
 
 
 @pytest.mark.parametrize("spec", [ALL, ANY])

@@ -6,7 +6,7 @@ import pytest
 from waterclock.workers.executors.port import Attempt
 from waterclock.workers.read_back import ReadBack
 
-from tests.unit.dispatcher_world import Skewed
+from tests.skewed_clock import SkewedClock
 from tests.unit.worker_world import PARTITIONS, START, HandExecutors, World
 from waterclock.log.memory import MemoryLog
 from waterclock.log.memory_consumer import MemoryReader
@@ -178,7 +178,7 @@ def test_a_reading_that_could_not_begin_is_none_of_the_two_that_a_claim_gets(mon
 def test_a_run_of_which_the_stamps_lie_further_back_than_its_due_time_is_called() -> None:
     """A trigger is due when the brokers took it, and begins by the stamp of a dispatcher, here a minute behind them."""
     world = World()
-    world.cluster.clock = Skewed(world.clock, -60 * US_PER_S)
+    world.cluster.clock = SkewedClock(world.clock, -60 * US_PER_S)
     say(world, EventKind.PENDING, detail=Pending(1, START, START, Tier.HIGH, Origin.TRIGGER))
     world.cluster.clock = world.clock
     token = world.put(event_message(world.names, RunEvent(EventKind.STARTED, JOB, RUN, START, 1, "worker-9", 0)))
