@@ -184,6 +184,7 @@ class KafkaProducer:
         raise RoundAborted(f"{self._name}: the local queue stayed full for {_FULL_TRIES * _FULL_WAIT_S:.0f} s")
 
     def _append_error(self, raised: KafkaException, topic: str) -> WaterclockError:
+        self._serve()  # here a fatal error has no name of its own: the client's news tell which, fenced or another
         if self._watch.fatal is not None:
             return self._dirty_error()
         found = append_error(error_of(raised), f"{self._name}: append to {topic}")

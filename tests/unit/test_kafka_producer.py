@@ -1,0 +1,64 @@
+"""Producers whose client has died in the background: the next record hears it from the client's news, not from its own
+refusal, which is the same for every death."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from waterclock.log import kafka_producer
+from waterclock.log.kafka_producer import KafkaProducer
+from waterclock.log.port import Outgoing
+from waterclock.model.errors import Fenced, RoundInDoubt
+
+RECORD = Outgoing("t", b"k", b"v")
+
+
+class DyingDriver:
+    """Takes records until ``die``; then refuses each as librdkafka does, and says why at the next poll, once."""
+
+    def __init__(self, _conf: object, **_: object) -> None:
+        self.taken_count = 0
+        self._is_dead = False
+        self._news: KafkaError | None = None
+
+    def die(self, code: int) -> None:
+        self._is_dead, self._news = True, KafkaError(code, fatal=True)
+
+    def begin_transaction(self) -> None: ...
+
+    def produce(self, *_: object) -> None:
+        if self._is_dead:
+            raise KafkaException(KafkaError(KafkaError._FATAL))
+        self.taken_count += 1
+
+    def poll(self, _timeout: float) -> None:
+        news, self._news = self._news, None
+        if news is not None:
+            raise KafkaException(news)
+
+    def purge(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("code", "meaning"),
+    [(KafkaError._FENCED, Fenced), (KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, RoundInDoubt)],
+    ids=["fenced", "not fenced"],
+)
+def test_a_producer_that_died_within_a_round_says_of_what(
+    code: int, meaning: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = DyingDriver({})
+    monkeypatch.setattr(kafka_producer, "Producer", lambda *_, **__: driver)
+    producer = KafkaProducer({}, "waterclock.worker.0")
+    producer.begin()
+    producer.append(RECORD)
+
+    driver.die(code)
+
+    with pytest.raises(meaning) as caught:
+        producer.append(RECORD)
+    assert caught.type is meaning
+    assert producer.dirty
