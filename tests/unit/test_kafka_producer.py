@@ -3,13 +3,16 @@ refusal, which is the same for every death."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from waterclock.log import kafka_producer
+from waterclock.log import kafka_appender, kafka_producer
+from waterclock.log.kafka_appender import KafkaAppender
 from waterclock.log.kafka_producer import KafkaProducer
 from waterclock.log.port import Outgoing
-from waterclock.model.errors import Fenced, RoundInDoubt
+from waterclock.model.errors import BackendDown, Fenced, RoundInDoubt
 
 RECORD = Outgoing("t", b"k", b"v")
 
@@ -62,3 +65,22 @@ def test_a_producer_that_died_within_a_round_says_of_what(
         producer.append(RECORD)
     assert caught.type is meaning
     assert producer.dirty
+
+
+def test_an_appender_that_never_flushes_gets_over_the_death_of_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    drivers: list[DyingDriver] = []
+
+    def made(conf: Any, **_: Any) -> DyingDriver:
+        drivers.append(DyingDriver(conf))
+        return drivers[-1]
+
+    monkeypatch.setattr(kafka_appender, "Producer", made)
+    beats = KafkaAppender({}, "beats")
+    beats.append(RECORD)
+    drivers[0].die(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER)
+
+    with pytest.raises(BackendDown):
+        beats.append(RECORD)
+    beats.append(RECORD)
+
+    assert [driver.taken_count for driver in drivers] == [1, 1]

@@ -45,6 +45,7 @@ class KafkaAppender:
             except BufferError:
                 self._watch.serve(driver.poll, _FULL_WAIT_S)
             except KafkaException as raised:
+                self._watch.serve(driver.poll, 0)  # it may be dead, and who never flushes would not hear of it
                 found = append_error(error_of(raised), f"{self._name}: append to {topic}")
                 if isinstance(found, RequestError):
                     raise found from raised
