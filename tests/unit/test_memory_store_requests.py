@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from io import BytesIO
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ from waterclock.store import cassandra as driven
 from waterclock.store.cassandra import CassandraCells
 from waterclock.store.cells import Mutation, Put, Remove, Select
 from waterclock.store.session import _Bounded, connect, translated
-from waterclock.store.statements import delete_text, insert_text, select_text
+from waterclock.store.statements import delete_text, insert_text, partition_keys_text, select_text
 from waterclock.store.tables import DUE, JOBS_BY_TENANT, RUNS_BY_DRAWER
 
 
@@ -206,6 +207,32 @@ def test_a_request_is_repeated_twice_with_the_same_consistency_and_no_more(messa
         (how, ConsistencyLevel.LOCAL_QUORUM),
         (RetryPolicy.RETHROW, None),
     ]
+
+
+class Pages(Session):
+    """Answers each request with one page of three, and keeps what was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[str, bytes | None]] = []
+
+    def execute_async(self, statement: Any, paging_state: bytes | None = None) -> Any:
+        self.asked.append((statement, paging_state))
+        page = len(self.asked)
+        rest = None if page == 3 else b"%d" % page
+        future = SimpleNamespace(query=statement, _timer=object())
+        future.result = lambda: SimpleNamespace(current_rows=[(page,)], has_more_pages=bool(rest), paging_state=rest)
+        return future
+
+
+def test_each_page_of_an_answer_is_a_request_with_a_time_out_of_its_own() -> None:
+    session = Pages()
+
+    keys = CassandraCells(session).partition_keys("shelves", JOBS_BY_TENANT)
+
+    text = partition_keys_text(JOBS_BY_TENANT)
+    assert keys == [(1,), (2,), (3,)]
+    assert session.asked == [(text, None), (text, b"1"), (text, b"2")]
 
 
 def test_nobody_at_the_address_is_told_with_the_address() -> None:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from cassandra import ConsistencyLevel
-from cassandra.cluster import ResponseFuture, ResultSet, Session
+from cassandra.cluster import ResponseFuture, Session
 from cassandra.query import BatchStatement, BatchType, BoundStatement, PreparedStatement
 
 from waterclock.clock import Clock
@@ -107,16 +107,16 @@ class CassandraCells:
                 bound.values = [pack(value) for pack, value in zip(packers, key, strict=True)]
                 waiting.append(self._session.execute_async(bound))
                 if len(waiting) >= query.in_flight:
-                    found.append(_answer(waiting.popleft()))
+                    found.append(self._answer(waiting.popleft()))
             while waiting:
-                found.append(_answer(waiting.popleft()))
+                found.append(self._answer(waiting.popleft()))
         except CONNECTION_ERRORS as error:
             raise translated(operation, error, writing=False) from error
         return found
 
     def partition_keys(self, operation: str, table: Table) -> list[Values]:
         try:
-            return _all_pages(self._session.execute(partition_keys_text(table)))
+            return self._answer(self._session.execute_async(partition_keys_text(table)))
         except CONNECTION_ERRORS as error:
             raise translated(operation, error, writing=False) from error
 
@@ -127,7 +127,7 @@ class CassandraCells:
         packers = partition_key_packers(table)
         bound.values = [pack(value) for pack, value in zip(packers[-len(values) :], values, strict=True)]
         try:
-            return _all_pages(self._session.execute(bound))
+            return self._answer(self._session.execute_async(bound))
         except CONNECTION_ERRORS as error:
             raise translated(operation, error, writing=False) from error
 
@@ -140,6 +140,21 @@ class CassandraCells:
 
     def close(self) -> None:
         self._session.cluster.shutdown()
+
+    def _answer(self, future: ResponseFuture) -> list[Values]:
+        """All rows of a selection under way.
+
+        Each page is a request of its own: for a next page of the same one the driver sets no time-out, and a node that
+        answers everything else would be waited for without end.
+        """
+        found: list[Values] = []
+        while True:  # ends: every page is later in the partition
+            page = future.result()
+            _let_go(future)
+            found += page.current_rows
+            if not page.has_more_pages:
+                return found
+            future = self._session.execute_async(future.query, paging_state=page.paging_state)
 
     def _by_partition(self, operation: str, mutations: Sequence[Mutation]) -> list[Batch]:
         groups: dict[tuple[str, Values], Batch] = {}
@@ -218,27 +233,12 @@ def _statement(batch: Batch) -> BoundStatement | BatchStatement:
     return statement
 
 
-def _answer(future: ResponseFuture) -> list[Values]:
-    """All rows of a selection under way."""
-    found = _all_pages(future.result())
-    _let_go(future)
-    return found
-
-
 def _let_go(future: ResponseFuture) -> None:
     """Untie a future that has ended from its timer: the two hold each other, and all rows that were sent or found.
 
     Else the garbage collector has to find them: it stopped dispatchers and recorders for 120 to 560 ms at a time.
     """
     future._timer = None
-
-
-def _all_pages(result: ResultSet) -> list[Values]:
-    found: list[Values] = list(result.current_rows)
-    while result.has_more_pages:  # ends: every page is later in the partition
-        result.fetch_next_page()
-        found += result.current_rows
-    return found
 
 
 class CassandraStore(TabularStore):
