@@ -45,9 +45,9 @@ def open_log(
     transaction_timeout_s: float = 10.0,
     patient: bool = False,
 ) -> KafkaLog:
-    """The real Log of one process. ``patient``: for roles that nobody waits for, see KafkaLog."""
+    """The real Log of one process. ``patient``: for roles that nobody waits for, see KafkaLog. Raises RequestError."""
     names = Names(settings.kafka.prefix)
-    return KafkaLog(
+    log = KafkaLog(
         settings.kafka.bootstrap,
         client_id=names.client_id(role, settings.instance_of(role)),
         session_timeout_s=session_timeout_s,
@@ -55,6 +55,9 @@ def open_log(
         patient=patient,
         extra=settings.kafka.properties,
     )
+    if settings.kafka.properties:
+        log.check_fit()
+    return log
 
 
 def run_role(

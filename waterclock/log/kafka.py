@@ -28,6 +28,7 @@ from .kafka_producer import KafkaProducer
 from .kafka_properties import Properties
 from .kafka_reader import KafkaReader
 from .kafka_topic_ids import topic_id_of
+from .kafka_trial import check_fit
 from .kafka_watch import Watch
 from .port import Committed, Isolation, TopicPartition
 
@@ -65,6 +66,10 @@ class KafkaLog:
         self._asker: Consumer | None = None
         self._watch = Watch(f"{client_id} questions")
         self._partitions: dict[str, int] = {}
+
+    def check_fit(self) -> None:
+        """Whether ``extra`` fits beside what a role sets. Raises RequestError: it contradicts one of them."""
+        check_fit(self._properties)
 
     def producer(self, transactional_id: str) -> KafkaProducer:
         return KafkaProducer(self._properties.transactional(transactional_id), transactional_id)

@@ -1,0 +1,43 @@
+"""Free properties of the Kafka client that contradict ours are refused when a role opens its log, not in a round."""
+
+from __future__ import annotations
+
+import pytest
+
+from waterclock.model.errors import RequestError
+from waterclock.process import open_log
+from waterclock.settings import KafkaSettings, Settings
+
+
+def _opened(client: dict[str, str | int | float | bool], *, transaction_timeout_s: float = 10.0) -> None:
+    settings = Settings(kafka=KafkaSettings(bootstrap="127.0.0.1:1", client=client))
+    open_log(settings, "dispatcher", transaction_timeout_s=transaction_timeout_s).close()
+
+
+@pytest.mark.parametrize(
+    ("client", "words"),
+    [
+        ({"socket.timeout.ms": 60_000}, r"`socket\.timeout\.ms` must be set <= `transaction\.timeout\.ms`.* = 10000"),
+        ({"message.timeout.ms": 60_000}, r"`message\.timeout\.ms` must be set <= `transaction\.timeout\.ms`"),
+        ({"acks": 1}, "`acks` must be set to `all`"),
+        ({"max.poll.interval.ms": 5_000}, r"`max\.poll\.interval\.ms`.*`session\.timeout\.ms`.* = 10000"),
+        ({"receive.message.max.bytes": 10_000_000}, r"`receive\.message\.max\.bytes` must be >= `fetch\.max\.bytes`"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_property_that_contradicts_ours_is_refused_at_the_start(
+    client: dict[str, str | int | float | bool], words: str
+) -> None:
+    with pytest.raises(RequestError, match=words) as caught:
+        _opened(client)
+    assert caught.value.pointer == "/kafka/client"
+
+
+def test_whether_a_time_out_fits_depends_on_the_role() -> None:
+    _opened({"socket.timeout.ms": 8_000})
+    with pytest.raises(RequestError, match=r"transaction\.timeout\.ms = 3000"):
+        _opened({"socket.timeout.ms": 8_000}, transaction_timeout_s=3.0)
+
+
+def test_properties_that_fit_pass() -> None:
+    _opened({"client.rack": "a", "socket.keepalive.enable": True, "max.poll.interval.ms": 600_000})

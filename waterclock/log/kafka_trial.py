@@ -1,0 +1,42 @@
+"""Whether the free properties (``kafka.client``) fit beside ours, tried before a role begins.
+
+Why beside ``check_extra``: a property that is right by itself may contradict one that the guarantees stand on
+(``socket.timeout.ms`` above the transaction's, ``acks`` = 1 beside idempotence), and the client says so only when it is
+made: the producer of a role in its first round. How it fails: RequestError with the client's own words.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from waterclock.model.errors import RequestError
+
+from .kafka_errors import error_of
+from .kafka_properties import Conf, Properties
+from .port import Isolation
+
+_SILENT = logging.getLogger("waterclock.kafka.trial")
+
+
+def check_fit(properties: Properties) -> None:
+    """Make a client of each kind, which goes nowhere. Raises RequestError."""
+    producing, member = properties.transactional("trial"), properties.member("trial", None)
+    try:
+        for conf in (producing, properties.appending()):
+            Producer(_going_nowhere(conf), logger=_SILENT, error_cb=lambda _: None)
+        for conf in (member, properties.reader(Isolation.COMMITTED)):
+            Consumer(_going_nowhere(conf), logger=_SILENT, error_cb=lambda _: None).close()
+    except KafkaException as refused:
+        transaction, session = producing["transaction.timeout.ms"], member["session.timeout.ms"]
+        raise RequestError(
+            f"kafka.client does not fit: {error_of(refused).str()}",
+            pointer="/kafka/client",
+            hint=f"Leave it out, or change it: Waterclock sets transaction.timeout.ms = {transaction}, "
+            f"session.timeout.ms = {session}, and all that idempotence asks for",
+        ) from None
+
+
+def _going_nowhere(conf: Conf) -> Conf:
+    return {name: value for name, value in conf.items() if name != "bootstrap.servers"} | {"log_level": 0}
