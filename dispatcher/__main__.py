@@ -6,7 +6,7 @@ from waterclock.clock import SystemClock
 from waterclock.leaving import leave_after
 from waterclock.process import open_log, run_role
 from waterclock.settings import Settings
-from waterclock.store.opening import open_store
+from waterclock.store.opening import store_to_build_on
 from waterclock.wire.names import Names
 
 from .loop import Dispatcher
@@ -26,16 +26,17 @@ def build(settings: Settings) -> Dispatcher:
         catch_up_per_s=settings.dispatcher.catch_up_per_s,
         herd_fires=settings.dispatcher.herd_fires,
     )
-    return Dispatcher(
-        SystemClock(),
-        open_log(settings, "dispatcher", session_timeout_s=_SESSION_TIMEOUT_S),
-        open_store(settings),
-        Names(settings.kafka.prefix),
-        instance=settings.instance_of("dispatcher"),
-        generation=settings.generation,
-        pace=pace,
-        beside=StoreThread(),
-    )
+    with store_to_build_on(settings) as store:
+        return Dispatcher(
+            SystemClock(),
+            open_log(settings, "dispatcher", session_timeout_s=_SESSION_TIMEOUT_S),
+            store,
+            Names(settings.kafka.prefix),
+            instance=settings.instance_of("dispatcher"),
+            generation=settings.generation,
+            pace=pace,
+            beside=StoreThread(),
+        )
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from waterclock.leaving import leave_after
 from waterclock.model.errors import BackendDown, WaterclockError
 from waterclock.process import open_log
 from waterclock.settings import Settings, load_settings
-from waterclock.store.opening import open_store
+from waterclock.store.opening import store_to_build_on
 from waterclock.telemetry import announce_ready, configure_logging
 
 from .services import Services
@@ -44,15 +44,15 @@ def _built(settings: Settings) -> Server:
     servers: list[Server] = []
     while True:  # ends when the backends answer, or with the process
         try:
-            store = open_store(settings)
-            settings = check_may_listen(settings, store, clock)
-            services = Services(
-                settings,
-                clock,
-                open_log(settings, ROLE),
-                store,
-                on_death=lambda: servers[0].die(),  # noqa: PLW0108 - the server comes after the services
-            )
+            with store_to_build_on(settings) as store:
+                settings = check_may_listen(settings, store, clock)
+                services = Services(
+                    settings,
+                    clock,
+                    open_log(settings, ROLE),
+                    store,
+                    on_death=lambda: servers[0].die(),  # noqa: PLW0108 - the server comes after the services
+                )
         except BackendDown as down:
             log.warning("waiting for a backend", backend=down.backend, cause=str(down))
             Event().wait(_RETRY_S)

@@ -8,7 +8,7 @@ from waterclock.leaving import leave_after
 from waterclock.process import open_log, run_role
 from waterclock.serving import who_serves
 from waterclock.settings import Settings
-from waterclock.store.opening import open_store
+from waterclock.store.opening import store_to_build_on
 from waterclock.wire.names import Names
 
 from .loop import ROLE, Recorder
@@ -24,39 +24,39 @@ _REST_S = 0.05
 def build(settings: Settings) -> Beside:
     """A recorder on real Kafka and Cassandra: history, beside it the lines of attempts, and the check of the books."""
     names, clock, instance = Names(settings.kafka.prefix), SystemClock(), settings.instance_of(ROLE)
-    store = open_store(settings)
-    in_flight = settings.recorder.writes_in_flight
-    history = Recorder(
-        open_log(settings, ROLE, patient=True),
-        WritingThread(store, clock, waiting_max=2 * in_flight),
-        clock,
-        names,
-        instance,
-        generation=settings.generation,
-        open_runs_max=settings.open_runs_max,
-        batch_records=settings.recorder.batch_records,
-        writes_in_flight=in_flight,
-    )
-    lines = RunLogs(open_log(settings, ROLE, patient=True), store, clock, names, instance)
-    log = open_log(settings, ROLE, patient=True)
-    ledger = RunningLedger(
-        log,
-        store,
-        clock,
-        names,
-        lambda: history.shards,
-        generation=settings.generation,
-    )
-    overdue = OverdueWatch(store, clock, log.partitions(names.run_events), lambda: history.shards)
-    beside = Beside(Beside(history, lines), ledger, name="running-ledger", rest_s=_REST_S)
-    beside = Beside(beside, overdue, name="overdue-watch", rest_s=_REST_S)
-    beats = open_log(settings, ROLE, patient=True)
+    with store_to_build_on(settings) as store:
+        in_flight = settings.recorder.writes_in_flight
+        history = Recorder(
+            open_log(settings, ROLE, patient=True),
+            WritingThread(store, clock, waiting_max=2 * in_flight),
+            clock,
+            names,
+            instance,
+            generation=settings.generation,
+            open_runs_max=settings.open_runs_max,
+            batch_records=settings.recorder.batch_records,
+            writes_in_flight=in_flight,
+        )
+        lines = RunLogs(open_log(settings, ROLE, patient=True), store, clock, names, instance)
+        log = open_log(settings, ROLE, patient=True)
+        ledger = RunningLedger(
+            log,
+            store,
+            clock,
+            names,
+            lambda: history.shards,
+            generation=settings.generation,
+        )
+        overdue = OverdueWatch(store, clock, log.partitions(names.run_events), lambda: history.shards)
+        beside = Beside(Beside(history, lines), ledger, name="running-ledger", rest_s=_REST_S)
+        beside = Beside(beside, overdue, name="overdue-watch", rest_s=_REST_S)
+        beats = open_log(settings, ROLE, patient=True)
 
-    def serving() -> frozenset[str]:
-        found = who_serves(beats, names, lease_ttl_s=settings.worker.lease_ttl_s, now=clock.now())
-        return frozenset(pool for pool, served in found.items() if served.workers)
+        def serving() -> frozenset[str]:
+            found = who_serves(beats, names, lease_ttl_s=settings.worker.lease_ttl_s, now=clock.now())
+            return frozenset(pool for pool, served in found.items() if served.workers)
 
-    return Beside(beside, StuckWatch(store, clock, history, serving), name="stuck-watch", rest_s=_REST_S)
+        return Beside(beside, StuckWatch(store, clock, history, serving), name="stuck-watch", rest_s=_REST_S)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,9 @@ process 0.2 s of its start.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from waterclock.clock import SystemClock
 from waterclock.settings import Settings
 
@@ -22,3 +25,17 @@ def open_store(settings: Settings) -> CassandraStore:
         local_dc=cassandra.local_dc,
         options=driver_options(cassandra),
     )
+
+
+@contextmanager
+def store_to_build_on(settings: Settings) -> Iterator[CassandraStore]:
+    """The same, closed again where what is built on it fails: whoever waits for another backend begins anew each time.
+
+    Raises BackendDown, AccessRefused.
+    """
+    store = open_store(settings)
+    try:
+        yield store
+    except BaseException:
+        store.close()
+        raise
