@@ -23,7 +23,7 @@ from cassandra.protocol import (
 from cassandra.query import BatchStatement, BatchType, BoundStatement, PreparedStatement
 
 from waterclock.clock import SystemClock
-from waterclock.model.errors import BackendDown, WriteUnknown
+from waterclock.model.errors import BackendDown, RequestError, WriteUnknown
 from waterclock.store import cassandra as driven
 from waterclock.store.cassandra import CassandraCells
 from waterclock.store.cells import Mutation, Put, Remove, Select
@@ -238,6 +238,12 @@ def test_each_page_of_an_answer_is_a_request_with_a_time_out_of_its_own() -> Non
 def test_nobody_at_the_address_is_told_with_the_address() -> None:
     with pytest.raises(BackendDown, match=r"127\.0\.0\.1 port 1, keyspace k in 0 s"):
         connect(["127.0.0.1"], 1, SystemClock(), keyspace="k", deadline_s=0.0)
+
+
+@pytest.mark.parametrize("options", [{"conect_timeout": 5}, {"executor_threads": "2"}, {"executor_threads": 0}])
+def test_what_the_driver_cannot_be_told_is_refused_with_the_setting(options: dict[str, Any]) -> None:
+    with pytest.raises(RequestError, match=r"cassandra\.client cannot be used: .*(conect_timeout|str|max_workers)"):
+        connect(["127.0.0.1"], 1, SystemClock(), deadline_s=0.0, options=options)
 
 
 def test_every_mutation_carries_its_stamp_and_only_rows_of_their_own_life_a_ttl() -> None:

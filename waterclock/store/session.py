@@ -36,7 +36,7 @@ from cassandra.protocol import IsBootstrappingErrorMessage, OverloadedErrorMessa
 from cassandra.query import tuple_factory
 
 from waterclock.clock import Clock
-from waterclock.model.errors import AccessRefused, BackendDown, WriteUnknown
+from waterclock.model.errors import AccessRefused, BackendDown, RequestError, WriteUnknown
 
 REQUEST_TIMEOUT_S = 6.0
 """Above the server's own limits (write 2 s, read 5 s), so that its answer comes first."""
@@ -96,7 +96,8 @@ def connect(
 ) -> Session:
     """A session, as soon as the server answers (and the keyspace exists). Raises BackendDown after ``deadline_s``.
 
-    ``options``: what ``access.driver_options`` made. Raises AccessRefused at once where the server will not have us.
+    ``options``: what ``access.driver_options`` made. Raises AccessRefused at once where the server will not have us,
+    RequestError where the driver will not have ``options``.
     Call it after any fork: the driver's threads do not survive one.
     """
     until = clock.monotonic_s() + deadline_s
@@ -137,17 +138,24 @@ def _cluster(contact_points: Sequence[str], port: int, local_dc: str, options: M
         row_factory=tuple_factory,
         request_timeout=REQUEST_TIMEOUT_S,
     )
-    return Cluster(
-        list(contact_points),
-        port=port,
-        protocol_version=4,
-        compression=False,
-        connection_class=LibevConnection,
-        execution_profiles={EXEC_PROFILE_DEFAULT: profile},
-        reconnection_policy=ExponentialReconnectionPolicy(0.5, 10.0, max_attempts=None),
-        sockopts=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
-        **{"monitor_reporting_enabled": False, **options},
-    )
+    try:
+        return Cluster(
+            list(contact_points),
+            port=port,
+            protocol_version=4,
+            compression=False,
+            connection_class=LibevConnection,
+            execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+            reconnection_policy=ExponentialReconnectionPolicy(0.5, 10.0, max_attempts=None),
+            sockopts=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
+            **{"monitor_reporting_enabled": False, **options},
+        )
+    except (TypeError, ValueError, AttributeError, ImportError) as refused:  # the driver has no error for it
+        raise RequestError(
+            f"cassandra.client cannot be used: {refused}",
+            pointer="/cassandra/client",
+            hint="It takes arguments of the driver's Cluster, such as connect_timeout",
+        ) from refused
 
 
 def translated(operation: str, error: BaseException, *, writing: bool) -> BaseException:
