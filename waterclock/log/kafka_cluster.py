@@ -21,7 +21,7 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from waterclock.model.errors import AccessRefused, BackendDown, RequestError
 
-from .kafka_errors import BACKEND, error_of, query_error
+from .kafka_errors import BACKEND, CONNECTION_LOST, error_of, query_error
 from .kafka_metadata import cluster_metadata
 from .kafka_properties import Properties
 from .kafka_watch import Watch
@@ -150,14 +150,17 @@ class KafkaCluster:
             return False
 
     def allow(self, rights: Sequence[Right]) -> None:
-        """Add these ACLs. Raises RequestError where the brokers refuse one."""
+        """Add these ACLs. Raises RequestError where the brokers refuse one, BackendDown where they do not answer."""
         if not rights:
             return
-        for right, answer in zip(rights, self._admin.create_acls([_binding(r) for r in rights]).values(), strict=True):
+        asked = self._admin.create_acls([_binding(right) for right in rights], request_timeout=_TIMEOUT_S)
+        for right, answer in zip(rights, asked.values(), strict=True):
             try:
-                answer.result(_TIMEOUT_S)
+                answer.result(_TIMEOUT_S + 1)
             except KafkaException as raised:
                 error = error_of(raised)
+                if error.code() in CONNECTION_LOST:
+                    raise self._error("giving rights", raised) from raised
                 raise RequestError(
                     f"{right.operation} on {right.resource} {right.name} was not given to {right.principal}: "
                     f"{error.str()}",
