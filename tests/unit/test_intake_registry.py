@@ -219,6 +219,21 @@ def test_the_real_client_finds_by_id_and_by_guid() -> None:
     assert registry.schema_text(_prefix(number + 77)) is None
 
 
+@pytest.mark.parametrize(
+    ("url", "extra"),
+    [
+        ("http://127.0.0.1:9", {"basic.auth.user": "a:b"}),
+        ("me:secret@127.0.0.1:9", {}),
+        ("http://127.0.0.1:9", {"ssl.ca.location": "/nowhere/ca.pem"}),
+    ],
+    ids=["a property that is none", "a URL that is none", "a file that is not there"],
+)
+def test_a_registry_whose_settings_are_wrong_is_down_and_ends_nobody(url: str, extra: dict[str, str]) -> None:
+    with pytest.raises(BackendDown, match=r"cannot be made of intake\.registry") as caught:
+        KafkaRegistry(url, extra)
+    assert "secret" not in str(caught.value)
+
+
 def test_a_registry_that_nobody_answers_for_is_down() -> None:
     with pytest.raises(BackendDown, match="schema registry"):
         KafkaRegistry("http://127.0.0.1:9").schema_text(_prefix(1))

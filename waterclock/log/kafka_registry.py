@@ -2,7 +2,7 @@
 
 Asked for single schemas by id or GUID, at one fixed address, without retries: whoever asks has a bound of its own. The
 client is imported when the registry is first needed (a third of a second). How it fails: BackendDown where the registry
-does not answer, refuses us, or the extra is not installed.
+does not answer, refuses us, or the extra is not installed or cannot be set up so.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ class KafkaRegistry:
             from confluent_kafka.schema_registry import SchemaRegistryClient  # noqa: PLC0415 - slow, and an extra
         except ImportError as missing:
             raise BackendDown(BACKEND, f"its client is not installed ({missing.name}): waterclock[registry]") from None
-        self._client = SchemaRegistryClient({**extra, "url": url, "timeout": _TIMEOUT_S, "max.retries": 0})
+        try:
+            self._client = SchemaRegistryClient({**extra, "url": url, "timeout": _TIMEOUT_S, "max.retries": 0})
+        except (ValueError, TypeError, OSError) as refused:  # a name, a value, a file that is not there
+            why = str(refused).replace(url, "intake.registry_url")  # which may hold a password
+            raise BackendDown(BACKEND, f"its client cannot be made of intake.registry: {why}") from None
 
     def schema_text(self, prefix: bytes) -> str | None:
         """The text of the Avro schema under ``00 <id>`` or ``01 <guid>``; None where there is none, or none of Avro."""
