@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from waterclock.clock import SystemClock
 from waterclock.clusters import doctor_cassandra, doctor_clocks, doctor_kafka
 from waterclock.clusters.doctor_clocks import Beat
 from waterclock.clusters.doctor_kafka import Seen
@@ -12,7 +13,7 @@ from waterclock.clusters.plan import plan_of
 from waterclock.log.kafka_cluster import TopicSeen
 from waterclock.log.kafka_protocol import release_of
 from waterclock.model.zones import TZDATA_VERSION
-from waterclock.settings import Settings
+from waterclock.settings import CassandraSettings, Settings
 from waterclock.store.looking import StoreSeen
 
 SETTINGS = Settings()
@@ -148,3 +149,12 @@ def test_workers_are_compared_in_clock_and_zone_data():
     apart = judged(Beat("late", TZDATA_VERSION, 5_000_000), Beat("old", "1999a", 0))
     assert apart["worker clocks"].found == "late is 5 s behind ours"
     assert "1999a" in apart["zone data"].found
+
+
+def test_a_setting_of_the_store_that_cannot_be_is_a_finding_and_ends_no_look():
+    wrong = Settings(cassandra=CassandraSettings(client={"conect_timeout": 5}))
+
+    (found,) = doctor_cassandra.examine(wrong, SystemClock())
+
+    assert (found.check, found.state) == ("cassandra", State.FAIL)
+    assert "conect_timeout" in found.found

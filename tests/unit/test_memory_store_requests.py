@@ -25,6 +25,7 @@ from cassandra.query import BatchStatement, BatchType, BoundStatement, PreparedS
 from waterclock.clock import SystemClock
 from waterclock.model.errors import BackendDown, RequestError, WriteUnknown
 from waterclock.store import cassandra as driven
+from waterclock.store import session as session_module
 from waterclock.store.cassandra import CassandraCells
 from waterclock.store.cells import Mutation, Put, Remove, Select
 from waterclock.store.session import _Bounded, connect, translated
@@ -244,6 +245,34 @@ def test_nobody_at_the_address_is_told_with_the_address() -> None:
 def test_what_the_driver_cannot_be_told_is_refused_with_the_setting(options: dict[str, Any]) -> None:
     with pytest.raises(RequestError, match=r"cassandra\.client cannot be used: .*(conect_timeout|str|max_workers)"):
         connect(["127.0.0.1"], 1, SystemClock(), deadline_s=0.0, options=options)
+
+
+class Elsewhere:
+    """A cluster whose nodes answer, and of which the driver asks none: they are in other datacenters."""
+
+    def __init__(self, *datacenters: str | None) -> None:
+        hosts = [SimpleNamespace(datacenter=each) for each in datacenters]
+        self.metadata = SimpleNamespace(all_hosts=lambda: hosts)
+
+    def connect(self, _keyspace: str | None) -> None:
+        raise NoHostAvailable("Unable to connect to any servers", ["127.0.0.1"])
+
+    def shutdown(self) -> None: ...
+
+
+def test_a_datacenter_that_no_node_is_in_is_told_with_those_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "_cluster", lambda *_: Elsewhere("oslo", "berlin", None))
+
+    with pytest.raises(RequestError, match=r"in the datacenter 'datacenter1', but in berlin, oslo"):
+        connect(["127.0.0.1"], 1, SystemClock(), deadline_s=60.0)
+
+
+@pytest.mark.parametrize("known", [(None,), ("datacenter1", "oslo")], ids=["nobody answered", "ours is among them"])
+def test_nodes_that_are_down_are_not_called_elsewhere(known: tuple[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "_cluster", lambda *_: Elsewhere(*known))
+
+    with pytest.raises(BackendDown, match="no answer"):
+        connect(["127.0.0.1"], 1, SystemClock(), deadline_s=0.0)
 
 
 def test_every_mutation_carries_its_stamp_and_only_rows_of_their_own_life_a_ttl() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from waterclock.clock import Clock
-from waterclock.model.errors import AccessRefused, BackendDown
+from waterclock.model.errors import AccessRefused, BackendDown, RequestError
 from waterclock.model.ids import US_PER_S
 from waterclock.settings import CassandraSettings, Settings
 from waterclock.store.looking import StoreSeen, look
@@ -34,6 +34,8 @@ def examine(settings: Settings, clock: Clock) -> Iterator[Finding]:
         where = f"{', '.join(cassandra.contact_points)}:{cassandra.port}"
         remedy = f"Is {where} right? WATERCLOCK_CASSANDRA__CONTACT_POINTS names it"
         yield Finding("cassandra", State.UNREACHABLE, str(down), remedy)
+    except RequestError as wrong:  # a setting: the rest of the look goes on
+        yield Finding("cassandra", State.FAIL, wrong.message, wrong.hint)
     else:
         yield from judge(seen, cassandra, production=settings.production)
 

@@ -97,7 +97,7 @@ def connect(
     """A session, as soon as the server answers (and the keyspace exists). Raises BackendDown after ``deadline_s``.
 
     ``options``: what ``access.driver_options`` made. Raises AccessRefused at once where the server will not have us,
-    RequestError where the driver will not have ``options``.
+    RequestError where the driver will not have ``options``, or no node is in ``local_dc``.
     Call it after any fork: the driver's threads do not survive one.
     """
     until = clock.monotonic_s() + deadline_s
@@ -106,10 +106,17 @@ def connect(
         try:
             session = cluster.connect(keyspace)
         except CONNECTION_ERRORS as error:
+            datacenters = {host.datacenter for host in cluster.metadata.all_hosts() if host.datacenter}
             cluster.shutdown()
             refused = _refusal(error)
             if refused is not None:
                 raise AccessRefused("cassandra", f"{', '.join(contact_points)} port {port}: {refused}") from error
+            if datacenters and local_dc not in datacenters:  # a node has answered, and the driver asks none of these
+                raise RequestError(
+                    f"No node of cassandra is in the datacenter {local_dc!r}, but in {', '.join(sorted(datacenters))}",
+                    pointer="/cassandra/local_dc",
+                    hint="Set cassandra.local_dc",
+                ) from error
             if clock.monotonic_s() >= until:
                 where = f"{', '.join(contact_points)} port {port}" + (f", keyspace {keyspace}" if keyspace else "")
                 raise BackendDown("cassandra", f"no answer from {where} in {deadline_s:g} s: {error}") from error
