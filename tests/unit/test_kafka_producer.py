@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from waterclock.log import kafka_appender, kafka_producer
 from waterclock.log.kafka_appender import KafkaAppender
@@ -15,6 +15,23 @@ from waterclock.log.port import Outgoing
 from waterclock.model.errors import BackendDown, Fenced, RoundInDoubt
 
 RECORD = Outgoing("t", b"k", b"v")
+
+
+class PickyDriver:
+    """Takes everything; reports at a flush alone, where every record of partition 1 has failed."""
+
+    def __init__(self, _conf: object, **_: object) -> None:
+        self._open: list[tuple[int, Any]] = []
+
+    def produce(self, _topic: str, _value: bytes, _key: bytes, partition: int, report: Any, *_: object) -> None:
+        self._open.append((partition, report))
+
+    def poll(self, _timeout: float) -> None: ...
+
+    def flush(self, _timeout: float) -> None:
+        for partition, report in self._open:
+            report(KafkaError(KafkaError._MSG_TIMED_OUT) if partition == 1 else None, Message(offset=7, partition=0))
+        self._open.clear()
 
 
 class DyingDriver:
@@ -84,3 +101,26 @@ def test_an_appender_that_never_flushes_gets_over_the_death_of_its_client(monkey
     beats.append(RECORD)
 
     assert [driver.taken_count for driver in drivers] == [1, 1]
+
+
+def test_a_record_that_failed_is_not_forgotten_behind_many_that_landed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_appender, "Producer", PickyDriver)
+    lines = KafkaAppender({}, "lines")
+    lines.append(RECORD._replace(partition=1))
+    for _ in range(500):
+        lines.append(RECORD)
+
+    with pytest.raises(BackendDown, match="was not taken"):
+        lines.flush(1.0)
+    lines.append(RECORD)
+    lines.flush(1.0)
+
+
+def test_what_has_landed_is_not_kept_for_who_never_flushes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_appender, "Producer", PickyDriver)
+    beats = KafkaAppender({}, "beats")
+    for count in range(1_000):
+        beats.append(RECORD._replace(partition=count % 2))
+        beats._driver.flush(0.0)
+
+    assert len(beats._unsettled) <= 110

@@ -21,6 +21,7 @@ from .port import Outgoing
 
 _FULL_WAIT_S = 0.05
 _FULL_TRIES = 100
+_TRIM_AT = 100
 
 
 class KafkaAppender:
@@ -32,6 +33,7 @@ class KafkaAppender:
         self._watch = Watch(name)
         self._driver: Producer | None = None
         self._unsettled: list[FollowedTicket] = []
+        self._trim_at = _TRIM_AT
 
     def append(self, message: Outgoing) -> FollowedTicket:
         driver = self._usable()
@@ -60,7 +62,7 @@ class KafkaAppender:
     def flush(self, timeout_s: float) -> None:
         if self._driver is not None:
             self._watch.serve(self._driver.flush, timeout_s)
-        tickets, self._unsettled = self._unsettled, []
+        tickets, self._unsettled, self._trim_at = self._unsettled, [], _TRIM_AT
         failed = next((ticket for ticket in tickets if ticket.error is not None), None)
         open_count = sum(1 for ticket in tickets if not ticket.is_reported)
         if failed is not None:
@@ -82,9 +84,16 @@ class KafkaAppender:
         return self._driver
 
     def _trim(self) -> None:
-        """Forget what has landed; who never flushes (beats) must not gather tickets for ever."""
-        if len(self._unsettled) > _FULL_TRIES:
-            self._unsettled = [t for t in self._unsettled if not t.is_reported or t.error is not None][-_FULL_TRIES:]
+        """Forget what has landed; who never flushes (beats) must not gather tickets for ever.
+
+        What is under way is kept, however much: each is reported within 10 s. Of the failed one is
+        enough for the next flush.
+        """
+        if len(self._unsettled) > self._trim_at:
+            failed = next((ticket for ticket in self._unsettled if ticket.error is not None), None)
+            under_way = [ticket for ticket in self._unsettled if not ticket.is_reported]
+            self._unsettled = under_way if failed is None else [failed, *under_way]
+            self._trim_at = 2 * len(self._unsettled) + _TRIM_AT
 
 
 def _close(driver: Producer) -> None:
