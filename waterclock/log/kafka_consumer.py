@@ -153,9 +153,11 @@ class KafkaConsumer:
         self._halt()
 
     def resume(self) -> None:
-        self._is_paused = False
-        if not self._held:
+        if self._held:
+            self._is_stalled = self._is_stalled or self._is_paused  # fetched on once these are taken
+        else:
             self._go_on()
+        self._is_paused = False
 
     def close(self, *, leave: bool = False) -> None:
         if self._is_closed:
