@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from waterclock.log.kafka_groups import committed_of
+from waterclock.log.kafka_settled import settled_positions
 from waterclock.log.port import Committed
 from waterclock.log.port import TopicPartition as Place
 from waterclock.model.errors import BackendDown
@@ -72,3 +73,41 @@ def test_a_coordinator_that_never_comes_is_waited_for_so_long_and_no_longer(monk
     with pytest.raises(BackendDown):
         committed_of(admin, "g")  # type: ignore[arg-type]
     assert admin.asked_for_positions == 0
+
+
+class _Moving(_Administrator):
+    """Refuses to tell the position of partition 2, while a round moves it, to so many who ask for what is stable."""
+
+    def __init__(self, asks: int) -> None:
+        super().__init__()
+        self._asks = asks
+
+    def describe_consumer_groups(self, groups: list[str], **_: Any) -> dict[str, Future[Any]]:
+        self._answers.append(None)
+        return super().describe_consumer_groups(groups)
+
+    def list_consumer_group_offsets(self, asked: list[Any], **how: Any) -> dict[str, Future[Any]]:
+        moving = TopicPartition("t", 2, 5)
+        if how["require_stable"]:
+            self._asks -= 1
+            if self._asks >= 0:
+                unstable = KafkaError(KafkaError.UNSTABLE_OFFSET_COMMIT)
+                moving = SimpleNamespace(topic="t", partition=2, offset=-1001, metadata=None, error=unstable)
+            else:
+                moving = TopicPartition("t", 2, 6, "landed")
+        future: Future[Any] = Future()
+        future.set_result(SimpleNamespace(topic_partitions=[TopicPartition("t", 1, 7, "text"), moving]))
+        return {asked[0].group_id: future}
+
+
+def test_a_position_that_a_round_is_moving_is_waited_for_and_not_left_out() -> None:
+    assert settled_positions(_Moving(3), "g") == {  # type: ignore[arg-type]
+        Place("t", 1): Committed(7, "text"),
+        Place("t", 2): Committed(6, "landed"),
+    }
+
+
+def test_a_round_that_stays_open_is_told_with_what_it_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("waterclock.log.kafka_settled.TIMEOUT_S", 0.0)
+    with pytest.raises(BackendDown, match=r"g: a round has been moving .*: t\[2\]"):
+        settled_positions(_Moving(1_000), "g")  # type: ignore[arg-type]
