@@ -11,10 +11,13 @@ import signal
 import time
 from pathlib import Path
 
-from .state import STATE_FILE, birth_of, read_state, sole_owner
+from .jars import CASSANDRA, KAFKA
+from .state import LOCK_FILE, PARTIAL_FILE, STATE_FILE, birth_of, read_state, sole_owner
 from .trouble import StackTrouble
 
 _LOOK_AGAIN_S = 0.05
+_OURS = {STATE_FILE, PARTIAL_FILE, LOCK_FILE, "logs", "ready", "failing-plans", KAFKA.name, CASSANDRA.name}
+"""All that a data folder holds."""
 
 
 def stop_stack(data_dir: Path, *, within_s: float = 15.0) -> bool:
@@ -38,10 +41,20 @@ def purge(data_dir: Path) -> bool:
     """Delete the data folder of a stack that does not run. False: there was none. Raises Conflict, StackTrouble."""
     if not data_dir.exists():
         return False
-    if not (data_dir / STATE_FILE).exists() and not (data_dir / "kafka").exists() and any(data_dir.iterdir()):
+    strange = _not_ours(data_dir)
+    if strange:
         raise StackTrouble(
-            f"{data_dir} does not look like a data folder of ours: nothing deleted", hint="Check --data-dir"
+            f"{data_dir} does not look like a data folder of ours ({strange}): nothing deleted",
+            hint="Check --data-dir; what a stack has put there can be deleted by hand",
         )
     with sole_owner(data_dir):
         shutil.rmtree(data_dir)
     return True
+
+
+def _not_ours(folder: Path) -> str:
+    """What lies in it that we did not put there, "": nothing. A home, too, may hold a ``kafka`` or a ``state.json``."""
+    if not folder.is_dir():
+        return "it is no folder"
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name not in _OURS)
+    return f"it holds {names[0]}" if names else ""

@@ -18,6 +18,8 @@ from typing import NamedTuple
 from waterclock.model.errors import Conflict
 
 STATE_FILE = "state.json"
+PARTIAL_FILE = "state.json.partial"
+LOCK_FILE = "lock"
 
 
 class ProcessState(NamedTuple):
@@ -72,7 +74,7 @@ def birth_of(pid: int) -> str:
 def write_state(data_dir: Path, state: StackState) -> None:
     """Replace the state file, in one step."""
     document = state._asdict() | {"processes": [process._asdict() for process in state.processes]}
-    partial = data_dir / f"{STATE_FILE}.partial"
+    partial = data_dir / PARTIAL_FILE
     partial.write_text(json.dumps(document, indent=1) + "\n")
     partial.replace(data_dir / STATE_FILE)
 
@@ -91,7 +93,7 @@ def read_state(data_dir: Path) -> StackState | None:
 def sole_owner(data_dir: Path) -> Iterator[None]:
     """Hold the data folder: two supervisors in one would fight over everything. Raises Conflict."""
     data_dir.mkdir(parents=True, exist_ok=True)
-    with (data_dir / "lock").open("a+") as lock:
+    with (data_dir / LOCK_FILE).open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
