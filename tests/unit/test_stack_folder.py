@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+from waterclock.commands.failing import CommandFailed
+from waterclock.commands.stack import _detach
+from waterclock.model.errors import Conflict
+from waterclock.settings import load_settings
+from waterclock.stack.demo_stack import DemoStack
 from waterclock.stack.down import purge
+from waterclock.stack.state import sole_owner
 from waterclock.stack.trouble import StackTrouble
+from waterclock.stack.up import Up
 
 
 @pytest.mark.parametrize("name", ["kafka", "state.json"])
@@ -29,3 +38,29 @@ def test_purge_of_a_file_is_told_in_words(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StackTrouble, match="no folder"):
         purge(tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    "start", [lambda folder: Up(load_settings({"stack": {"data_dir": folder}}), str).run(), _detach]
+)
+def test_a_folder_that_cannot_be_made_is_told_with_what_else_to_do(tmp_path, start):
+    (tmp_path / "file").touch()
+    with pytest.raises(StackTrouble, match="file/data cannot hold a stack: Not a directory") as told:
+        start(tmp_path / "file" / "data")
+    assert "--data-dir" in told.value.hint
+
+
+def test_the_demo_tells_it_as_well(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StackTrouble, match="cannot hold a stack"):
+        DemoStack(tmp_path / "file" / "data", str)
+
+
+def test_a_start_beside_a_stack_that_runs_leaves_the_words_of_its_supervisor_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["waterclock", "up", "-d", "--data-dir", str(tmp_path)])
+    words = tmp_path / "logs" / "supervisor.log"
+    words.parent.mkdir()
+    words.write_text("kafka is in a crash loop\n")
+    with sole_owner(tmp_path), pytest.raises((Conflict, CommandFailed), match="already"):
+        _detach(tmp_path)
+    assert words.read_text() == "kafka is in a crash loop\n"

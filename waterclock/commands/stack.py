@@ -15,7 +15,7 @@ from waterclock.model.errors import BackendDown, NotFound
 from waterclock.settings import load_settings
 from waterclock.stack.down import purge, stop_stack
 from waterclock.stack.following import follow_logs, last_lines
-from waterclock.stack.state import birth_of, read_state
+from waterclock.stack.state import birth_of, read_state, sole_owner
 
 from .failing import CommandFailed
 from .output import OutputOption, say, show_rows
@@ -163,8 +163,10 @@ def _data_dir(data_dir: Path | None) -> Path:
 def _detach(data_dir: Path) -> None:
     """The same command without ``--detach``, in a session of its own; return when its state file says ready."""
     log_path = data_dir / "logs" / "supervisor.log"
-    log_path.parent.mkdir(parents=True, exist_ok=True)
     words = [word for word in sys.argv[1:] if word not in ("-d", "--detach")]
+    with sole_owner(data_dir):  # else the log is that of a stack that runs, and stays its own
+        log_path.parent.mkdir(exist_ok=True)
+        log_path.unlink(missing_ok=True)
     with log_path.open("wb") as log:
         supervisor = subprocess.Popen(  # noqa: S603 - ourselves
             [sys.executable, "-m", "waterclock.cli", *words],

@@ -14,7 +14,7 @@ from pathlib import Path
 from waterclock.model.errors import Conflict
 
 from .child import Child
-from .state import StackState, read_state
+from .state import StackState, read_state, sole_owner
 from .trouble import StackTrouble
 
 APP = "waterclock.stack.demo_app:app"
@@ -39,7 +39,8 @@ class DemoStack:
         self._data_dir = data_dir
         self._tell = tell
         log_path = data_dir / "logs" / "supervisor.log"
-        log_path.unlink(missing_ok=True)
+        with sole_owner(data_dir):  # raises where the folder cannot be used
+            log_path.unlink(missing_ok=True)
         command = [sys.executable, "-m", "waterclock.cli", "up", "--quick", "--app", APP, *options]
         self._supervisor = Child("supervisor", command, log_path)
         self._log = log_path.open(encoding="utf-8", errors="replace")

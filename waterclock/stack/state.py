@@ -17,9 +17,12 @@ from typing import NamedTuple
 
 from waterclock.model.errors import Conflict
 
+from .trouble import StackTrouble
+
 STATE_FILE = "state.json"
 PARTIAL_FILE = "state.json.partial"
 LOCK_FILE = "lock"
+_ANOTHER_FOLDER = "Use another --data-dir (or WATERCLOCK_STACK__DATA_DIR): one in which you may write"
 
 
 class ProcessState(NamedTuple):
@@ -91,9 +94,13 @@ def read_state(data_dir: Path) -> StackState | None:
 
 @contextmanager
 def sole_owner(data_dir: Path) -> Iterator[None]:
-    """Hold the data folder: two supervisors in one would fight over everything. Raises Conflict."""
-    data_dir.mkdir(parents=True, exist_ok=True)
-    with (data_dir / LOCK_FILE).open("a+") as lock:
+    """Hold the data folder: two supervisors in one would fight over everything. Raises Conflict, StackTrouble."""
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        lock = (data_dir / LOCK_FILE).open("a+")
+    except OSError as error:
+        raise StackTrouble(f"{data_dir} cannot hold a stack: {error.strerror}", hint=_ANOTHER_FOLDER) from error
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
