@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import pytest
@@ -64,3 +65,21 @@ def test_a_start_beside_a_stack_that_runs_leaves_the_words_of_its_supervisor_alo
     with sole_owner(tmp_path), pytest.raises((Conflict, CommandFailed), match="already"):
         _detach(tmp_path)
     assert words.read_text() == "kafka is in a crash loop\n"
+
+
+@pytest.mark.parametrize("said", ["-d", "-dd", "--detach"])
+def test_what_is_detached_detaches_nothing_itself(tmp_path, monkeypatch, said):
+    started = []
+
+    class Ended:
+        def __init__(self, words: list[str], **_: object) -> None:
+            started.append(words)
+
+        def poll(self) -> int:
+            return 1
+
+    monkeypatch.setattr(sys, "argv", ["waterclock", "up", said, "--workers", "3"])
+    monkeypatch.setattr(subprocess, "Popen", Ended)
+    with pytest.raises(CommandFailed):
+        _detach(tmp_path)
+    assert started == [[sys.executable, "-m", "waterclock.cli", "up", "--workers", "3"]]

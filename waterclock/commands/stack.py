@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -23,6 +24,8 @@ from .output import OutputOption, say, show_rows
 app = typer.Typer(add_completion=False)
 
 _DETACHED_READY_S = 360.0
+_DETACH = re.compile("-d+")
+"""Also said twice: a supervisor that detaches another one would never come to an end."""
 
 DataDirOption = Annotated[
     Path | None, typer.Option("--data-dir", help="Where data, logs and state are (.waterclock)", show_default=False)
@@ -163,7 +166,7 @@ def _data_dir(data_dir: Path | None) -> Path:
 def _detach(data_dir: Path) -> None:
     """The same command without ``--detach``, in a session of its own; return when its state file says ready."""
     log_path = data_dir / "logs" / "supervisor.log"
-    words = [word for word in sys.argv[1:] if word not in ("-d", "--detach")]
+    words = [word for word in sys.argv[1:] if word != "--detach" and not _DETACH.fullmatch(word)]
     with sole_owner(data_dir):  # else the log is that of a stack that runs, and stays its own
         log_path.parent.mkdir(exist_ok=True)
         log_path.unlink(missing_ok=True)
