@@ -15,7 +15,7 @@ from typing import Protocol
 
 from .backoff import Backoff
 from .state import ProcessState
-from .trouble import StackTrouble
+from .trouble import StackTrouble, known_cause
 
 _LOOK_AGAIN_S = 0.05
 _FIRST_TRIES = 3
@@ -84,9 +84,12 @@ class Member:
         )
 
     def launch(self) -> None:
-        """Begin a life; call it from the main thread (``leash.py``)."""
+        """Begin a life; call it from the main thread (``leash.py``). Raises StackTrouble."""
         self._born_s = time.monotonic()
-        self.process = self._launch()
+        try:
+            self.process = self._launch()
+        except OSError as error:  # of the files that it writes before: the disk is full, say
+            raise StackTrouble(f"{self.name} cannot be started: {error}", hint=known_cause(str(error))) from error
         self._turn("starting")
 
     async def first_ready(self) -> None:
@@ -113,6 +116,10 @@ class Member:
             self.restart_count += 1
             try:
                 self.launch()
+            except StackTrouble as trouble:
+                self._say(trouble.message)
+                continue
+            try:
                 await self._until_ready()
                 self._say(f"{self.name} is back (pid {self.process.pid if self.process else 0})")
             except StackTrouble as trouble:

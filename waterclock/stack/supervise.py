@@ -12,6 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,7 +66,8 @@ class Supervisor:
     ) -> None:
         self._data_dir = data_dir
         self._where = where
-        self._say = say
+        self._heard = say
+        self._is_written = True
         self._phase = "starting"
         self._started_at_s = time.time()
         self._plans = servers
@@ -165,17 +167,27 @@ class Supervisor:
     def _publish(self) -> None:
         pid = os.getpid()
         where = self._where()
-        write_state(
-            self._data_dir,
-            StackState(
-                pid=pid,
-                born=birth_of(pid),
-                phase=self._phase,
-                started_at_s=self._started_at_s,
-                bootstrap=where.bootstrap,
-                contact_points=where.contact_points,
-                cassandra_port=where.cassandra_port,
-                processes=tuple(member.state() for member in (*self._servers, *self._roles)),
-                api=where.api,
-            ),
+        state = StackState(
+            pid=pid,
+            born=birth_of(pid),
+            phase=self._phase,
+            started_at_s=self._started_at_s,
+            bootstrap=where.bootstrap,
+            contact_points=where.contact_points,
+            cassandra_port=where.cassandra_port,
+            processes=tuple(member.state() for member in (*self._servers, *self._roles)),
+            api=where.api,
         )
+        try:
+            write_state(self._data_dir, state)
+        except OSError as error:  # the disk is full, say: what runs is kept, and the next change is written again
+            if self._is_written:
+                self._say(f"the state file is out of date, it cannot be written: {error}")
+            self._is_written = False
+        else:
+            self._is_written = True
+
+    def _say(self, line: str) -> None:
+        """Whoever listened may be gone, and a log may be full: that ends nothing."""
+        with suppress(OSError):
+            self._heard(line)
