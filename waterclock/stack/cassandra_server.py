@@ -142,7 +142,7 @@ def _command(kit: Kit, lib: Path, data_dir: Path, *, unsafe_system: bool) -> lis
         "-Djdk.attach.allowAttachSelf=true",
         "-Dio.netty.tryReflectionSetAccessible=true",
         "-Dio.netty.allocator.maxOrder=11",
-        f"-Dcassandra.config=file:{conf}/cassandra.yaml",
+        f"-Dcassandra.config={(conf / 'cassandra.yaml').as_uri()}",
         f"-Dcassandra.storagedir={data_dir}/data",
         "-Dcassandra-foreground=yes",
         "-Dcassandra.ring_delay_ms=1",

@@ -23,6 +23,7 @@ import base64
 import socket
 import subprocess
 import uuid
+from array import array
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -120,11 +121,22 @@ def cluster_id(port: int, timeout_s: float = 2.0, *, client: Mapping[str, str] =
 def _write_properties(data_dir: Path, picked: PickedPort, doors: Doors) -> Path:
     properties = data_dir / "server.properties"
     controller = pick_port(picked.port + 1, taken=(picked.port,)).port
-    text = _PROPERTIES.format(port=picked.port, controller_port=controller, data=data_dir / "logs")
+    text = _PROPERTIES.format(port=picked.port, controller_port=controller, data=_as_property(data_dir / "logs"))
     # Of a property that is there twice the last one counts.
     text += doors.properties.replace("{port}", str(picked.port)).replace("{controller_port}", str(controller))
     properties.write_text(text)
     return properties
+
+
+def _as_property(folder: Path) -> str:
+    """Java reads the file as Latin-1 and a backslash as an escape. Raises StackTrouble for a comma: two folders."""
+    if "," in str(folder):
+        raise StackTrouble(
+            f"Kafka cannot keep its data in {folder}: it takes the comma for the end of a folder's name",
+            hint="Use a --data-dir without a comma",
+        )
+    units = array("H", str(folder).encode("utf-16", "surrogatepass")[2:])
+    return "".join(chr(unit) if 32 <= unit < 127 and unit != ord("\\") else f"\\u{unit:04x}" for unit in units)
 
 
 def new_cluster_id() -> str:
