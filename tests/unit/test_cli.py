@@ -15,7 +15,7 @@ from waterclock.commands import connect, output
 from waterclock.commands.failing import CommandFailed, ExitCode, told
 from waterclock.log import kafka_lag
 from waterclock.model.errors import BackendDown, Conflict, NotFound, RequestError
-from waterclock.stack.following import follow_logs, last_lines
+from waterclock.stack.following import _new_lines, follow_logs, last_lines
 from waterclock.stack.state import StackState, write_state
 
 
@@ -242,3 +242,16 @@ def test_following_a_log_waits_for_whole_lines_and_survives_a_new_file(tmp_path)
     assert next(lines) == ("worker-1", "four")
     path.write_text("anew\n")
     assert next(lines) == ("worker-1", "anew")
+
+
+def test_a_line_is_followed_however_long_it_is_and_ends_where_it_was_ended(tmp_path):
+    path = tmp_path / "worker-1.log"
+    path.touch()
+    assert last_lines(path, 5) == []
+    told = '{"event":"one\u2028line"}'
+    path.write_text(f"{'x' * 400_000}\n{told}\n\nlast\n")
+    at = {"worker-1": 0}
+    found = [line for _ in range(3) for line in _new_lines(path, at, "worker-1")]
+    assert "".join(found[:-3]) == "x" * 400_000
+    assert found[-3:] == [told, "", "last"]
+    assert last_lines(path, 3) == [told, "", "last"]

@@ -17,7 +17,7 @@ def last_lines(path: Path, count: int) -> list[str]:
     with path.open("rb") as log:
         size = log.seek(0, 2)
         log.seek(max(0, size - _TAIL_BYTES))
-        return log.read().decode(errors="replace").splitlines()[-count:]
+        return _lines(log.read().removesuffix(b"\n"))[-count:]
 
 
 def follow_logs(paths: Mapping[str, Path]) -> Iterator[tuple[str, str]]:
@@ -34,14 +34,22 @@ def _follow(paths: Mapping[str, Path], at: dict[str, int]) -> Iterator[tuple[str
 
 
 def _new_lines(path: Path, at: dict[str, int], name: str) -> list[str]:
-    """Whole lines only: the end of one that is still being written waits."""
+    """Whole lines only: the end of one that is still being written waits. One beyond 256 KiB comes in pieces."""
     try:
         size = path.stat().st_size
         start = at[name] if size >= at[name] else 0
         with path.open("rb") as log:
             log.seek(start)
-            whole, newline, _ = log.read(_TAIL_BYTES).rpartition(b"\n")
+            read = log.read(_TAIL_BYTES)
     except FileNotFoundError:  # between two files
         return []
+    whole, newline, _ = read.rpartition(b"\n")
+    if not newline and len(read) == _TAIL_BYTES:
+        whole = read
     at[name] = start + len(whole) + len(newline)
-    return whole.decode(errors="replace").splitlines() if newline else []
+    return _lines(whole) if whole or newline else []
+
+
+def _lines(text: bytes) -> list[str]:
+    """As they were written: what else counts as the end of a line in Unicode may stand inside one of JSON."""
+    return text.decode(errors="replace").split("\n") if text else []
