@@ -109,18 +109,25 @@ class Up:
             self._say("jars ok")
 
     def _choose_ports(self) -> None:
-        """The port that was asked for or none; else the one of last time; else the usual one; else another."""
-        last = read_state(self._data_dir)
-        last_kafka = int(last.bootstrap.rpartition(":")[2]) if last and self._own_kafka else 0
-        last_cql = last.cassandra_port if last and self._own_cassandra else 0
+        """The port that was asked for or none; else one that is set; else that of last time, the usual one, another."""
+        last, api, cassandra = self._last_ports(), self._settings.api, self._settings.cassandra
         if self._own_kafka:
-            usual = last_kafka or kafka_server.DEFAULT_PORT
+            usual = last.get("kafka") or kafka_server.DEFAULT_PORT
             self._kafka_port = self._choose("kafka", self._kafka_port, usual, "--kafka-port")
         if self._own_cassandra:
-            usual = last_cql or cassandra_server.DEFAULT_PORT
-            self._cql_port = self._choose("cassandra", self._cql_port, usual, "--cql-port")
-        last_api = int(last.api.rpartition(":")[2]) if last and last.api else 0
-        self._api_port = self._choose("api", self._api_port, last_api or self._settings.api.port, "--api-port")
+            usual = last.get("cassandra") or cassandra_server.DEFAULT_PORT
+            asked, option = self._cql_port, "--cql-port"
+            if not asked and "port" in cassandra.model_fields_set:  # where commands will look for it
+                asked, option = cassandra.port, "WATERCLOCK_CASSANDRA__PORT"
+            self._cql_port = self._choose("cassandra", asked, usual, option)
+        usual = api.port if "port" in api.model_fields_set else last.get("api-1") or api.port
+        self._api_port = self._choose("api", self._api_port, usual, "--api-port")
+
+    def _last_ports(self) -> dict[str, int]:
+        """Where our own servers and the API of this folder were; where somebody else's were is no wish."""
+        last = read_state(self._data_dir)
+        addresses = {process.name: process.address for process in last.processes} if last else {}
+        return {name: int(address.rpartition(":")[2]) for name, address in addresses.items() if address}
 
     def _choose(self, name: str, asked: int, usual: int, option: str) -> int:
         picked = pick_port(asked or usual)
@@ -219,7 +226,8 @@ class Up:
 
     def _api_address(self) -> str:
         api = self._settings.api
-        return f"{'https' if api.tls_cert else 'http'}://{api.host}:{self._api_port}"
+        host = f"[{api.host}]" if ":" in api.host else api.host  # IPv6
+        return f"{'https' if api.tls_cert else 'http'}://{host}:{self._api_port}"
 
     # -- topics, schema, words ------------------------------------------------------------------------------------
 

@@ -1,0 +1,69 @@
+"""Which ports a stack takes: those that were asked for or set, else its own of last time."""
+
+from __future__ import annotations
+
+import pytest
+
+from waterclock.commands.connect import here
+from waterclock.settings import load_settings
+from waterclock.stack.ports import pick_port
+from waterclock.stack.state import ProcessState, StackState, write_state
+from waterclock.stack.trouble import StackTrouble
+from waterclock.stack.up import Up
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".waterclock").mkdir()
+    return tmp_path / ".waterclock"
+
+
+def stopped(folder, bootstrap: str = "127.0.0.1:45681", **addresses: str) -> None:
+    """The state file of a stack that has run here."""
+    processes = tuple(
+        ProcessState(name.replace("_", "-"), "stopped", 1, 0, "", address) for name, address in addresses.items()
+    )
+    where = (bootstrap, "127.0.0.1", 45_682)
+    write_state(folder, StackState(1, "gone", "stopped", 0.0, *where, processes, "http://127.0.0.1:45683"))
+
+
+def chosen() -> Up:
+    up = Up(load_settings(), str)
+    up._choose_ports()
+    return up
+
+
+def test_the_ports_of_last_time_are_wanted_again(folder):
+    stopped(folder, kafka="127.0.0.1:45681", cassandra="127.0.0.1:45682", api_1="http://127.0.0.1:45683")
+    where = chosen()._where()
+    assert where.bootstrap == "127.0.0.1:45681"
+    assert where.cassandra_port == 45_682
+    assert where.api == "http://127.0.0.1:45683"
+
+
+@pytest.mark.parametrize("bootstrap", ["broker", "one.example:443,two.example:444"])
+def test_where_somebody_elses_servers_were_is_no_wish(folder, bootstrap):
+    stopped(folder, bootstrap, api_1="http://127.0.0.1:45683")
+    assert chosen()._where().bootstrap == f"127.0.0.1:{pick_port(9092).port}"
+
+
+def test_the_port_that_is_set_for_the_api_comes_before_the_one_of_last_time(folder, monkeypatch):
+    stopped(folder, api_1="http://127.0.0.1:45683")
+    monkeypatch.setenv("WATERCLOCK_API__PORT", "45684")
+    assert chosen()._where().api == "http://127.0.0.1:45684"
+
+
+def test_cassandra_stands_where_commands_look_for_it(folder, monkeypatch):
+    monkeypatch.setenv("WATERCLOCK_CASSANDRA__PORT", "45685")
+    assert chosen()._where().cassandra_port == here().cassandra.port == 45_685
+    monkeypatch.setattr("waterclock.stack.ports.is_free", lambda port: port != 45_685)
+    with pytest.raises(StackTrouble) as told:
+        chosen()
+    assert "WATERCLOCK_CASSANDRA__PORT" in told.value.hint
+
+
+def test_the_page_at_an_address_of_ipv6_can_be_opened(folder, monkeypatch):
+    monkeypatch.setenv("WATERCLOCK_API__HOST", "::1")
+    monkeypatch.setenv("WATERCLOCK_API__PORT", "45686")
+    assert chosen()._where().api == "http://[::1]:45686"
