@@ -6,7 +6,7 @@ import pytest
 
 from waterclock.commands.connect import here
 from waterclock.settings import load_settings
-from waterclock.stack.ports import pick_port
+from waterclock.stack.ports import is_free, pick_port
 from waterclock.stack.state import ProcessState, StackState, write_state
 from waterclock.stack.trouble import StackTrouble
 from waterclock.stack.up import Up
@@ -67,3 +67,8 @@ def test_the_page_at_an_address_of_ipv6_can_be_opened(folder, monkeypatch):
     monkeypatch.setenv("WATERCLOCK_API__HOST", "::1")
     monkeypatch.setenv("WATERCLOCK_API__PORT", "45686")
     assert chosen()._where().api == "http://[::1]:45686"
+
+
+def test_behind_the_last_port_there_is_none(folder):
+    assert not is_free(65_536)
+    assert 0 < pick_port(65_536).port < 65_536

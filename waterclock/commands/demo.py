@@ -20,6 +20,7 @@ from waterclock.stack.demo_stack import DemoStack
 from waterclock.stack.demo_table import Display, display
 
 from .output import say
+from .stack import port_option
 
 app = typer.Typer(add_completion=False, help="Start everything and watch it.")
 
@@ -29,9 +30,9 @@ def demo(
     unattended: Annotated[
         bool, typer.Option("--unattended", help="End by itself once a run of each kind has ended as it should")
     ] = False,
-    kafka_port: Annotated[int, typer.Option(help="(9092, or another where it is taken)", show_default=False)] = 0,
-    cql_port: Annotated[int, typer.Option(help="(9042, or another where it is taken)", show_default=False)] = 0,
-    api_port: Annotated[int, typer.Option(help="(8080, or another where it is taken)", show_default=False)] = 0,
+    kafka_port: Annotated[int, port_option(9092)] = 0,
+    cql_port: Annotated[int, port_option(9042)] = 0,
+    api_port: Annotated[int, port_option(8080)] = 0,
     began_s: Annotated[float, typer.Option(hidden=True, help="When it all began: seconds since the epoch")] = 0.0,
 ) -> None:
     """Start the stack with a small living world in it, and show what happens. Ctrl-C stops everything."""

@@ -32,14 +32,20 @@ DataDirOption = Annotated[
 ]
 
 
+def port_option(usual: int) -> Any:
+    """Which port, where it matters."""
+    told = f"({usual}, or another where it is taken)"
+    return typer.Option(min=0, max=65_535, help=told, show_default=False)
+
+
 @app.command()
 def up(
     app_target: Annotated[str | None, typer.Option("--app", help="MODULE:APP, your handlers (the demo's)")] = None,
     workers: Annotated[int | None, typer.Option(min=0, max=64, help="How many (2)")] = None,
     dispatchers: Annotated[int | None, typer.Option(min=1, max=16, help="How many (2)")] = None,
-    kafka_port: Annotated[int, typer.Option(help="(9092, or another where it is taken)", show_default=False)] = 0,
-    cql_port: Annotated[int, typer.Option(help="(9042, or another where it is taken)", show_default=False)] = 0,
-    api_port: Annotated[int, typer.Option(help="(8080, or another where it is taken)", show_default=False)] = 0,
+    kafka_port: Annotated[int, port_option(9092)] = 0,
+    cql_port: Annotated[int, port_option(9042)] = 0,
+    api_port: Annotated[int, port_option(8080)] = 0,
     bootstrap: Annotated[str | None, typer.Option(help="Use this Kafka instead of starting one")] = None,
     contact_points: Annotated[str | None, typer.Option(help="Use this Cassandra instead of starting one")] = None,
     java_home: Annotated[Path | None, typer.Option(help="The Java to use")] = None,
