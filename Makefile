@@ -65,11 +65,11 @@ compose/target/.jars: $(MAVEN_POMS)
 	@mirror=(); url="$${WATERCLOCK_STACK__MAVEN_URL:-}"; settings=compose/target/settings.xml; \
 	if [ -n "$$url" ]; then mirror=(-s $$settings); { \
 	  echo "<settings><mirrors><mirror><id>waterclock</id><mirrorOf>*</mirrorOf>"; \
-	  echo "<url>$$url</url></mirror></mirrors></settings>"; } > $$settings; fi; \
+	  echo "<url>$$(sed 's/&/\&amp;/g' <<<"$$url")</url></mirror></mirrors></settings>"; } > $$settings; fi; \
 	mvn --batch-mode --quiet -Dstyle.color=never "$${mirror[@]}" -f compose/pom.xml dependency:copy-dependencies \
 	  -DoutputDirectory='$${project.build.directory}/fetching' | sed -e "s/$$(printf '\033')\[[0-9;]*m//g" -e '/^$$/d'
-	@for server in kafka cassandra; do cd $(CURDIR)/compose/$$server/target; \
-	  if [ -d lib ]; then mv lib old; fi; mv fetching lib; rm -rf old; done
+	@for server in kafka cassandra; do ( cd compose/$$server/target; \
+	  if [ -d lib ]; then mv lib old; fi; mv fetching lib; rm -rf old ); done
 	@touch $@
 
 # Using it -----------------------------------------------------------------------------------------------------------
