@@ -10,6 +10,7 @@ const ASK_AGAIN_MS = 333;
 const POLL_LIVE_MS = 5_000;
 const POLL_MS = 2_000;
 const BACKOFF_MS_MAX = 30_000;
+const ANSWER_MS_MAX = 10_000;
 
 const SIGNS = { PENDING: "…", RUNNING: "▶", RETRYING: "↻", SUCCEEDED: "✓", FAILED: "✗", CANCELLED: "■", SKIPPED: "-" };
 const STATES = { starting: "○", live: "●", polling: "◐", away: "✗", paused: "❚❚" };
@@ -18,7 +19,7 @@ const THEMES = ["auto", "light", "dark"];
 const byId = (id) => document.getElementById(id);
 const page = {
   paused: false,
-  key: sessionStorage.getItem("key") ?? "",
+  key: kept("sessionStorage", "key") ?? "",
   overview: null,
   stream: null, // AbortController of the open stream
   streams: false, // whether it has begun to answer
@@ -27,6 +28,23 @@ const page = {
   askAgain: false,
   timer: 0,
 };
+
+/** What the browser keeps for us. A browser may be told to keep nothing: then asking throws. */
+function kept(where, name) {
+  try {
+    return globalThis[where].getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+function keep(where, name, value) {
+  try {
+    globalThis[where].setItem(name, value);
+  } catch {
+    // it lasts as long as the page
+  }
+}
 
 // Asking -------------------------------------------------------------------------------------------------------------
 
@@ -47,7 +65,9 @@ async function ask() {
   page.askAgain = false;
   clearTimeout(page.timer);
   try {
-    const answer = await fetch(OVERVIEW, { headers: headers("application/json"), cache: "no-store" });
+    // Bounded: after a sleep or a change of network a connection may be dead, and nobody say so for minutes.
+    const signal = AbortSignal.timeout(ANSWER_MS_MAX);
+    const answer = await fetch(OVERVIEW, { headers: headers("application/json"), cache: "no-store", signal });
     if (answer.ok) {
       page.overview = await answer.json();
       byId("key-form").hidden = true;
@@ -256,7 +276,7 @@ function theme(name) {
   if (name === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = name;
   byId("theme").textContent = `Theme: ${name}`;
-  localStorage.setItem("theme", name);
+  keep("localStorage", "theme", name);
 }
 
 function nextTheme() {
@@ -293,7 +313,7 @@ function useKey(event) {
   event.preventDefault();
   page.key = byId("key").value.trim();
   byId("key").value = "";
-  sessionStorage.setItem("key", page.key);
+  keep("sessionStorage", "key", page.key);
   stop();
   ask();
 }
@@ -301,11 +321,17 @@ function useKey(event) {
 async function copy(event) {
   const of = event.target.dataset?.copies;
   if (!of) return;
-  await navigator.clipboard.writeText(byId(of).textContent);
-  event.target.textContent = "Copied";
+  try {
+    await navigator.clipboard.writeText(byId(of).textContent);
+    event.target.textContent = "Copied";
+  } catch {
+    // over http from another machine there is no clipboard
+    getSelection().selectAllChildren(byId(of));
+    event.target.textContent = "Selected";
+  }
 }
 
-theme(THEMES.includes(localStorage.getItem("theme")) ? localStorage.getItem("theme") : "auto");
+theme(THEMES.find((name) => name === kept("localStorage", "theme")) ?? "auto");
 byId("filter").value = new URL(location.href).searchParams.get("q") ?? "";
 const hello = JSON.stringify({ name: "hello", every: "5s", handler: "demo.echo", payload: "hello" });
 byId("empty-http").textContent = `curl -d '${hello}' -H 'content-type: application/json' ${location.origin}/api/v1/jobs`;
