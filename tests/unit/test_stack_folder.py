@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -12,8 +13,8 @@ from waterclock.commands.stack import _detach
 from waterclock.model.errors import Conflict
 from waterclock.settings import load_settings
 from waterclock.stack.demo_stack import DemoStack
-from waterclock.stack.down import purge
-from waterclock.stack.state import sole_owner
+from waterclock.stack.down import purge, stop_stack
+from waterclock.stack.state import StackState, birth_of, sole_owner, write_state
 from waterclock.stack.trouble import StackTrouble
 from waterclock.stack.up import Up
 
@@ -83,3 +84,19 @@ def test_what_is_detached_detaches_nothing_itself(tmp_path, monkeypatch, said):
     with pytest.raises(CommandFailed):
         _detach(tmp_path)
     assert started == [[sys.executable, "-m", "waterclock.cli", "up", "--workers", "3"]]
+
+
+@pytest.mark.parametrize(("error", "ends"), [(PermissionError, None), (ProcessLookupError, True)])
+def test_stopping_tells_of_another_users_stack_and_bears_one_that_has_just_ended(tmp_path, monkeypatch, error, ends):
+    me = os.getpid()
+    write_state(tmp_path, StackState(me, birth_of(me), "ready", 0.0, "127.0.0.1:1", "127.0.0.1", 2, ()))
+
+    def refuse(*_: int) -> None:
+        raise error
+
+    monkeypatch.setattr("waterclock.stack.down.os.kill", refuse)
+    if ends:
+        assert stop_stack(tmp_path)
+        return
+    with pytest.raises(StackTrouble, match=f"pid {me}.* belongs to another user"):
+        stop_stack(tmp_path)

@@ -25,7 +25,15 @@ def stop_stack(data_dir: Path, *, within_s: float = 15.0) -> bool:
     state = read_state(data_dir)
     if state is None or not state.alive:
         return False
-    os.kill(state.pid, signal.SIGTERM)
+    try:
+        os.kill(state.pid, signal.SIGTERM)
+    except ProcessLookupError:  # it ended meanwhile
+        return True
+    except PermissionError as error:
+        raise StackTrouble(
+            f"The stack in {data_dir} (pid {state.pid}) belongs to another user",
+            hint="Stop it as that user, or as root",
+        ) from error
     give_up_at = time.monotonic() + within_s
     while birth_of(state.pid) == state.born:
         if time.monotonic() > give_up_at:
