@@ -45,8 +45,12 @@ class _Ending:
     def leave(self) -> None:
         """The last thing that this process does."""
         logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                if stream is not None:  # closed from the start (`>&-`)
+                    stream.flush()
+            except (OSError, ValueError):  # nobody reads it any more, its disk is full, or it was closed
+                self.code = self.code or 1
         os._exit(self.code)
 
 

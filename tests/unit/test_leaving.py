@@ -51,3 +51,19 @@ def test_threads_of_our_own_are_awaited() -> None:
 def test_the_interpreter_is_not_taken_down_under_threads_of_clients() -> None:
     body = "sys.kept = type('Kept', (), {'__del__': lambda _: print('taken down')})()"
     assert _end_of(body).stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("sys.stdout = None", 0),
+        ("sys.stdout = open('/dev/full', 'w'); sys.stdout.write('lost')", 1),
+        ("sys.stdout = open('/dev/full', 'w'); sys.stdout.write('lost'); sys.exit(4)", 4),
+        ("sys.stdout.close()", 1),
+    ],
+)
+def test_what_cannot_be_said_leaves_the_interpreter_up_as_well(body: str, code: int) -> None:
+    ended = _end_of(
+        f"sys.kept = type('Kept', (), {{'__del__': lambda _: __import__('os').write(2, b'down')}})(); {body}"
+    )
+    assert (ended.returncode, ended.stderr) == (code, "")
