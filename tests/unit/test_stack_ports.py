@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from waterclock.commands.connect import here
@@ -72,3 +74,27 @@ def test_the_page_at_an_address_of_ipv6_can_be_opened(folder, monkeypatch):
 def test_behind_the_last_port_there_is_none(folder):
     assert not is_free(65_536)
     assert 0 < pick_port(65_536).port < 65_536
+
+
+def test_the_api_gives_way_to_a_stack_that_took_its_port_while_our_servers_started(folder, monkeypatch):
+    launched = []
+    monkeypatch.setattr("waterclock.stack.up.RoleProcess", lambda spec, *_: launched.append(spec))
+    port = pick_port(45_687).port
+    monkeypatch.setenv("WATERCLOCK_API__PORT", str(port))
+    said: list[str] = []
+    up = Up(load_settings(), said.append)
+    up._choose_ports()
+    (plan,) = (role for role in up._roles() if role.name == "api-1")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        plan.launch()
+    other = int(up._where().api.rpartition(":")[2])
+    assert other != port
+    assert launched[0].env["WATERCLOCK_API__PORT"] == str(other)
+    assert launched[0].address == up._where().api
+    assert f"api: port {port} is taken" in said[-1]
+    up._tell_ready()
+    monkeypatch.setattr("waterclock.stack.ports.is_free", lambda _: False)
+    plan.launch()  # once it was told the port stays
+    assert launched[1].env["WATERCLOCK_API__PORT"] == str(other)

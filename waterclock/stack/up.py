@@ -189,19 +189,30 @@ class Up:
         specs = [
             *(RoleSpec("waterclock.dispatcher", f"dispatcher-{n}", 0, {}) for n in range(1, stack.dispatchers + 1)),
             *(RoleSpec("waterclock.workers", f"worker-{n}", 1, grace) for n in range(1, stack.workers + 1)),
-            RoleSpec("waterclock.api", "api-1", 0, {"WATERCLOCK_API__PORT": str(self._api_port)}, self._api_address()),
             RoleSpec("waterclock.intake", "intake-1", 0, {}),
             RoleSpec("waterclock.retry_router", "retry-router-1", 2, {}),
             RoleSpec("waterclock.dag_engine", "dag-engine-1", 2, {}),
             RoleSpec("waterclock.recorder", "recorder-1", 2, {}),
         ]
-        return [
+        roles = (
             RolePlan(spec.instance, self._role_launcher(spec), spec.stop_rank, _NEEDS.get(spec.module))
             for spec in specs
-        ]
+        )
+        return [*roles, RolePlan("api-1", self._launch_api, 0)]
 
     def _role_launcher(self, spec: RoleSpec) -> Callable[[], Process]:
         return lambda: RoleProcess(spec, self._role_env(), self._data_dir)
+
+    def _launch_api(self) -> Process:
+        """On its port; on another where a stack beside us has taken it while our servers started."""
+        if "api" not in self._fixed:
+            picked = pick_port(self._api_port)
+            if picked.holder is not None:
+                self._say(other_port("api", picked, "--api-port"))
+            self._api_port = picked.port
+        env = {"WATERCLOCK_API__PORT": str(self._api_port)}
+        spec = RoleSpec("waterclock.api", "api-1", 0, env, self._api_address())
+        return RoleProcess(spec, self._role_env(), self._data_dir)
 
     def _role_env(self) -> Mapping[str, str]:
         """Our surroundings, and what was chosen here; everything else the role reads from the same files as we."""
@@ -269,6 +280,7 @@ class Up:
         return f"schema 1..{len(migrations())} in keyspace {cassandra.keyspace} ({len(ran)} run now)"
 
     def _tell_ready(self) -> None:
+        self._fixed.add("api")
         where = self._where()
         self._say_with_time("all ready")
         cassandra = f"{where.contact_points}:{where.cassandra_port}"
