@@ -9,6 +9,8 @@ import pytest
 
 from waterclock.model.errors import RequestError
 from waterclock.settings import load_settings
+from waterclock.stack.child import Child
+from waterclock.stack.up import Up
 from waterclock.store.access import driver_options
 
 
@@ -85,3 +87,29 @@ def test_the_certificate_and_its_name_are_checked_unless_told_otherwise():
     lenient = load_settings({"cassandra": {"tls": {"enabled": True, "check_host": False}}}).cassandra
     assert not driver_options(lenient)["ssl_context"].check_hostname
     assert driver_options(lenient)["ssl_context"].verify_mode.name == "CERT_REQUIRED"
+
+
+def test_roles_of_a_local_stack_start_where_files_hold_settings_that_it_hands_on(monkeypatch, tmp_path):
+    for name, text in {
+        "KAFKA__BOOTSTRAP": "broker:9092",
+        "API__PORT": "45690",
+        "CASSANDRA__PASSWORD": "s3cret",
+    }.items():
+        Path(name).write_text(text)
+        monkeypatch.setenv(f"WATERCLOCK_{name}_FILE", name)
+    told = []
+    monkeypatch.setattr(Child, "__init__", lambda *parts, **_: told.append(parts[4]))
+    up = Up(load_settings(), str)
+    up._choose_ports()
+    for plan in up._roles():
+        plan.launch()
+    assert {env["WATERCLOCK_INSTANCE"] for env in told} > {"api-1", "worker-1"}
+    for env in told:
+        for name in [name for name in os.environ if name.startswith("WATERCLOCK_")]:
+            monkeypatch.delenv(name)
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        settings = load_settings()
+        assert settings.kafka.bootstrap == "broker:9092"
+        assert settings.api.port == 45_690
+        assert settings.cassandra.password.get_secret_value() == "s3cret"
