@@ -100,3 +100,13 @@ def test_stopping_tells_of_another_users_stack_and_bears_one_that_has_just_ended
         return
     with pytest.raises(StackTrouble, match=f"pid {me}.* belongs to another user"):
         stop_stack(tmp_path)
+
+
+def test_a_stack_that_has_not_written_its_state_yet_is_told_and_never_by_the_pid_of_the_last_one(tmp_path):
+    write_state(tmp_path, StackState(os.getpid(), "long ago", "ready", 0.0, "127.0.0.1:1", "127.0.0.1", 2, ()))
+    assert not stop_stack(tmp_path)
+    with sole_owner(tmp_path):
+        for asked in (stop_stack, purge):
+            with pytest.raises(Conflict, match="just starting") as told:
+                asked(tmp_path)
+            assert str(os.getpid()) not in str(told.value)

@@ -21,9 +21,15 @@ _OURS = {STATE_FILE, PARTIAL_FILE, LOCK_FILE, "logs", "ready", "failing-plans", 
 
 
 def stop_stack(data_dir: Path, *, within_s: float = 15.0) -> bool:
-    """SIGTERM to the supervisor, which drains and stops its children. False: nothing ran. Raises StackTrouble."""
+    """SIGTERM to the supervisor, which drains and stops its children. False: nothing ran.
+
+    Raises StackTrouble, and Conflict where one is just starting.
+    """
     state = read_state(data_dir)
     if state is None or not state.alive:
+        if os.access(data_dir / LOCK_FILE, os.W_OK):
+            with sole_owner(data_dir):  # Conflict: one is starting, which cannot be told to stop yet
+                pass
         return False
     try:
         os.kill(state.pid, signal.SIGTERM)

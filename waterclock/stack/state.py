@@ -105,7 +105,8 @@ def sole_owner(data_dir: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             state = read_state(data_dir)
-            who = f"pid {state.pid}" if state else "another process"
+            # One that has not written its state yet leaves that of an earlier one, whose pid may be anybody's by now.
+            who = f"pid {state.pid}" if state and state.alive else "it is just starting"
             raise Conflict(
                 f"A stack runs in {data_dir} already ({who})", hint="Look with `waterclock status`"
             ) from None
