@@ -1,7 +1,7 @@
 """What the groups of a real Kafka have committed, asked from outside: no membership, no position of one's own.
 
-Asked for with ``require_stable``: of a round that is just being committed the answer waits, so that no position is
-seen that is already gone; whoever only looks on may ask without. How it fails: BackendDown after 10 s.
+Asked for with ``require_stable`` no position is seen that is already gone: what a round is just moving is left out
+(``kafka_settled.py`` waits for it); whoever only looks on may ask without. How it fails: BackendDown after 10 s.
 
 Danger: librdkafka (2.16) takes an administrator for a member where it is told that the broker is not the group's
 coordinator, not yet or not any more, and the process ends with a segmentation fault. That was seen on a fresh broker
@@ -35,7 +35,7 @@ _NOT_YET = (
 def committed_of(admin: AdminClient, group: str, *, stable: bool = True) -> dict[TopicPartition, Committed]:
     """Every position that ``group`` has committed. Raises BackendDown.
 
-    ``stable``: wait while a round that moves one of them is open.
+    ``stable``: without those that an open round is moving; else with what stood before it.
     """
     if not _is_coordinated(admin, group):
         return {}
