@@ -5,6 +5,9 @@ whatever its coroutine does, unless it was forgotten. Past ``allow_until`` the l
 a round thread which hangs in a broker call does not keep effects alive that the lease no longer covers. From then on
 ``allow_until`` refuses until they are forgotten: a worker that lived on would hold attempts that no task will ever end.
 
+The loop goes on whatever is done on it: SystemExit in a task that user code began, and its call of ``loop.stop``, would
+end it for everybody.
+
 How it fails: a coroutine that blocks holds up the others on the same loop (asyncio names it in debug mode).
 """
 
@@ -16,6 +19,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
+import structlog
 import uvloop
 
 from waterclock.clock import Clock
@@ -31,6 +35,8 @@ another one costs memory and time in every attempt there is."""
 _WATCH_EVERY_S = 0.25
 _CLEAN_UP_SHARE = 0.8
 """Of the grace of a stop: so long have cancelled tasks; what awaits longer in its clean-up is given up."""
+
+logger = structlog.get_logger()
 
 
 class LoopThread:
@@ -59,6 +65,7 @@ class LoopThread:
         self._tasks: dict[Attempt, asyncio.Task[None]] = {}
         self._loop = uvloop.new_event_loop()
         self._thread: threading.Thread | None = None
+        self._stopping = False
         self._clean_up_s = 0.0
         self._has_cleaned_up = True
 
@@ -98,7 +105,7 @@ class LoopThread:
             return
         if self._thread is not None:
             self._clean_up_s = grace_s * _CLEAN_UP_SHARE
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._end_turns)
             self._thread.join(grace_s)
             if self._thread.is_alive():
                 return  # something blocks the loop: the daemon thread dies with the process
@@ -111,7 +118,8 @@ class LoopThread:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._watch()
-        self._loop.run_forever()
+        while not self._stopping:
+            self._turn()
         self._cancel_tasks()
         # All there are: those that were forgotten may still be at their clean-up, with a process that is not gone yet.
         if tasks := asyncio.all_tasks(self._loop):
@@ -120,6 +128,20 @@ class LoopThread:
         self._has_cleaned_up = not asyncio.all_tasks(self._loop)
         if self._closing is not None:
             self._loop.run_until_complete(self._closing())
+
+    def _turn(self) -> None:
+        """Run until we stop it, or somebody else does: asyncio passes these two on to whoever runs the loop."""
+        cause = "loop.stop() was called"
+        try:
+            self._loop.run_forever()
+        except (SystemExit, KeyboardInterrupt) as left:
+            cause = f"a task or callback raised {type(left).__name__}"
+        if not self._stopping:
+            logger.warning("loop_goes_on", loop=self._name, cause=cause)
+
+    def _end_turns(self) -> None:
+        self._stopping = True
+        self._loop.stop()
 
     def _start_tasks(self, attempts: Sequence[Attempt]) -> None:
         create_task, tasks, serve = self._loop.create_task, self._tasks, self._serve
