@@ -1,8 +1,10 @@
-"""Ends that break whoever tells them: the attempt ends all the same, and its thread goes on."""
+"""Ends that break whoever tells them, or mislead: the attempt ends all the same, and its thread goes on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextvars import ContextVar
+from decimal import Decimal, getcontext
 from enum import Enum
 from typing import Any
 
@@ -107,3 +109,52 @@ def test_a_result_that_breaks_its_reader_ends_the_attempt(bench: Bench, is_async
         ended = _run(bench, lambda: Leaving.A, is_async=is_async)
         assert (ended.outcome, ended.error_class) == (Outcome.FAILED, "SystemExit")
     assert _run(bench, lambda: 1, is_async=is_async).result == b"1"
+
+
+async def _work() -> int:
+    return 1
+
+
+def test_code_that_never_ran_has_not_succeeded(bench: Bench) -> None:
+    """Given a handler with a 'yield' in it, or a forgotten await, then its run fails and says so: nothing was done."""
+
+    @bench.app.handler("generator")
+    def generator(_: Context) -> Iterator[int]:
+        yield 1
+
+    @bench.app.handler("async generator")
+    async def async_generator(_: Context) -> AsyncIterator[int]:
+        yield 1
+
+    for name in ("generator", "async generator"):
+        ended = bench.run("", handler=name)
+        assert (ended.outcome, ended.error_class) == (Outcome.FAILED, "TypeError")
+        assert "whose code never ran" in ended.error_message
+    for is_async, hint in ((True, "await it"), (False, "'async def'")):
+        ended = _run(bench, _work, is_async=is_async)
+        assert (ended.outcome, ended.error_class) == (Outcome.FAILED, "TypeError")
+        assert hint in ended.error_message
+
+
+def test_a_generator_that_is_returned_by_work_that_was_done_is_only_not_kept(bench: Bench) -> None:
+    for is_async in (False, True):
+        ended = _run(bench, lambda: (number for number in (1, 2)), is_async=is_async)
+        assert ended.outcome is Outcome.SUCCEEDED
+        assert "result not kept" in ended.reason
+
+
+def test_what_a_sync_handler_sets_in_its_context_ends_with_it(bench: Bench) -> None:
+    """Given threads that serve one after the other, then what a run sets (decimal too) is no other run's."""
+    seen: ContextVar[str] = ContextVar("seen", default="")
+
+    def change() -> None:
+        getcontext().prec = 3
+        seen.set("another run")
+
+    def look() -> tuple[str, str]:
+        return str(Decimal(1) / Decimal(8001)), seen.get()
+
+    before = _run(bench, look, is_async=False).result
+    for _ in range(8):  # whichever threads there are
+        _run(bench, change, is_async=False)
+    assert [_run(bench, look, is_async=False).result for _ in range(8)] == [before] * 8

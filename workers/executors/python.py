@@ -2,7 +2,9 @@
 
 What must hold: the round thread is never inside user code and never waits for it; attempts are handed over, and their
 ends taken back, many at a time; whatever a handler does, its attempt ends once; no handler is called for an attempt
-that was asked to stop, or whose lease ran out, while it waited for its thread or its turn.
+that was asked to stop, or whose lease ran out, while it waited for its thread or its turn; what a handler sets in its
+context (context variables, decimal's precision) is seen by no other attempt in the same thread; a handler that returned
+before any of its code ran (a generator, a coroutine that it did not await) has not succeeded.
 
 How it fails: a handler that blocks the event loop holds up the other async handlers; a sync handler cannot be stopped,
 only forgotten: its attempt shows as one whose lease ran out, and its worker slot stays taken until its code has ended.
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
 from typing import Any, TypeAlias
 
 from waterclock.app import Context, Handler
@@ -118,7 +121,7 @@ class PythonExecutors:
     def _call(self, call: _Call) -> None:
         handler, attempt = call
         try:
-            ended = self._end_of(handler, attempt)
+            ended = copy_context().run(self._end_of, handler, attempt)
         except BaseException:  # noqa: BLE001 - whatever a handler left behind: its attempt ends, and this thread goes on
             ended = ending.untold(attempt)
         self._basket.put(ended)
@@ -130,9 +133,8 @@ class PythonExecutors:
         entered(attempt)
         try:
             value = handler.call(self._context(attempt, door))
-            if inspect.iscoroutine(value):
-                value.close()
-                raise TypeError("a handler that is not async returned a coroutine: declare it with 'async def'")
+            if value is not None:
+                _check_has_run(handler, value)
             return ending.succeeded(attempt, value, door.close())
         except BaseException as error:  # noqa: BLE001 - user code: even SystemExit ends this attempt and nothing else
             door.close()
@@ -150,7 +152,10 @@ class PythonExecutors:
         entered(attempt)
         try:
             try:
-                value: Any = await self._handlers[attempt.work.handler].call(self._context(attempt, door))
+                handler = self._handlers[attempt.work.handler]
+                value: Any = await handler.call(self._context(attempt, door))
+                if value is not None:
+                    _check_has_run(handler, value)
                 ended = ending.succeeded(attempt, value, door.close())
             except BaseException as error:  # noqa: BLE001 - user code: even SystemExit ends this attempt, no more
                 door.close()
@@ -174,6 +179,18 @@ class _AttemptDoor(Emissions):
 
     def is_asked(self) -> bool:
         return self._was_asked(self._attempt)
+
+
+def _check_has_run(handler: Handler, value: object) -> None:
+    """Raises TypeError where what came back is the handler's own code, of which nothing has run, and nobody runs it."""
+    if inspect.iscoroutine(value):
+        value.close()
+        if handler.is_async:
+            raise TypeError("the handler returned a coroutine that was never run: await it")
+        raise TypeError("a handler that is not async returned a coroutine: declare it with 'async def'")
+    # Not by the value: a handler that did its work may return a generator, which is not kept.
+    if inspect.isgeneratorfunction(handler.call) or inspect.isasyncgenfunction(handler.call):
+        raise TypeError("the handler is a generator, whose code never ran: leave out 'yield'")
 
 
 def _not_called(attempt: Attempt) -> EndedAttempt:
