@@ -33,6 +33,7 @@ from . import ending, shell_guard
 from .capture import Capture, left
 from .kept import fitting
 from .port import Attempt, EndedAttempt
+from .program_pipes import Pipes
 
 OUTPUT_MAX_BYTES = 16 * 1024 * 1024
 """What a program may write before it is stopped. Kept is the end of it."""
@@ -78,11 +79,18 @@ class ShellCommands:
         """Run it, and tell how it ended. Raises AttemptError where it was asked to stop, or did not exit with 0."""
         self._check(command)
         output = _Output(*self._listeners(attempt))
-        process = await self._start(attempt, command)
+        pipes = await self._pipes()
+        try:
+            return await self._serve(attempt, command, pipes, output)
+        finally:
+            pipes.close()
+
+    async def _serve(self, attempt: Attempt, command: ShellCommand, pipes: Pipes, output: _Output) -> EndedAttempt:
+        process = await self._start(attempt, command, pipes)
         self._running[attempt] = process
         try:
             async with asyncio.timeout(command.timeout_s):
-                await _follow(process, attempt.work.payload, output)
+                await _follow(pipes, attempt.work.payload, output)
                 code = await process.wait()
         except TimeoutError:
             raise self._stopped(f"did not end within {command.timeout_s:g} s", "timed-out", output) from None
@@ -92,7 +100,7 @@ class ShellCommands:
             del self._running[attempt]
             was_asked = attempt in self._asked
             self._asked.discard(attempt)
-            await _end(process)
+            await _end(process, pipes)
             left(attempt)
         if code or was_asked:
             raise _failure(command, code, output)
@@ -119,21 +127,27 @@ class ShellCommands:
         if any("\0" in argument for argument in command.argv):
             raise AttemptError("an argument holds a zero byte", error_class="executor-refused")
 
-    async def _start(self, attempt: Attempt, command: ShellCommand) -> asyncio.subprocess.Process:
+    async def _pipes(self) -> Pipes:
+        try:
+            return await Pipes.opened(_CHUNK)
+        except OSError as error:
+            raise self._not_started(error) from None
+
+    async def _start(self, attempt: Attempt, command: ShellCommand, pipes: Pipes) -> asyncio.subprocess.Process:
         guard = (sys.executable, "-I", "-S", shell_guard.__file__, str(os.getpid()))
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
                 *guard,
                 *command.argv,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
+                stdin=pipes.theirs[0],
+                stdout=pipes.theirs[1],
+                stderr=pipes.theirs[2],
                 env=self._environment(attempt),
                 cwd=self._working_dir,
                 start_new_session=True,
-                limit=_CHUNK,
             )
         )
+        starting.add_done_callback(lambda _: pipes.give_theirs_up())
         try:
             # Shielded: a start that is cancelled half-way would leave a process that nobody knows.
             return await asyncio.shield(starting)
@@ -141,7 +155,12 @@ class ShellCommands:
             starting.add_done_callback(lambda done: None if done.exception() else _kill(done.result()))
             raise
         except OSError as error:
-            raise AttemptError(f"the program could not be started: {error}", error_class="program-refused") from None
+            raise self._not_started(error) from None
+
+    def _not_started(self, error: OSError) -> AttemptError:
+        # The system names no file: it may be the folder that is missing.
+        what = f"the program could not be started in {self._working_dir} (shell.working_dir): {error}"
+        return AttemptError(what, error_class="program-refused")
 
     def _environment(self, attempt: Attempt) -> dict[str, str]:
         work = attempt.work
@@ -207,16 +226,13 @@ class _Output:
         return fitting({}, **texts) if texts else None
 
 
-async def _follow(process: asyncio.subprocess.Process, payload: bytes, output: _Output) -> None:
+async def _follow(pipes: Pipes, payload: bytes, output: _Output) -> None:
     """Give it its input and take its output, at the same time: each may wait for the other."""
-    assert process.stdin is not None, "all three are pipes"
-    assert process.stdout is not None, "all three are pipes"
-    assert process.stderr is not None, "all three are pipes"
     try:
         async with asyncio.TaskGroup() as streams:
-            streams.create_task(_feed(process.stdin, payload))
-            streams.create_task(output.read(process.stdout, output.out))
-            streams.create_task(output.read(process.stderr, output.err))
+            streams.create_task(_feed(pipes.stdin, payload))
+            streams.create_task(output.read(pipes.stdout, output.out))
+            streams.create_task(output.read(pipes.stderr, output.err))
     except ExceptionGroup as failed:
         # No ``except*``: before Python 3.11.4, and Debian 12 has 3.11.2, what is raised there comes out as a group.
         if failed.subgroup(_TooLong) is None:
@@ -234,14 +250,13 @@ async def _feed(stdin: asyncio.StreamWriter, payload: bytes) -> None:
     stdin.close()
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Nothing of it runs on, and its pipes are read to their end: a pipe with something in it would never be closed."""
+async def _end(process: asyncio.subprocess.Process, pipes: Pipes) -> None:
+    """Nothing of it runs on, and nobody of it waits for us: its pipes are read to their end."""
     _kill(process)
-    assert process.stdin is not None, "all three are pipes"
-    process.stdin.close()
+    pipes.stdin.close()
     try:
         async with asyncio.timeout(_END_WITHIN_S):
-            await asyncio.gather(_discard(process.stdout), _discard(process.stderr))
+            await asyncio.gather(_discard(pipes.stdout), _discard(pipes.stderr))
             await process.wait()
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
@@ -259,8 +274,7 @@ def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None
             process.send_signal(number)
 
 
-async def _discard(stream: asyncio.StreamReader | None) -> None:
-    assert stream is not None, "all three are pipes"
+async def _discard(stream: asyncio.StreamReader) -> None:
     while await stream.read(_CHUNK):
         pass
 

@@ -52,12 +52,24 @@ def _become(program: list[str]) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these two, and exec would pass that on
         signal.signal(number, signal.SIG_DFL)
+    _close_others()
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     try:
         os.execv(program[0], program)  # noqa: S606 - the program that the worker's settings allow, without a shell
     except OSError as error:
         os.write(2, f"{program[0]}: {error.strerror}\n".encode())
         os._exit(_NOT_FOUND if isinstance(error, FileNotFoundError) else _CANNOT_RUN)
+
+
+def _close_others() -> None:
+    """The worker's loop passes on second copies of the three pipes: held by a daemon, they would never end."""
+    numbers: list[int] = []
+    with contextlib.suppress(OSError), os.scandir("/dev/fd") as entries:
+        numbers = [int(entry.name) for entry in entries]
+    for number in numbers:
+        if number > 2:
+            with contextlib.suppress(OSError):  # the one that the list was read from
+                os.close(number)
 
 
 def _tied_to_parent(number: signal.Signals) -> None:
