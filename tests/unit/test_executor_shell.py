@@ -262,3 +262,24 @@ def test_a_program_that_does_not_heed_is_killed_by_force_with_all_that_it_starte
     (ended,) = bench.ends(1)
     assert ended.attempt is attempt
     _wait_for(lambda: not _alive(pid), "it is still alive")
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.001, 0.002, 0.004])
+def test_a_program_that_was_asked_to_stop_while_it_was_started_does_not_run_on(bench: Bench, after_s: float) -> None:
+    attempt = attempt_of(_sh("exec sleep 5"))
+    bench.executors.submit([attempt])
+    time.sleep(after_s)
+    bench.executors.ask([attempt])
+    begun_s = time.monotonic()
+    (ended,) = bench.ends(1)
+    assert ended.outcome is Outcome.FAILED
+    assert time.monotonic() - begun_s < 4.0
+
+
+def test_what_was_asked_to_stop_before_its_turn_is_not_called(bench: Bench, tmp_path: Path) -> None:
+    attempt = attempt_of(_sh("touch effect"))
+    bench.executors.ask([attempt])
+    bench.executors.submit([attempt])
+    (ended,) = bench.ends(1)
+    assert (ended.outcome, ended.error_class) == (Outcome.FAILED, "AttemptStopped")
+    assert not (tmp_path / "effect").exists()

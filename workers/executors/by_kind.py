@@ -2,7 +2,7 @@
 
 What must hold: an attempt that cannot be served here (an executor that is switched off, not installed, or of a later
 release) ends as a failed attempt that says so, never as a crash; calls to other systems run on a loop of their own, so
-that a handler which blocks its loop holds up no call.
+that a handler which blocks its loop holds up no call; what was asked to stop before its turn is not called.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Sequence
 
 from waterclock.clock import Clock
-from waterclock.model.errors import AttemptError
+from waterclock.model.errors import AttemptError, AttemptStopped
 from waterclock.model.executor import Executor, GrpcCall, HttpCall, KafkaRecord, executor_from_json
 
 from . import ending
@@ -87,6 +87,8 @@ class ExecutorsByKind:
 
     async def _serve(self, attempt: Attempt) -> None:
         try:
+            if attempt.is_asked_to_stop:
+                raise AttemptStopped("it was to stop before its call began")
             ended = await self._call(attempt, _executor_of(attempt))
         except AttemptError as error:
             ended = ending.fell_short(attempt, error)

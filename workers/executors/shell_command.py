@@ -71,7 +71,7 @@ class ShellCommands:
     def ask(self, attempts: Sequence[Attempt]) -> None:
         """Pass SIGTERM on to the programs of these. On the loop that serves them."""
         for attempt in attempts:
-            if process := self._running.get(attempt):
+            if (process := self._running.get(attempt)) and attempt not in self._asked:
                 self._asked.add(attempt)
                 _signal(process, signal.SIGUSR1)
 
@@ -88,6 +88,8 @@ class ShellCommands:
     async def _serve(self, attempt: Attempt, command: ShellCommand, pipes: Pipes, output: _Output) -> EndedAttempt:
         process = await self._start(attempt, command, pipes)
         self._running[attempt] = process
+        if attempt.is_asked_to_stop:  # while it was started, so that nobody could pass it on
+            self.ask([attempt])
         try:
             async with asyncio.timeout(command.timeout_s):
                 await _follow(pipes, attempt.work.payload, output)
