@@ -51,12 +51,15 @@ class Guard:
         self._answers = Answers(resolver or SystemResolver(), clock, keep_s=keep_s, timeout_s=timeout_s)
         self._excepted: dict[tuple[str, int], None] = {}
 
-    async def passage(self, destination: Destination) -> Passage:
-        """Leave to call, or the reason why not. Raises EgressRefused, Unreachable."""
+    async def passage(self, destination: Destination, *, within_s: float | None = None) -> Passage:
+        """Leave to call, or the reason why not; ``within_s``: how long its caller may wait for it.
+
+        Raises EgressRefused, Unreachable, TimeoutError.
+        """
         listed = self._allow.has(destination)
         if not listed:
             _check_road(destination)
-        addresses = (destination.host,) if destination.literal else await self._answers.of(destination)
+        addresses = (destination.host,) if destination.literal else await self._answers.of(destination, within_s)
         for address in addresses:
             reason = blocked_as(address)
             if reason and not (listed and (destination.literal or reason not in NEVER)):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import time
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ from yarl import URL
 from waterclock.model.errors import AttemptError
 
 from .destination import Destination, of_url
-from .guard import Guard
+from .guard import Guard, Passage
 from .refusals import EgressRefused, NoAnswer, Unreachable
 
 READ_MAX_BYTES = 64 * 1024
@@ -35,6 +36,8 @@ _ADDRESSES_TRIED_MAX = 3
 _KEEP_ALIVE_S = 4.0
 _HEADER_MAX = 8_190
 _HEADERS_MAX = 64
+_NO_TIME_S = 0.05
+"""What a kept address costs at most: the limits of a call that has lost no more are those that it has always."""
 _QUERY_CUT_MIN = 4
 """Of a shorter query the letters may stand in any word: it is cut where its question mark stands before it."""
 
@@ -86,11 +89,18 @@ class HttpClient:
     async def send(self, request: HttpRequest) -> HttpAnswer:
         """Send once and read the answer. Raises EgressRefused, Unreachable, NoAnswer."""
         destination, path = of_url(request.url)
-        passage = await self._guard.passage(destination)
+        began_s = time.monotonic()
+        passage = await self._passage(destination, request.timeout_s)
         trouble = Unreachable("nothing was tried")
+        left_s = request.timeout_s
         for address in passage.addresses[:_ADDRESSES_TRIED_MAX]:
+            spent_s = time.monotonic() - began_s
+            if spent_s > _NO_TIME_S:
+                left_s = request.timeout_s - spent_s
+            if left_s <= 0:
+                break
             try:
-                return await self._send_to(request, destination, address, path)
+                return await self._send_to(request, destination, address, path, left_s)
             except Unreachable as unreachable:  # nobody there: nothing was sent, the next address may do
                 trouble = unreachable
         raise trouble
@@ -101,7 +111,16 @@ class HttpClient:
             await self._session.close()
             self._session = None
 
-    async def _send_to(self, request: HttpRequest, destination: Destination, address: str, path: str) -> HttpAnswer:
+    async def _passage(self, destination: Destination, timeout_s: float) -> Passage:
+        try:
+            return await self._guard.passage(destination, within_s=timeout_s)
+        except TimeoutError:
+            what = f"{destination.place}: the time of {timeout_s:g} s was over before its address was known"
+            raise Unreachable(what, error_class="timed-out") from None
+
+    async def _send_to(
+        self, request: HttpRequest, destination: Destination, address: str, path: str, left_s: float
+    ) -> HttpAnswer:
         session = self._session or self._open()
         headers = request.headers
         headers["Host"] = destination.authority
@@ -113,7 +132,7 @@ class HttpClient:
                 data=request.body or None,
                 allow_redirects=False,
                 server_hostname=destination.host if destination.tls else None,
-                timeout=_limits(request.timeout_s, self._connect_timeout_s),
+                timeout=_limits(left_s, self._connect_timeout_s),
             ) as response:
                 return await _read(response)
         except EgressRefused:

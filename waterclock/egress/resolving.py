@@ -49,8 +49,8 @@ class Answers:
         self._kept: dict[tuple[str, int], tuple[float, tuple[str, ...]]] = {}
         self._asking: dict[tuple[str, int], asyncio.Task[tuple[str, ...]]] = {}
 
-    async def of(self, destination: Destination) -> tuple[str, ...]:
-        """The addresses of a name, at most 8. Raises Unreachable."""
+    async def of(self, destination: Destination, within_s: float | None = None) -> tuple[str, ...]:
+        """The addresses of a name, at most 8. Raises Unreachable, and TimeoutError where it takes over ``within_s``."""
         asked = destination.host, destination.port
         kept = self._kept.get(asked)
         if kept is not None and self._clock.monotonic_s() < kept[0]:
@@ -60,8 +60,9 @@ class Answers:
             task = asyncio.get_running_loop().create_task(self._ask(*asked))
             self._asking[asked] = task
             task.add_done_callback(lambda done: self._answered(asked, done))
-        # Shielded: others wait for the same answer, and one of them may be cancelled.
-        return await asyncio.shield(task)
+        async with asyncio.timeout(within_s):
+            # Shielded: others wait for the same answer, and one of them may be cancelled, or have less time.
+            return await asyncio.shield(task)
 
     async def _ask(self, host: str, port: int) -> tuple[str, ...]:
         try:
