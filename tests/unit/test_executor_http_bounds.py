@@ -1,16 +1,18 @@
-"""Bounds of HTTP callbacks that begin before the call."""
+"""Bounds of HTTP callbacks that begin before the call, and dates that mean the same on every machine."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from email.utils import formatdate
 
 import pytest
 
-from tests.unit.executor_world import Target, bench_of
+from tests.unit.executor_world import CLOCK, Target, bench_of
 from waterclock.model.events import Outcome
 from waterclock.model.executor import HttpCall
+from waterclock.model.ids import US_PER_S
 
 
 @pytest.fixture
@@ -50,3 +52,23 @@ def test_what_a_name_took_is_missing_for_the_answer(target: Target) -> None:
     with bench_of(Slow(), egress={"allow": (f"slow.example:{target.port}", target.place)}) as bench:
         ended = bench.run(HttpCall(f"http://slow.example:{target.port}/", timeout_s=0.8))
     assert (ended.outcome, ended.error_class) == (Outcome.TIMED_OUT, "timed-out")
+
+
+def _without_a_zone(at_s: float) -> str:
+    return time.asctime(time.gmtime(at_s))
+
+
+@pytest.mark.parametrize("form", [_without_a_zone, formatdate], ids=["asctime", "-0000"])
+def test_a_date_without_a_zone_is_utc_wherever_the_worker_is(
+    target: Target, monkeypatch: pytest.MonkeyPatch, form: Callable[[float], str]
+) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        target.answer = lambda _: (503, {"retry-after": form(CLOCK.now() / US_PER_S + 90)}, b"")
+        with bench_of(egress={"allow": (target.place,)}) as bench:
+            ended = bench.run(HttpCall(f"http://{target.place}/"))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert 80 * US_PER_S <= ended.retry_after_us <= 95 * US_PER_S

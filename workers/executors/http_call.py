@@ -12,6 +12,7 @@ says for how long where the receiver asked for time (``Retry-After``); ``gone`` 
 from __future__ import annotations
 
 import re
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any
@@ -111,7 +112,10 @@ class HttpCalls:
         if text.isascii() and text.isdecimal():
             return min(int(text), RETRY_AFTER_MAX_S)
         try:
-            wait_s = parsedate_to_datetime(text).timestamp() - self._clock.now() / US_PER_S
+            until = parsedate_to_datetime(text)
+            if until.tzinfo is None:  # HTTP's older form names no zone, and means UTC; not this machine's
+                until = until.replace(tzinfo=UTC)
+            wait_s = until.timestamp() - self._clock.now() / US_PER_S
         except (TypeError, ValueError, OverflowError):
             return 0
         return max(0, min(round(wait_s), RETRY_AFTER_MAX_S))
