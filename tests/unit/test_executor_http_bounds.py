@@ -6,10 +6,12 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
+from pathlib import Path
 
 import pytest
 
 from tests.unit.executor_world import CLOCK, Target, bench_of
+from waterclock.model.errors import RequestError
 from waterclock.model.events import Outcome
 from waterclock.model.executor import HttpCall
 from waterclock.model.ids import US_PER_S
@@ -72,3 +74,17 @@ def test_a_date_without_a_zone_is_utc_wherever_the_worker_is(
         monkeypatch.undo()
         time.tzset()
     assert 80 * US_PER_S <= ended.retry_after_us <= 95 * US_PER_S
+
+
+@pytest.mark.parametrize("content", [None, b"no certificate"])
+def test_authorities_that_cannot_be_read_stop_the_start_and_name_the_setting(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    file = tmp_path / "ca.pem"
+    if content is not None:
+        file.write_bytes(content)
+    with (
+        pytest.raises(RequestError, match=r"egress\.ca_file cannot be used: .*ca\.pem"),
+        bench_of(egress={"ca_file": file}),
+    ):
+        pass

@@ -23,7 +23,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from waterclock.model.errors import AttemptError
+from waterclock.model.errors import AttemptError, RequestError
 
 from .destination import Destination, of_url
 from .guard import Guard, Passage
@@ -69,7 +69,7 @@ class HttpAnswer(NamedTuple):
 class HttpClient:
     """``connections_max`` bounds the pool: a call beyond it waits, within its own time.
 
-    ``ca_file``: authorities to believe instead of the system's.
+    ``ca_file``: authorities to believe instead of the system's. Raises RequestError where it holds none.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class HttpClient:
         self._guard = guard
         self._connections_max = connections_max
         self._connect_timeout_s = connect_timeout_s
-        self._tls = ssl.create_default_context(cafile=ca_file)
+        self._tls = _believing(ca_file)
         self._session: aiohttp.ClientSession | None = None
 
     async def send(self, request: HttpRequest) -> HttpAnswer:
@@ -170,6 +170,17 @@ class HttpClient:
         made = socket.socket(family, kind, protocol)
         made.setblocking(False)
         return made
+
+
+def _believing(ca_file: Path | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:  # SSLError is one
+        raise RequestError(
+            f"egress.ca_file cannot be used: {ca_file}: {error.strerror or error}",
+            pointer="/egress/ca_file",
+            hint="Name a PEM file of certificates that this process may read",
+        ) from None
 
 
 class _NoResolver(AbstractResolver):
