@@ -267,6 +267,32 @@ def test_a_known_topic_is_believed_on_while_no_broker_answers() -> None:
         broker.book.exists("never-seen")
 
 
+@pytest.mark.parametrize("is_away", [False, True])
+def test_threads_that_want_the_same_answer_ask_once(is_away: bool) -> None:
+    """Given a broker that takes its time, then a handler waits for one question, however many others wait for it."""
+    broker, told = Broker(), []
+    broker.is_away = is_away
+
+    def ask() -> None:
+        try:
+            told.append(broker.book.exists("mail"))
+        except BackendDown:
+            told.append(None)
+
+    broker.book._lock.acquire()  # nobody is answered before all have asked
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    broker.book._lock.release()
+    for thread in threads:
+        thread.join(20.0)
+    assert told == [None if is_away else True] * 8
+    assert broker.asked == 1
+    broker.is_away = False
+    broker.clock.advance(1_100_000)
+    assert broker.book.exists("mail")
+
+
 def test_the_book_is_bounded() -> None:
     broker = Broker()
     for number in range(1_100):
