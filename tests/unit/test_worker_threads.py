@@ -94,3 +94,26 @@ def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < give_up_at_s
         pause.wait(0.001)
+
+
+def test_where_the_machine_gives_no_more_threads_those_that_there_are_do_it_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, begun = threading.Thread.start, []
+
+    def start(thread: threading.Thread) -> None:
+        if len(begun) == 3:
+            raise RuntimeError("can't start new thread")
+        begun.append(thread)
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    served = Served()
+    threads: Threads[Task] = Threads(served, 16)
+    threads.submit(tasks())
+    for turn in range(8):  # three are blocked, and each turn wants twice as many
+        threads.prod(turn * PROD_EVERY_S)
+    served.gate.set()
+    served.wait_for(TASKS)
+    assert threads.thread_count == 3
+    threads.stop(2.0)

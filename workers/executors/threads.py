@@ -8,7 +8,8 @@ one per prod while tasks fly.
 
 How it fails: user code cannot be stopped in a thread. ``stop`` lets the threads end by themselves (they are daemons);
 what is queued is dropped. While an attempt keeps a thread it says so (``Attempt.is_in_thread``): whoever forgets it
-must not give its worker slot to another one, which would wait for that thread.
+must not give its worker slot to another one, which would wait for that thread. Where the machine gives no more threads
+(a container's limit) the tasks wait for those that there are, and each prod tries again.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
+import structlog
+
 from .port import Attempt
 
 _Task = TypeVar("_Task", bound=tuple[object, Attempt])
@@ -27,6 +30,8 @@ _Task = TypeVar("_Task", bound=tuple[object, Attempt])
 _WIDTH_MIN = 4
 _PROD_EVERY_S = 0.004
 _FLYING_PER_S = 10_000
+
+logger = structlog.get_logger()
 
 
 class _Seat:
@@ -56,6 +61,8 @@ class Threads(Generic[_Task]):
         self._prodded_at_s = float("-inf")
         self._served_at_prod = 0
         self._stopping = False
+        self._is_short = False
+        """It was said that the machine gave no more threads."""
 
     @property
     def thread_count(self) -> int:
@@ -107,16 +114,26 @@ class Threads(Generic[_Task]):
             try:
                 self._asleep.pop().bell.put(None)
             except IndexError:
-                if len(self._seats) < self._threads_max:
-                    self._start_thread()
+                if len(self._seats) < self._threads_max and not self._start_thread():
+                    return
 
-    def _start_thread(self) -> None:
+    def _start_thread(self) -> bool:
+        """False: the machine gives no more now; those that there are do it all. Raises where there is none."""
         seat = _Seat()
-        self._seats.append(seat)
-        name = f"handlers-{len(self._seats)}"
+        name = f"handlers-{len(self._seats) + 1}"
         thread = threading.Thread(target=self._sit, args=(seat,), name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if not self._threads:
+                raise
+            if not self._is_short:
+                logger.warning("too_few_threads", threads=len(self._threads), wanted=self._width, cause=str(error))
+            self._is_short = True
+            return False
+        self._seats.append(seat)
         self._threads.append(thread)
-        thread.start()
+        return True
 
     def _sit(self, seat: _Seat) -> None:
         tasks, serve = self._tasks, self._serve
