@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import uvloop
 
-from waterclock.clock import ManualClock
+from waterclock.clock import ManualClock, SystemClock
 from waterclock.egress.allow import AllowList
 from waterclock.egress.destination import of_url
 from waterclock.egress.guard import Guard
@@ -175,3 +179,31 @@ def test_an_entry_that_is_no_host_and_port_stops_the_start(entry: str) -> None:
     with pytest.raises(RequestError) as refused:
         AllowList([entry])
     assert refused.value.pointer == "/egress/allow"
+
+
+def test_names_whose_servers_are_silent_hold_no_other_name_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given more silent names than any pool has threads, then another one is answered, and each is asked once."""
+    silent, asked = threading.Event(), []
+    real = socket.getaddrinfo
+
+    def ask(host: str, *args: Any, **more: Any) -> Any:
+        asked.append(host)
+        if host != "live.example":
+            silent.wait(20.0)
+            raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+        return real("127.0.0.1", *args, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", ask)
+
+    async def play() -> tuple[str, ...]:
+        guard = Guard(AllowList(["live.example:443"]), SystemClock(), timeout_s=0.5)
+        dead = [of_url(f"https://dead-{number}.example/")[0] for number in range(40)]
+        for _ in range(2):  # the second time while the first questions still wait
+            troubles = asyncio.gather(*(guard.passage(each) for each in dead), return_exceptions=True)
+            addresses = (await guard.passage(of_url("https://live.example/")[0], within_s=0.4)).addresses
+            assert all(isinstance(each, Unreachable) for each in await troubles)
+        silent.set()
+        return addresses
+
+    assert uvloop.run(play()) == ("127.0.0.1",)
+    assert len(asked) == 41

@@ -1,7 +1,8 @@
 """Names to addresses, once per call or less: the answer that was checked is the one that is connected to.
 
 What must hold: a resolver is asked in one place, with a bound on the time; what it said is kept for a few seconds (a
-job that calls every second must not ask every second), and the same question is asked once at a time.
+job that calls every second must not ask every second), the same question is asked once at a time, and no name waits
+for another one's servers.
 
 How it fails: Unreachable, class ``name-not-resolved``.
 """
@@ -9,7 +10,9 @@ How it fails: Unreachable, class ``name-not-resolved``.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+import threading
 from typing import Protocol
 
 from waterclock.clock import Clock
@@ -19,6 +22,7 @@ from .refusals import Unreachable
 
 _KEPT_MAX = 1_024
 _ADDRESSES_MAX = 8
+_ASKED_AT_ONCE_MAX = 256
 
 
 class Resolver(Protocol):
@@ -30,12 +34,55 @@ class Resolver(Protocol):
 
 
 class SystemResolver:
-    """The machine's own: files, DNS, whatever it is set up for."""
+    """The machine's own: files, DNS, whatever it is set up for. Belongs to one event loop.
+
+    Each question has a thread of its own. It cannot be called back, and the loop's pool has four threads for all: four
+    names whose servers are silent would hold up every other name of the worker.
+    """
+
+    def __init__(self) -> None:
+        self._asking: dict[tuple[str, int], asyncio.Future[list[str]]] = {}
 
     async def resolve(self, host: str, port: int) -> list[str]:
+        asked = host, port
+        answer = self._asking.get(asked)
+        if answer is None:  # else one that was given up a while ago is still asking the same
+            if len(self._asking) >= _ASKED_AT_ONCE_MAX:
+                raise OSError(f"{_ASKED_AT_ONCE_MAX} other names wait for an answer of this machine's resolver")
+            answer = self._begin(asked)
+        return await asyncio.shield(answer)
+
+    def _begin(self, asked: tuple[str, int]) -> asyncio.Future[list[str]]:
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-        return list(dict.fromkeys(str(info[4][0]) for info in found))
+        answer: asyncio.Future[list[str]] = loop.create_future()
+        try:
+            threading.Thread(target=self._ask, args=(loop, asked, answer), name="resolver", daemon=True).start()
+        except RuntimeError as error:  # the machine gives no more threads
+            raise OSError(str(error)) from None
+        self._asking[asked] = answer
+        return answer
+
+    def _answered(
+        self, asked: tuple[str, int], answer: asyncio.Future[list[str]], found: list[str] | Exception
+    ) -> None:
+        del self._asking[asked]
+        if isinstance(found, Exception):
+            answer.set_exception(found)
+            answer.exception()  # seen, also where nobody waits for it any more
+        else:
+            answer.set_result(found)
+
+    # -- in the thread --------------------------------------------------------------------------------------------
+
+    def _ask(self, loop: asyncio.AbstractEventLoop, asked: tuple[str, int], answer: asyncio.Future[list[str]]) -> None:
+        found: list[str] | Exception
+        try:
+            infos = socket.getaddrinfo(*asked, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+            found = list(dict.fromkeys(str(info[4][0]) for info in infos))
+        except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits is told
+            found = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            loop.call_soon_threadsafe(self._answered, asked, answer, found)
 
 
 class Answers:
