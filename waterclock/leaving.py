@@ -13,9 +13,12 @@ import atexit
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable
 
 _INTERRUPTED = 130
+_begun: list[_Ending] = []
+"""The end of this process, once it is to be ours."""
 
 
 def leave_after(main: Callable[[], object]) -> None:
@@ -24,6 +27,7 @@ def leave_after(main: Callable[[], object]) -> None:
     Call it first of all: what others register to be run at exit is run before, and Python's own threads are awaited.
     """
     ending = _Ending()
+    _begun.append(ending)
     atexit.register(ending.leave)
     try:
         main()
@@ -34,6 +38,17 @@ def leave_after(main: Callable[[], object]) -> None:
     except KeyboardInterrupt:
         ending.code = _INTERRUPTED
         raise
+
+
+def await_threads(within_s: float) -> None:
+    """From now on Python's own threads are awaited so long and no longer: user code may hold one for hours.
+
+    Does nothing in a process that was not begun by ``leave_after``.
+    """
+    for ending in _begun:
+        timer = threading.Timer(within_s, ending.leave)
+        timer.daemon = True
+        timer.start()
 
 
 class _Ending:

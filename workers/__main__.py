@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from waterclock.app import App, load_app
 from waterclock.clock import SystemClock
-from waterclock.leaving import leave_after
+from waterclock.leaving import await_threads, leave_after
 from waterclock.log.port import Log
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.job import Tier
@@ -28,6 +28,8 @@ from .run_logs import Output
 
 _LAST_LINES_S = 2.0
 _MARGIN_S = 5.0
+_THREADS_S = 2.0
+"""A handler's ``asyncio.to_thread`` cannot be stopped, and Python would wait for it."""
 
 
 def build(app: App, settings: Settings, topics: TopicBook, output: Output) -> Worker:
@@ -88,6 +90,7 @@ def run(app: App, settings: Settings) -> None:
     finally:
         output.end(_LAST_LINES_S)
         topics.close()
+        await_threads(_THREADS_S)
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,15 @@ def test_what_cannot_be_said_leaves_the_interpreter_up_as_well(body: str, code: 
         f"sys.kept = type('Kept', (), {{'__del__': lambda _: __import__('os').write(2, b'down')}})(); {body}"
     )
     assert (ended.returncode, ended.stderr) == (code, "")
+
+
+def test_a_thread_of_user_code_is_awaited_for_as_long_as_was_said() -> None:
+    """Given a call that was handed to a thread and does not end, then the process does, with its code."""
+    body = (
+        "import time; from concurrent.futures import ThreadPoolExecutor; from waterclock.leaving import await_threads; "
+        "ThreadPoolExecutor().submit(time.sleep, 30); await_threads(0.2); sys.stdout.write('said'); sys.exit(3)"
+    )
+    began_s = time.monotonic()
+    ended = _end_of(body)
+    assert (ended.returncode, ended.stdout) == (3, "said")
+    assert time.monotonic() - began_s < 20.0
