@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from pathlib import Path
 
+import orjson
 import pytest
 
 from tests.unit.executor_world import CLOCK, Target, bench_of
@@ -88,3 +89,12 @@ def test_authorities_that_cannot_be_read_stop_the_start_and_name_the_setting(
         bench_of(egress={"ca_file": file}),
     ):
         pass
+
+
+@pytest.mark.parametrize("size", [8_170, 8_180, 8_192, 8_193])
+def test_of_an_answer_that_just_does_not_fit_the_end_is_kept(target: Target, size: int) -> None:
+    body = b'{"a":"' + b"x" * (size - 8) + b'"}'
+    target.answer = lambda _: (200, {"content-type": "application/json"}, body)
+    with bench_of(egress={"allow": (target.place,)}) as bench:
+        result = orjson.loads(bench.run(HttpCall(f"http://{target.place}/")).result or b"")
+    assert len(str(result["body"])) >= 4_000

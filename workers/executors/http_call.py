@@ -151,7 +151,8 @@ def _result(answer: HttpAnswer) -> dict[str, Any]:
         return result
     if answer.whole and answer.size == len(answer.body) and "json" in answer.content_type.lower():
         try:
-            return fitting(result | {"body": orjson.loads(answer.body)}) or result
+            if (kept := fitting(result | {"body": orjson.loads(answer.body)})) is not None:
+                return kept  # else it is too long for an outcome, by a little: its end is, as of any other text
         except ValueError:
             pass  # it only says that it is JSON
     text = answer.body.decode("utf-8", "replace")
