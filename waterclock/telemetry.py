@@ -77,8 +77,13 @@ def _to_json(fields: Fields, default: Callable[[Any], Any], **_: object) -> str:
     try:
         return to_json(fields, any_keys=True).decode()
     except NotJson:
-        plain = {name: _plain(value, default) for name, value in fields.items()}
+        plain = {_name(name): _plain(value, default) for name, value in fields.items()}
         return to_json(plain, any_keys=True).decode()
+
+
+def _name(name: Any) -> Any:
+    """Half of a surrogate pair is no UTF-8: it becomes a question mark."""
+    return str.encode(name, "utf-8", "replace").decode() if isinstance(name, str) else name
 
 
 def _plain(value: Any, default: Callable[[Any], Any]) -> Any:

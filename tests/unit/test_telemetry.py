@@ -28,3 +28,8 @@ def test_a_field_that_cannot_be_read_is_told_of_and_the_others_are_written() -> 
     assert line["odd"] == "unreadable: ValueError"
     assert (line["event"], line["count"], line["5"]) == ("x", 1, {"1": 2})
     assert line["things"].startswith("[<object")
+
+
+def test_a_line_is_written_whatever_its_fields_are_called() -> None:
+    line = json.loads(JSONRenderer(serializer=_to_json)(None, "info", {"event": "x", "half\ud800": 1}))
+    assert (line["event"], line["half?"]) == ("x", 1)
