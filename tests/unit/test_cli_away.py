@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,12 +14,14 @@ from typing import NoReturn
 import pytest
 
 from tests.unit.in_process import documents_of, run_command
+from waterclock.clock import SystemClock
 from waterclock.clusters import doctor_cassandra, doctor_kafka
 from waterclock.clusters.finding import Finding, State
 from waterclock.commands import cancel, dlq, doctor, saving
 from waterclock.model.errors import BackendDown
 from waterclock.settings import Settings
 from waterclock.stack.state import StackState, birth_of, write_state
+from waterclock.store.session import connect
 
 STACK = Path(".waterclock")
 
@@ -74,6 +77,15 @@ def test_the_doctor_waits_once_for_a_cassandra_that_is_away(
     found = {row["check"]: row["state"] for row in documents_of(out)}
     assert (code, found["cassandra"]) == (5, "unreachable")
     assert "1 warn, 2 unreachable" in err
+
+
+def test_a_cassandra_whose_name_has_no_address_is_one_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> NoReturn:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(BackendDown, match="cassandra-0 port 9042 in 0 s: no such host"):
+        connect(("cassandra-0",), 9042, SystemClock(), deadline_s=0.0)
 
 
 @pytest.mark.parametrize(

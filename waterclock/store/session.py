@@ -20,6 +20,7 @@ from cassandra import (
     OperationTimedOut,
     RequestValidationException,
     Unauthorized,
+    UnresolvableContactPoints,
     WriteFailure,
     WriteTimeout,
 )
@@ -102,12 +103,15 @@ def connect(
     """
     until = clock.monotonic_s() + deadline_s
     while True:
-        cluster = _cluster(contact_points, port, local_dc, options)
+        cluster: Cluster | None = None
         try:
+            cluster = _cluster(contact_points, port, local_dc, options)  # it looks the names up
             session = cluster.connect(keyspace)
         except CONNECTION_ERRORS as error:
-            datacenters = {host.datacenter for host in cluster.metadata.all_hosts() if host.datacenter}
-            cluster.shutdown()
+            datacenters: set[str] = set()
+            if cluster is not None:
+                datacenters = {host.datacenter for host in cluster.metadata.all_hosts() if host.datacenter}
+                cluster.shutdown()
             refused = _refusal(error)
             if refused is not None:
                 raise AccessRefused("cassandra", f"{', '.join(contact_points)} port {port}: {refused}") from error
@@ -119,11 +123,18 @@ def connect(
                 ) from error
             if clock.monotonic_s() >= until:
                 where = f"{', '.join(contact_points)} port {port}" + (f", keyspace {keyspace}" if keyspace else "")
-                raise BackendDown("cassandra", f"no answer from {where} in {deadline_s:g} s: {error}") from error
+                raise BackendDown(
+                    "cassandra", f"no answer from {where} in {deadline_s:g} s: {_words(error)}"
+                ) from error
             Event().wait(_PAUSE_S)
         else:
             session.use_client_timestamp = False
             return session
+
+
+def _words(error: BaseException) -> str:
+    """What the driver says; it has none for names without an address, which may come yet."""
+    return "no such host" if isinstance(error, UnresolvableContactPoints) else str(error)
 
 
 def _refusal(error: BaseException) -> BaseException | None:
