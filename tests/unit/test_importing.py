@@ -187,6 +187,8 @@ def test_nothing_of_a_python_file_is_run(tmp_path: Path) -> None:
         "app.conf.update({'beat_schedule': {'a': {'task': 't', 'schedule': 60}}})",
         "app.conf.beat_schedule.update({'a': {'task': 't', 'schedule': 60}})",
         "app.conf.beat_schedule['a'] = {'task': 't', 'schedule': 2 * 30}",
+        "app.conf.beat_schedule.update(a={'task': 't', 'schedule': 60})",
+        "app.conf.beat_schedule |= {'a': {'task': 't', 'schedule': 60}}",
         "class Config:\n    beat_schedule = {'a': dict(task='t', schedule=60), **{'a': {'task': 't', 'schedule': 60}}}",
     ],
 )
@@ -199,6 +201,68 @@ def test_of_a_key_given_twice_the_last_counts_as_in_python() -> None:
     found = celery("beat_schedule = {'a': {'task': 't', 'schedule': 60},\n 'a': {'task': 't', 'schedule': 120}}")
     assert [draft.document["every"] for draft in found.drafts] == ["2m"]
     assert found.left_out_count == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "if PROD:\n    N = 5",
+        "N *= 60",
+        "for N in (1, 2):\n    pass",
+        "def f():\n    global N\n    N = 7",
+    ],
+)
+def test_a_constant_that_the_file_changes_anywhere_is_none(change: str) -> None:
+    found = celery(f"N = 60\n{change}\nbeat_schedule = {{'a': {{'task': 't', 'schedule': N}}}}")
+    assert (found.drafts, found.left_out_count) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    "change", ["JOBS['b'] = JOBS['a']", "JOBS.pop('a')", "JOBS['a']['schedule'] = 5", "del JOBS['a']"]
+)
+def test_a_constant_whose_inside_is_changed_is_none(change: str) -> None:
+    found = celery(f"JOBS = {{'a': {{'task': 't', 'schedule': 60}}}}\n{change}\napp.conf.beat_schedule = JOBS")
+    assert (found.drafts, found.left_out_count) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "del app.conf.beat_schedule['a']",
+        "app.conf.beat_schedule.pop('a', None)",
+        "app.conf.beat_schedule['a']['schedule'] = 5",
+        "app.conf.beat_schedule['a'].update(schedule=5)",
+        "app.conf.beat_schedule.setdefault('b', {'task': 't', 'schedule': 60})",
+        "app.conf.beat_schedule.update(**more())",
+        "app.conf.beat_schedule.update(b=entry())",
+    ],
+)
+def test_what_is_done_to_a_schedule_is_read_or_told(change: str) -> None:
+    found = celery(f"app.conf.beat_schedule = {{'a': {{'task': 't', 'schedule': 60}}}}\n{change}")
+    assert [(remark.line, remark.weight) for remark in found.remarks if remark.line] == [(2, Weight.LEFT_OUT)]
+
+
+def test_of_a_schedule_that_is_set_twice_the_last_counts_and_one_that_is_handed_on_is_one() -> None:
+    entry = "{{'{}': {{'task': 't', 'schedule': 60}}}}"
+    found = celery(f"beat_schedule = {entry.format('a')}\nbeat_schedule = {entry.format('b')}")
+    assert ([draft.name for draft in found.drafts], found.left_out_count) == (["b"], 1)
+    found = celery(f"CELERY_BEAT_SCHEDULE = {entry.format('a')}\napp.conf.update(beat_schedule=CELERY_BEAT_SCHEDULE)")
+    assert ([draft.name for draft in found.drafts], found.left_out_count) == (["a"], 0)
+
+
+@pytest.mark.parametrize(
+    "other",
+    ["def f(user):\n    user.timezone = 'Asia/Tokyo'", "def f():\n    timezone = 'Asia/Tokyo'", "user.timezone = 'X'"],
+)
+def test_the_zone_of_somebody_else_is_not_that_of_the_schedule(other: str) -> None:
+    text = f"{other}\nbeat_schedule = {{'a': {{'task': 't', 'schedule': crontab(hour=3)}}}}\n"
+    assert celery(text).drafts[0].document["zone"] == "UTC"
+    assert celery(f"{text}app.conf.timezone = 'Europe/Oslo'").drafts[0].document["zone"] == "Europe/Oslo"
+
+
+def test_an_interval_that_is_relative_by_place_is_left_out() -> None:
+    found = celery("beat_schedule = {'a': {'task': 't', 'schedule': schedule(3600, True)}}")
+    assert (found.drafts, found.left_out_count) == ((), 1)
 
 
 def test_constants_that_stand_for_ever_more_values_are_refused() -> None:

@@ -2,14 +2,15 @@
 
 Found are dicts given to ``beat_schedule`` or ``CELERYBEAT_SCHEDULE`` by assignment, by one entry, by ``update`` or as a
 keyword; values are literals, sums and products of them, names of constants in the same file, ``crontab``, ``timedelta``
-and ``schedule``. Whatever else a value is made by is left out with its line. How it fails: RequestError where the file
-is no Python, or holds no schedule.
+and ``schedule``. Whatever else makes a value, or changes a schedule, is left out with its line. How it fails:
+RequestError where the file is no Python, or holds no schedule.
 """
 
 from __future__ import annotations
 
 import ast
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 
@@ -34,6 +35,9 @@ _COMPUTED = Unreadable("its value is only known when the file runs", "Write it o
 _NUMBER_MAX = 1e12
 _VALUES_MAX = 200_000
 """Values of one file: constants that name constants could stand for any number of them."""
+
+_CHANGING = {"append", "clear", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"}
+"""What a dict or a list is changed by where it stands."""
 
 _CONFIGURING = {"update", "Celery", "dict", "add_defaults"}
 """Calls whose keywords are settings of Celery: ``timezone`` is a common word."""
@@ -62,21 +66,31 @@ class _File:
         self._tree = tree
         self._values_left = _VALUES_MAX
         self._constants: dict[str, ast.expr] = {}
-        twice: set[str] = set()
+        self._in_functions = {
+            id(node)
+            for function in ast.walk(tree)
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+            for node in ast.walk(function)
+        }
+        bound = Counter(_bound_names(tree))
         for node in tree.body:
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 name = node.targets[0].id
-                twice |= {name} & self._constants.keys()
-                self._constants[name] = node.value
-        for name in twice:
-            del self._constants[name]
+                if bound[name] == 1:
+                    self._constants[name] = node.value
 
     def read(self, gathering: Gathering, zone: str | None) -> None:
         given = list(self._given(_SCHEDULES))
+        replaced = self._replaced()
         entries: list[Entry] = []
         for node in given:
-            entries += self._entries(node, gathering)
+            if id(node) in replaced:
+                gathering.left_out(node.lineno, "the schedule", f"line {replaced[id(node)]} sets it again",
+                                   "Celery keeps the last one: remove this")  # fmt: skip
+            else:
+                entries += self._entries(node, gathering)
         calls = self._added_at_run_time(gathering)
+        self._changed_at_run_time(gathering)
         if not given and not calls:
             raise RequestError(
                 "The file sets no beat_schedule", hint="Give the file that does, such as celery.py or celeryconfig.py"
@@ -89,20 +103,65 @@ class _File:
         found: list[ast.expr] = []
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Assign):
-                found += [node.value for target in node.targets if _last_name(target) in names]
+                found += [
+                    node.value for target in node.targets if _last_name(target) in names and not self._is_local(target)
+                ]
                 found += [
                     ast.Dict([target.slice], [node.value], lineno=node.lineno, col_offset=0)
                     for target in node.targets
                     if isinstance(target, ast.Subscript) and _last_name(target.value) in names
                 ]
-            elif isinstance(node, ast.AnnAssign) and node.value is not None and _last_name(node.target) in names:
-                found.append(node.value)
+            elif isinstance(node, ast.AnnAssign | ast.AugAssign):  # of these, dicts know `|=`
+                if node.value is not None and _last_name(node.target) in names:
+                    found.append(node.value)
             elif isinstance(node, ast.Call):
                 if names is _SCHEDULES or _last_name(node.func) in _CONFIGURING:
                     found += [keyword.value for keyword in node.keywords if keyword.arg in names]
                 if isinstance(node.func, ast.Attribute) and node.func.attr == "update":
-                    found += node.args if _last_name(node.func.value) in names else _members(node.args, names)
+                    found += _updates(node) if _last_name(node.func.value) in names else _members(node.args, names)
+        # A name that is one of these itself is read where the file sets it.
+        read = {node.id for node in ast.walk(self._tree) if isinstance(node, ast.Name) and _is_bound(node)} & names
+        found = [node for node in found if not (isinstance(node, ast.Name) and node.id in read)]
         return iter(sorted(found, key=lambda node: (node.lineno, node.col_offset)))
+
+    def _is_local(self, target: ast.expr) -> bool:
+        """Whether a ``timezone`` is somebody else's: one of a function, or of what is no ``conf``."""
+        if _last_name(target) != "timezone":
+            return False
+        return (
+            _last_name(target.value) != "conf"
+            if isinstance(target, ast.Attribute)
+            else id(target) in self._in_functions
+        )
+
+    def _replaced(self) -> dict[int, int]:
+        """Of schedules that the file sets whole again, by id: the line that does."""
+        newest: dict[str, ast.expr] = {}
+        lines: dict[int, int] = {}
+        nodes = [node for node in ast.walk(self._tree) if isinstance(node, ast.Assign | ast.AnnAssign) and node.value]
+        for node in sorted(nodes, key=lambda node: node.lineno):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if _last_name(target) in _SCHEDULES and node.value is not None:
+                    if (older := newest.get(ast.unparse(target))) is not None:
+                        lines[id(older)] = node.lineno
+                    newest[ast.unparse(target)] = node.value
+        return lines
+
+    def _changed_at_run_time(self, gathering: Gathering) -> None:
+        """Tells what is done to a schedule beside adding entries. What it changes becomes a job as it stood."""
+        for node in ast.walk(self._tree):
+            match node:
+                case ast.Delete(targets=places):
+                    pass
+                case ast.Assign(targets=targets):
+                    places = [each.value for each in targets if isinstance(each, ast.Subscript) and not _is_entry(each)]
+                case ast.Call(func=ast.Attribute(value=place, attr=name)) if name in _CHANGING:
+                    places = [] if name == "update" and _last_name(place) in _SCHEDULES else [place]
+                case _:
+                    continue
+            if any(_reaches(place, _SCHEDULES) for place in places):
+                gathering.left_out(node.lineno, ast.unparse(node), "it changes the schedule when the file runs",
+                                   "Write the entry as it is meant; look at the job that is made of it")  # fmt: skip
 
     def _entries(self, node: ast.expr, gathering: Gathering) -> Iterator[Entry]:
         node = self._followed(node)
@@ -150,7 +209,7 @@ class _File:
         is_plain = not any(isinstance(value, Unreadable) for value in (*arguments, *named.values()))
         match _last_name(call.func):
             case "schedule":
-                return self._interval(call, is_relative=bool(named.get("relative")))
+                return self._interval(call, is_relative=bool(named.get("relative", arguments[1:2])))
             case "solar":
                 return Unreadable("there are no solar schedules", "Write a crontab near it, and let the handler wait")
             case "crontab":
@@ -273,6 +332,53 @@ def _last_name(node: ast.expr) -> str:
         case ast.Subscript(slice=ast.Constant(value=str(name))):
             return name
     return ""
+
+
+def _updates(call: ast.Call) -> list[ast.expr]:
+    """``beat_schedule.update({...}, name={...}, **more)``."""
+    named: list[ast.expr] = [
+        ast.Dict([ast.Constant(each.arg, lineno=each.lineno) if each.arg else None], [each.value],
+                 lineno=each.lineno, col_offset=each.col_offset)
+        for each in call.keywords
+    ]  # fmt: skip
+    return [*call.args, *named]
+
+
+def _is_bound(node: ast.Name) -> bool:
+    return not isinstance(node.ctx, ast.Load)
+
+
+def _bound_names(tree: ast.Module) -> Iterator[str]:
+    """Each name as often as something of the file sets it, takes it away, or changes what it stands for."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name() if _is_bound(node):
+                yield node.id
+            case ast.Subscript() | ast.Attribute() if not isinstance(node.ctx, ast.Load):
+                yield _root(node)
+            case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in _CHANGING:
+                yield _root(value)
+
+
+def _root(node: ast.expr) -> str:
+    """``a`` of ``a``, ``a.b`` and ``a["b"].c``; "" of anything else."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_entry(place: ast.Subscript) -> bool:
+    """Whether ``place`` is a whole schedule, or one entry of it: both are read where they are set."""
+    return _last_name(place) in _SCHEDULES or _last_name(place.value) in _SCHEDULES
+
+
+def _reaches(node: ast.expr, names: set[str]) -> bool:
+    """Whether it is one of these names, or something within it."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        if _last_name(node) in names:
+            return True
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in names
 
 
 def _members(arguments: list[ast.expr], names: set[str]) -> list[ast.expr]:
