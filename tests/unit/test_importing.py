@@ -293,6 +293,33 @@ def test_strange_yaml_makes_no_job_and_says_so(text: str) -> None:
     assert found.remarks
 
 
+ONE = (
+    "kind: CronJob\nmetadata: {{name: n}}\nspec: {{{0}schedule: '0 3 * * *', timeZone: UTC, jobTemplate: {{spec: "
+    "{{template: {{spec: {{{1}containers: [{{image: i, command: [/x]}}]}}}}}}}}}}"
+)
+
+
+@pytest.mark.parametrize("word", ["true", "True", "yes", "on", "y", "'true'"])
+def test_a_suspended_cron_job_is_left_out_in_all_words_of_yaml(word: str) -> None:
+    found = found_in(ONE.format(f"suspend: {word}, ", ""), READERS["cronjobs.yaml"])
+    assert (found.drafts, found.left_out_count) == ((), 1)
+    assert found_in(ONE.format("suspend: no, ", ""), READERS["cronjobs.yaml"]).drafts
+
+
+@pytest.mark.parametrize("more", ["<<: {suspend: true}, ", "schedule: '0 4 * * *', "])
+def test_keys_from_elsewhere_and_keys_given_twice_are_left_out(more: str) -> None:
+    found = found_in(ONE.format(more, ""), READERS["cronjobs.yaml"])
+    assert (found.drafts, found.left_out_count) == ((), 1)
+    found = found_in(ONE.format("", "<<: {initContainers: [{image: i}]}, "), READERS["cronjobs.yaml"])
+    assert (found.drafts, found.left_out_count) == ((), 1)
+
+
+def test_the_items_of_a_list_of_cron_jobs_need_no_kind_of_their_own() -> None:
+    item = ONE.format("", "").removeprefix("kind: CronJob\n").replace("\n", "\n  ")
+    found = found_in(f"kind: CronJobList\nitems:\n- {item}", READERS["cronjobs.yaml"])
+    assert [draft.name for draft in found.drafts] == ["n"]
+
+
 @pytest.mark.parametrize(("deadline_s", "window"), [(59, None), (60, "1m"), (31_536_000, "365d"), (31_536_001, None)])
 def test_a_deadline_of_kubernetes_is_a_window_of_catch_up_where_it_means_the_same(
     deadline_s: int, window: str | None

@@ -32,6 +32,9 @@ _ZONE = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)\Z", re.DOTALL)
 _EVERY = re.compile(r"@every\s+((?:\d+[hms])+)\Z")
 _PARTS = re.compile(r"(\d+)([hms])")
 _UNITS_S = {"h": 3_600, "m": 60, "s": 1}
+_ACTIVE = {"", "false", "no", "off", "n"}
+"""``suspend`` of one that is not: Kubernetes' reader knows the words of YAML 1.1, ``yes`` and ``on`` for true too."""
+
 _OVERLAP = {"Forbid": "skip", "Replace": "cancel_other"}
 _SPEC = {"schedule", "timeZone", "suspend", "concurrencyPolicy", "startingDeadlineSeconds", "jobTemplate"}
 _HISTORY = {"successfulJobsHistoryLimit", "failedJobsHistoryLimit"}
@@ -51,11 +54,10 @@ class _Unfit(Exception):
 
 def read_kubernetes(text: str, gathering: Gathering, *, zone: str | None) -> None:
     """All CronJobs of a file. ``zone``: of those without timeZone; None: taken as UTC, and said."""
-    found = [part for document in read_parts(text) for part in _resources(document)]
+    found = [resource for document in read_parts(text) for resource in _resources(document)]
     if not found:
         raise RequestError("The file holds no document", hint="Give the YAML of a CronJob")
-    for part in found:
-        kind = part.text("kind")
+    for kind, part in found:
         if kind == "CronJob":
             _CronJob(part, gathering, zone).read()
         else:
@@ -63,12 +65,16 @@ def read_kubernetes(text: str, gathering: Gathering, *, zone: str | None) -> Non
     _about_the_file(gathering)
 
 
-def _resources(document: Part) -> Iterator[Part]:
-    """The document itself, or the items of a List (as ``kubectl get -o yaml`` prints)."""
-    if document.text("kind").endswith("List") and document.get("items") is not None:
-        yield from document.items("items")
+def _resources(document: Part) -> Iterator[tuple[str, Part]]:
+    """Kind and part: the document itself, or the items of a List (as ``kubectl get -o yaml`` prints).
+
+    Those of a CronJobList, as the API server answers it, name no kind.
+    """
+    kind = document.text("kind")
+    if kind.endswith("List") and document.get("items") is not None:
+        yield from ((item.text("kind") or kind.removesuffix("List"), item) for item in document.items("items"))
     elif not document.is_empty:
-        yield document
+        yield kind, document
 
 
 class _CronJob:
@@ -95,9 +101,10 @@ class _CronJob:
     def _document(self) -> dict[str, Any]:
         """Raises _Unfit, RequestError."""
         spec, job = self._part.at("spec"), self._part.at("spec", "jobTemplate", "spec")
+        self._check_keys(spec, job)
         if self._part.text("metadata", "name") == "":
             raise _Unfit(self._part, "it has no name", "A generateName makes another job at every import: name it")
-        if spec.text("suspend").lower() == "true":
+        if spec.text("suspend").lower() not in _ACTIVE:
             raise _Unfit(spec.at("suspend"), "it is suspended, and a job is born active",
                          "Import it without suspend and `waterclock job pause` it, or when it is wanted")  # fmt: skip
         container = self._container(job)
@@ -108,6 +115,20 @@ class _CronJob:
         if deadline:
             document["timeouts"] = {"run": format_duration(deadline * US_PER_S)}
         return document
+
+    def _check_keys(self, spec: Part, job: Part) -> None:
+        """Raises _Unfit where a part may say something else than is read here."""
+        pod = job.at("template", "spec")
+        between = (spec.at("jobTemplate"), job, job.at("template"), pod)
+        for part in (self._part, self._part.at("metadata"), spec, *between, *pod.items("containers")):
+            keys = part.keys()
+            if "<<" in keys:
+                raise _Unfit(part, "it takes keys from elsewhere by <<, which are not followed",
+                             "Write them out, or import what `kubectl get cronjob -o yaml` prints")  # fmt: skip
+            if twice := [key for place, key in enumerate(keys) if key in keys[:place]]:
+                raise _Unfit(
+                    part.at(twice[0]), f"{twice[0]} is given twice", "Readers disagree on which counts: leave one"
+                )
 
     def _container(self, job: Part) -> Part:
         pod = job.at("template", "spec")

@@ -65,6 +65,10 @@ class Part:
         nodes = [part._node for part in self.items(key)]
         return [str(node.value) for node in nodes if isinstance(node, yaml.ScalarNode)]
 
+    def keys(self) -> list[str]:
+        """The keys that stand here, each as often as it does."""
+        return [key for key, _ in self._pairs()]
+
     def others(self, known: set[str]) -> list[tuple[str, Part]]:
         """What stands here under other keys than these."""
         return [(key, part) for key, part in self._pairs() if key not in known]
