@@ -151,6 +151,28 @@ def test_of_what_is_left_out_nothing_else_is_said() -> None:
     assert [remark.weight for remark in to.found().remarks] == [Weight.LEFT_OUT]
 
 
+def test_only_a_newline_ends_a_line() -> None:
+    for strange in "\x0b\x0c\x1c\x85\u2028\u2029":
+        (draft,) = crontab(f"0 3 * * * printf 'a{strange}0 4 * * * /bin/true'\n").drafts
+        assert strange in draft.document["shell"]["argv"][2]
+    assert crontab("0 3 * * * /bin/x\r\n0 4 * * * /bin/y\r\n").drafts[0].document["shell"]["argv"] == ["/bin/x"]
+
+
+def test_jobs_above_the_zone_that_a_file_names_are_told_to_be_in_none() -> None:
+    def is_told(text: str) -> bool:
+        return "time zone" in [remark.what for remark in crontab(text).remarks]
+
+    assert is_told("0 3 * * * /bin/x\nCRON_TZ=Europe/Berlin\n0 4 * * * /bin/y\n")
+    assert not is_told("CRON_TZ=Europe/Berlin\n0 4 * * * /bin/y\n")
+
+
+def test_a_user_that_is_taken_for_the_command_is_told() -> None:
+    line = "17 * * * * root cd / && run-parts /etc/cron.hourly"
+    assert "--form system" in next(remark.hint for remark in crontab(line).remarks if remark.line)
+    told = found_in(line, READERS["system.crontab"]).remarks
+    assert [remark.what for remark in told if remark.line] == ["user root"]
+
+
 def test_cron_runs_a_failed_command_no_second_time() -> None:
     (draft,) = crontab("0 3 * * * /bin/x").drafts
     assert draft.spec.policy.max_attempts == 1

@@ -53,13 +53,14 @@ class _Reader:
     def __init__(self, gathering: Gathering, zone: str | None, *, has_user: bool) -> None:
         self._to = gathering
         self._zone_is_known = zone is not None
+        self._has_guessed_zone = False
         self._zone = zone or "UTC"
         self._has_user = has_user
         self._shell = _SHELL
         self._names: Counter[str] = Counter()
 
     def read(self, text: str) -> None:
-        for number, raw in enumerate(text.splitlines(), 1):
+        for number, raw in enumerate(text.split("\n"), 1):  # cron knows no other end of a line: form feeds are text
             line = raw.strip()
             if not line or line.startswith("#"):
                 continue
@@ -119,6 +120,7 @@ class _Reader:
         if self._names[name] > 1:
             name = f"{name}-{self._names[name]}"  # one command at several times: numbered in the file's order
         if self._to.job(line.number, line.text, name, document):
+            self._has_guessed_zone |= not self._zone_is_known
             self._tell(line, cron, has_stdin=stdin is not None)
 
     def _tell(self, line: _Line, cron: str, *, has_stdin: bool) -> None:
@@ -137,6 +139,9 @@ class _Reader:
         if has_stdin:
             self._to.note(line.number, "%", "what follows it is the program's standard input, as cron has it",
                           "It is the job's payload")  # fmt: skip
+        if not line.user and line.command.split()[0] == "root":
+            self._to.note(line.number, "root", "it is taken for the command, and in a system crontab it is the user",
+                          "Give --form system if this is one")  # fmt: skip
         if line.user:
             self._to.lost(line.number, f"user {line.user}", "programs run as the user of their worker",
                           f"Run workers of a pool of its own as {line.user}, and give --pool")  # fmt: skip
@@ -154,7 +159,7 @@ class _Reader:
                           "that")  # fmt: skip
         self._to.note(0, "working folder", "cron starts a command in its user's home, a worker in shell.working_dir",
                       "Name files by their whole path")  # fmt: skip
-        if not self._zone_is_known:
+        if self._has_guessed_zone:
             self._to.note(0, "time zone", "times are taken as UTC: a crontab does not say its machine's zone",
                           "Give --tz if that has another one")  # fmt: skip
 
