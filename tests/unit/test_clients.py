@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -373,7 +374,110 @@ def test_a_run_id_is_one_segment_of_the_path(api: Api, client: Any) -> None:
     assert api.asked[0][1] == "/api/v1/runs/acme%3Anightly%4020261121T090000Z%2Fload"
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "waterclock", "https://user:secret@host", "http://"])
+class Raw:
+    """Something at the address that answers these bytes, and hangs up."""
+
+    def __init__(self, answer: bytes) -> None:
+        self.asked = 0
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
+        self.answer = answer
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(65_536)
+                self.asked += 1
+                connection.sendall(self.answer)
+
+    def close(self) -> None:
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+        self.thread.join()
+
+
+CUT = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 90\r\n\r\n{"job_id": "default:j"}'
+PORTAL = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 7\r\n\r\n<login>"
+
+
+@pytest.mark.parametrize(
+    ("answer", "tries", "why"), [(CUT, exchange.TRIES, "IncompleteRead"), (PORTAL, 1, "text/html")]
+)
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client: client.job("j"),
+        lambda client: client.create("j", handler="h", every="5s"),
+        lambda client: client.delete("j"),
+        lambda client: list(client.jobs()),
+    ],
+)
+def test_an_answer_that_is_cut_off_or_none_of_the_api_is_no_answer(
+    monkeypatch: pytest.MonkeyPatch, ask: Any, answer: bytes, tries: int, why: str
+) -> None:
+    monkeypatch.setattr(exchange, "_PAUSE_S", 0.001)
+    raw = Raw(answer)
+    try:
+        with Client.http(raw.url) as client, pytest.raises(BackendDown, match=why):
+            ask(client)
+        assert raw.asked == tries
+    finally:
+        raw.close()
+
+
+def test_a_redirect_is_told_with_its_address(api: Api, client: Any) -> None:
+    api.will_answer((301, {}, {"Location": "https://new.example/api/v1/jobs/j"}))
+    with pytest.raises(BackendDown, match=r"redirect to https://new\.example"):
+        client.job("j")
+
+
+@pytest.mark.parametrize("answer", [(404, {"detail": "no such operation"}), (503, {"detail": "away"})])
+def test_an_accepted_change_that_cannot_be_followed_is_said_to_be_accepted(api: Api, client: Any, answer: Any) -> None:
+    api.will_answer((202, {"operation_id": "1", "status": "pending", "job_id": "default:j"}), answer)
+    with pytest.raises(NotYetApplied) as found:
+        client.pause("j")
+    assert found.value.operation_id == "1"
+
+
+@pytest.mark.parametrize("ask", ["job", "delete", "run", "cancel"])
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_an_empty_name_asks_for_nothing_else(api: Api, client: Any, ask: str, name: str) -> None:
+    with pytest.raises(RequestError, match="names nothing"):
+        getattr(client, ask)(name)
+    assert not api.asked
+
+
+def test_a_key_is_taken_as_it_is_read_from_a_file_and_stands_in_no_message(api: Api) -> None:
+    with Client.http(api.url, "wck_test_secret\n") as client:
+        client.job("j")
+    assert api.asked[0][2]["authorization"] == "Bearer wck_test_secret"
+    for key in ("wck_te\nst", "wck_teśt", "wck te"):
+        with pytest.raises(RequestError) as refused:
+            Client.http(api.url, key)
+        assert "wck" not in str(refused.value)
+    with Client.http(api.url) as client, pytest.raises(RequestError, match="Idempotency-Key"):
+        client.pause("j", idempotency_key="zwölf\n")
+
+
+def test_the_address_may_be_given_with_its_path(api: Api) -> None:
+    with Client.http(f"{api.url}/api/v1/") as client:
+        client.job("j")
+    assert api.asked[0][1] == "/api/v1/jobs/j"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("ftp://x", "waterclock", "https://user:secret@host", "http://"),
+        *("http://x:99999", "http://x:y", "http://[::1", "http://x?a=b"),
+    ],
+)
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(RequestError):
         Client.http(url)

@@ -37,9 +37,9 @@ class Client:
 
     @staticmethod
     def http(url: str, key: str = "", *, timeout_s: float = 10.0, allow_plain_http: bool = False) -> HttpClient:
-        """A client of the API at ``url`` (without ``/api/v1``), under an API key.
+        """A client of the API at ``url`` under an API key.
 
-        ``timeout_s`` bounds each exchange; a verb tries at most four times. A key is sent over plain HTTP to this
-        machine only, unless ``allow_plain_http``. Raises RequestError for a URL that is none.
+        ``timeout_s`` bounds each wait for the network; a verb tries at most four times. A key is sent over plain HTTP
+        to this machine only, unless ``allow_plain_http``. Raises RequestError for a URL or a key that is none.
         """
         return HttpClient(url, key, timeout_s=timeout_s, allow_plain_http=allow_plain_http)

@@ -152,7 +152,7 @@ class DagVerbs:
 
 
 def _of(run_id: str) -> str:
-    return f"/dag-runs/{quote(run_id, safe='')}"
+    return f"/dag-runs/{place(run_id, '')}"
 
 
 def _rerun(begin: Sequence[str], *, failed: bool) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """One question to the API and its answer: a kept connection, bounded tries, refusals as errors of ours.
 
 What must hold: a change is tried again only under one ``Idempotency-Key``, so that it is done once however often it
-is sent; every wait has an end (each exchange ``timeout_s``, four tries, pauses of at most 5 s); a redirect is never
-followed, and a key goes to no other host. How it fails: RequestError (with the API's pointer and hint), NotFound,
-Conflict, AccessRefused (401, 403), BackendDown for everything else, its bound reached.
+is sent; every wait has an end (of the network ``timeout_s``, four tries, pauses of at most 5 s); a redirect is never
+followed, and a key goes to no other host and into no message. How it fails: RequestError (with the API's pointer and
+hint), NotFound, Conflict, AccessRefused (401, 403), BackendDown for everything else, its bound reached.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import orjson
 
@@ -43,16 +43,17 @@ class Exchange:
     """Talks to one API. Any thread may call it; questions go one after the other."""
 
     def __init__(self, url: str, key: str, *, timeout_s: float, allow_plain_http: bool) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-            raise RequestError(f"{url[:200]!r} is no address of an API", hint="Such as https://waterclock.example")
+        parts = _address(url)
+        key = key.strip()  # as it is read from a file
+        if key and not _is_header_text(key):
+            raise RequestError("The key has characters that no key has", hint="Give it as `waterclock key create` did")
         if key and parts.scheme == "http" and parts.hostname not in _LOOPBACK and not allow_plain_http:
             raise RequestError(
                 "A key would go over plain HTTP to another machine",
                 hint="Use https, or allow_plain_http=True where the network is yours",
             )
-        self._host, self._port, self._secure = parts.hostname, parts.port, parts.scheme == "https"
-        self._prefix = f"{parts.path.rstrip('/')}/api/v1"
+        self._host, self._port, self._secure = str(parts.hostname), parts.port, parts.scheme == "https"
+        self._prefix = f"{parts.path.rstrip('/').removesuffix('/api/v1')}/api/v1"
         self._key = key
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
@@ -69,6 +70,9 @@ class Exchange:
     ) -> Answer:
         """Ask, and again where that may help. ``path`` follows ``/api/v1``."""
         given = {"Accept": "application/json", **(headers or {})}
+        for name, value in given.items():
+            if not _is_header_text(value):
+                raise RequestError(f"{name} has characters that no header takes", hint="Printable ASCII, no spaces")
         if self._key:
             given["Authorization"] = f"Bearer {self._key}"
         data = None
@@ -94,7 +98,7 @@ class Exchange:
                 pause_s = _PAUSE_S * 2**number
             else:
                 if answer.status < 300:
-                    return answer
+                    return _checked(answer, f"{method} {path}")
                 trouble = _refusal(answer)
                 if not _worth_another_try(answer):
                     raise trouble
@@ -111,6 +115,8 @@ class Exchange:
         if len(raw) > _ANSWER_MAX:
             self._drop()
             raise BackendDown(_BACKEND, f"an answer of more than {_ANSWER_MAX} bytes")
+        if response.length:  # of a bounded read nobody else says it
+            raise http.client.IncompleteRead(b"", response.length)
         named = {name.lower(): value for name, value in response.getheaders()}
         if response.will_close:
             self._drop()
@@ -130,6 +136,30 @@ class Exchange:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _address(url: str) -> SplitResult:
+    """Raises RequestError."""
+    try:
+        parts = urlsplit(url)
+        is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets, ports
+        is_one = False
+    if not is_one or parts.username is not None or parts.query or parts.fragment:
+        raise RequestError(f"{url[:200]!r} is no address of an API", hint="Such as https://waterclock.example")
+    return parts
+
+
+def _is_header_text(value: str) -> bool:
+    return value.isascii() and value.isprintable() and " " not in value
+
+
+def _checked(answer: Answer, what: str) -> Answer:
+    """An answer that is one of the API's: an object, or nothing on purpose. Raises BackendDown."""
+    if answer.status == 204 or isinstance(answer.body, dict):
+        return answer
+    kind = answer.headers.get("content-type") or "nothing"
+    raise BackendDown(_BACKEND, f"{what}: status {answer.status}, and no JSON object but {kind}: is this its address?")
 
 
 def _document(body: object) -> bytes:
@@ -161,7 +191,9 @@ def _retry_after_s(answer: Answer, otherwise_s: float) -> float:
 def _refusal(answer: Answer) -> WaterclockError:
     """The error that a problem document stands for."""
     problem: dict[str, Any] = answer.body if isinstance(answer.body, dict) else {}
-    detail = str(problem.get("detail") or problem.get("title") or f"status {answer.status}")
+    moved = f"a redirect to {answer.headers.get('location', '?')[:200]}, which is not followed"
+    otherwise = moved if answer.status < 400 else f"status {answer.status}"
+    detail = str(problem.get("detail") or problem.get("title") or otherwise)
     hint = str(problem.get("hint") or "")
     errors = problem.get("errors") or [{}]
     pointer = str(errors[0].get("pointer", "")) if isinstance(errors, list) and isinstance(errors[0], dict) else ""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Self, TypedDict, Unpack, cast
-from urllib.parse import quote
 
 from .backfills import BackfillVerbs
 from .dag_runs import DagVerbs
@@ -205,12 +204,12 @@ class HttpClient:
 
     def run(self, run_id: str) -> RunView:
         """A run. Raises NotFound; history may lag behind the log by a second or so."""
-        return cast("RunView", self._verbs.ask(f"/runs/{quote(run_id, safe='')}"))
+        return cast("RunView", self._verbs.ask(f"/runs/{place(run_id, '')}"))
 
     def cancel(self, run_id: str, *, note: str = "", idempotency_key: str = "") -> CancelView:
         """Ask a run to end. One that waits is CANCELLED at once; one that runs is asked to stop. Raises NotFound."""
         body = {"note": note} if note else None
-        found = self._verbs.change("POST", f"/runs/{quote(run_id, safe='')}/cancel", body, idempotency_key).body
+        found = self._verbs.change("POST", f"/runs/{place(run_id, '')}/cancel", body, idempotency_key).body
         if "operation_id" in found:
             found = {"run_id": run_id, "status": self.run(run_id)["status"], "cancel_requested": True}
         return cast("CancelView", found)

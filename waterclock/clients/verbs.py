@@ -3,7 +3,7 @@
 What must hold: a change carries an ``Idempotency-Key`` (one is made where none is given), so that a try that got no
 answer can be made again and counts once. A change that the API accepts but has not seen applied yet (202) is followed
 until it is, for ``timeout_s``. How it fails: as ``exchange.py`` says; NotYetApplied where it was accepted and is still
-open: it will be obeyed, so look at the job, and do not send it again under another key.
+open, or could not be asked for: it will be obeyed, so look at the job, and do not send it again under another key.
 """
 
 from __future__ import annotations
@@ -61,7 +61,11 @@ class Verbs:
             if time.monotonic() > until_s:
                 raise NotYetApplied(operation["operation_id"], operation["job_id"])
             time.sleep(_LOOK_AGAIN_S)
-            operation = self._exchange.ask("GET", f"/operations/{quote(operation['operation_id'], safe='')}").body
+            where = f"/operations/{quote(operation['operation_id'], safe='')}"
+            try:
+                operation = self._exchange.ask("GET", where).body
+            except (BackendDown, NotFound) as error:  # what became of it is not known, and it stands in the log
+                raise NotYetApplied(operation["operation_id"], operation["job_id"]) from error
         if operation["status"] == "refused":
             raise _refused(operation.get("problem") or {})
         return Answer(200, operation, {})
@@ -84,9 +88,11 @@ class Verbs:
         self._exchange.close()
 
 
-def place(what: str) -> str:
-    """An id as one step of a path."""
-    return quote(what, safe=":")
+def place(what: str, safe: str = ":") -> str:
+    """An id as one step of a path. Raises RequestError for what would be none, or another one."""
+    if what in ("", ".", ".."):
+        raise RequestError(f"{what!r} names nothing", hint="Give a name or an id")
+    return quote(what, safe=safe)
 
 
 def _refused(problem: Mapping[str, Any]) -> RequestError:
