@@ -10,13 +10,15 @@ import pytest
 from pydantic import BaseModel
 
 from waterclock.api import shapes
-from waterclock.api.backfill_shapes import BackfillBody
+from waterclock.api.backfill_shapes import Backfill, BackfillBody
 from waterclock.api.cancelling import CancelManyBody
-from waterclock.api.letter_views import DiscardBody, RedriveBody
+from waterclock.api.dag_run_shapes import DagRunInFull
+from waterclock.api.letter_views import DeadLetter_, DiscardBody, RedriveBody
 from waterclock.api.part_shapes import Retry
-from waterclock.clients.backfills import BackfillChoice
-from waterclock.clients.definition import JobDefinition
-from waterclock.clients.http import LetterChoice, RedriveChoice, RunChoice
+from waterclock.clients.backfills import BackfillChoice, BackfillView
+from waterclock.clients.dag_runs import DagRunView
+from waterclock.clients.definition import JobChanges, JobDefinition
+from waterclock.clients.http import JobView, LetterChoice, LetterView, RedriveChoice, RunChoice, RunView, StatusView
 from waterclock.model.document import spec_from_document
 
 SAID_OTHERWISE = {"name", "from", "to"}
@@ -78,6 +80,7 @@ def differences(ours: type, theirs: type[BaseModel], place: str = "") -> Iterato
     ("ours", "theirs"),
     [
         (JobDefinition, shapes.JobDefinition),
+        (JobChanges, shapes.JobChange),
         (RunChoice, CancelManyBody),
         (LetterChoice, DiscardBody),
         (RedriveChoice, RedriveBody),
@@ -86,6 +89,27 @@ def differences(ours: type, theirs: type[BaseModel], place: str = "") -> Iterato
 )
 def test_the_types_of_a_request_are_those_of_its_description(ours: type, theirs: type[BaseModel]) -> None:
     assert [*differences(ours, theirs)] == []
+
+
+def test_a_change_may_take_away_whatever_a_definition_may_say() -> None:
+    assert JobChanges.__annotations__.keys() == JobDefinition.__annotations__.keys()
+    hints = get_type_hints(JobChanges).values()
+    assert all(hint is Any or NoneType in get_args(hint) for hint in hints)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (JobView, shapes.Job),
+        (StatusView, shapes.Status),
+        (RunView, shapes.RunInFull),
+        (LetterView, DeadLetter_),
+        (DagRunView, DagRunInFull),
+        (BackfillView, Backfill),
+    ],
+)
+def test_what_the_api_answers_the_types_know(ours: type, theirs: type[BaseModel]) -> None:
+    assert keys(theirs).keys() <= keys(ours).keys()
 
 
 class ShortRetry(TypedDict, total=False):

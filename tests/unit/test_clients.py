@@ -395,6 +395,9 @@ class Raw:
                 connection.recv(65_536)
                 self.asked += 1
                 connection.sendall(self.answer)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(65_536):  # what is not read would become a reset
+                    pass
 
     def close(self) -> None:
         self.socket.shutdown(socket.SHUT_RDWR)

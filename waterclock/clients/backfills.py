@@ -33,6 +33,11 @@ BackfillView = TypedDict(
         "failed": int,
         "cancelled": int,
         "eta_s": int | None,
+        "asked_at": str,
+        "began_at": str | None,
+        "told_at": str,
+        "actor": str,
+        "note": str | None,
     },
     total=False,
 )

@@ -31,6 +31,7 @@ class DagRunView(TypedDict, total=False):
     reason: str | None
     held: str | None
     linked_run: str | None
+    triggered_by: str | None
     rerun_from: list[str]
     nodes: list[dict[str, Any]]
     critical_path: list[str]

@@ -215,3 +215,51 @@ class JobDefinition(TypedDict, total=False):
     at_most_once: bool
     retry: RetryDefinition | Literal[False]
     timeouts: TimeoutsDefinition
+
+
+class JobChanges(TypedDict, total=False):
+    """What ``update`` by HTTP changes of a job: the same words, and None takes what stands there away."""
+
+    handler: str | None
+    http: HttpDefinition | None
+    callback_url: str | None
+    grpc: GrpcDefinition | None
+    shell: ShellDefinition | None
+    kafka: KafkaDefinition | None
+    dag: DagDefinition | None
+    cron: str | None
+    zone: str | None
+    seconds: bool | None
+    gap: Literal["auto", "shift", "skip"] | None
+    fold: Literal["auto", "first", "both"] | None
+    every: str | None
+    start_at: str | None
+    delay: str | None
+    at: str | None
+    dates: list[str] | None
+    on: TriggersDefinition | None
+    active_from: str | None
+    active_until: str | None
+    jitter: JitterDefinition | str | None
+    misfire: Literal["latest", "skip", "all"] | None
+    catch_up: CatchUpDefinition | None
+    pause_after_failures: int | None
+    max_runs: int | None
+    overlap: (
+        Literal["allow", "skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "sequential"] | None
+    )
+    max_concurrent: int | None
+    concurrency_key: str | None
+    max_concurrent_per_key: int | None
+    max_held: int | None
+    expect_within: str | None
+    calendars: list[str] | None
+    on_calendar: Literal["skip", "next_allowed"] | None
+    tier: Literal["high", "medium", "low"] | None
+    priority: str | None
+    pool: str | None
+    payload: Any
+    payload_base64: str | None
+    at_most_once: bool | None
+    retry: RetryDefinition | Literal[False] | None
+    timeouts: TimeoutsDefinition | None

@@ -10,23 +10,44 @@ from typing import Any, NamedTuple, Self, TypedDict, Unpack, cast
 
 from .backfills import BackfillVerbs
 from .dag_runs import DagVerbs
-from .definition import JobDefinition
+from .definition import JobChanges, JobDefinition
 from .exchange import Answer, Exchange
 from .verbs import Verbs, place
 
 
-class JobView(TypedDict, total=False):
-    """A job as the API shows it; its definition's keys stand beside these."""
+class PauseView(TypedDict):
+    """Who paused a job, and until when."""
+
+    actor: str
+    note: str | None
+    paused_at: str
+    resume_at: str | None
+
+
+class ExpectationView(TypedDict):
+    """Of a job that says ``expect_within``."""
+
+    succeeded_at: str | None
+    by: str
+    overdue: bool
+
+
+class JobView(JobDefinition, total=False):
+    """A job as the API shows it: its definition, and these. ``placement``: only where a second was just picked."""
 
     job_id: str
     name: str
     status: str
     next_fire_time: str | None
-    tier: str
-    pool: str
+    next_due_time: str | None
+    pause: PauseView | None
     revision: int
     created_at: str
     updated_at: str
+    expectation: ExpectationView | None
+    calendar_versions: dict[str, int] | None
+    placement: dict[str, Any] | None
+    warnings: list[str] | None
 
 
 class StatusView(TypedDict, total=False):
@@ -41,23 +62,52 @@ class StatusView(TypedDict, total=False):
     retry_count: int
     pool: str
     revision: int
+    pause: PauseView | None
+    warnings: list[str]
+
+
+class AttemptView(TypedDict):
+    """One attempt of a run."""
+
+    attempt: int
+    outcome: str
+    started_at: str | None
+    ended_at: str | None
+    worker: str | None
+    fencing_token: int | None
+    error: str | None
 
 
 class RunView(TypedDict, total=False):
-    """One run."""
+    """One run. Asked for by itself it has its ``attempts``."""
 
     run_id: str
     job_id: str
     status: str
     fire_time: str | None
+    made_by: str
+    tier: str
+    revision: int
     attempt: int
     outcome: str | None
+    dispatched_at: str | None
     started_at: str | None
     ended_at: str | None
     worker: str | None
+    fencing_token: int | None
     result: Any
     error: str | None
     reason: str | None
+    held: str | None
+    next_attempt_at: str | None
+    cancel_requested: bool
+    linked_run: str | None
+    triggered_by: str | None
+    is_last: bool
+    skipped_count: int | None
+    skipped_to: str | None
+    is_dag: bool
+    attempts: list[AttemptView]
 
 
 class CancelView(TypedDict):
@@ -81,6 +131,8 @@ class LetterView(TypedDict, total=False):
     attempts: int
     ended_at: str | None
     redriven_as: str | None
+    done_at: str | None
+    done_by: str | None
 
 
 class LetterFilter(TypedDict, total=False):
@@ -158,9 +210,12 @@ class HttpClient:
         return self._job(self._verbs.change("POST", "/jobs", body, idempotency_key))
 
     def update(
-        self, name: str, *, revision: int = 0, idempotency_key: str = "", **changes: Unpack[JobDefinition]
+        self, name: str, *, revision: int = 0, idempotency_key: str = "", **changes: Unpack[JobChanges]
     ) -> JobView:
-        """Change a job: only what is named changes. ``revision``: refuse with Conflict unless it stands; 0: any."""
+        """Change a job: only what is named changes, and None takes it away.
+
+        ``revision``: refuse with Conflict unless it stands; 0: any.
+        """
         return self._job(self._verbs.change("PATCH", _path(name), changes, idempotency_key, _match(revision) or "*"))
 
     def pause(self, name: str, *, revision: int = 0, idempotency_key: str = "") -> JobView:
