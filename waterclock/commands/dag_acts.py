@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-import orjson
 import typer
 
 from waterclock.dag_runs.acting import Plan, act_on, plan_cancel, plan_pause, plan_rerun, plan_resume, rerun_of
 from waterclock.dag_runs.reading import DagRunSeen
 from waterclock.dag_runs.views import plan_view
-from waterclock.model.document import PAYLOAD_MAX
-from waterclock.model.errors import RequestError
 from waterclock.model.job import Command, CommandKind
 from waterclock.settings import Settings
 
 from .connect import here, open_log, open_store
 from .dag_runs import RunArgument, whole_dag_run
+from .job_options import payload_bytes
 from .output import OutputOption, show_one
 from .passing import asked_here, pass_on, refusals, tell_failures
 
@@ -61,7 +59,7 @@ def rerun(
     if dry_run:
         show_one(plan_view(seen.run_id, plan), output)
         return
-    _send(settings, rerun_of(seen, plan.begins, asked_here(note), _payload(payload)), plan, output)
+    _send(settings, rerun_of(seen, plan.begins, asked_here(note), payload_bytes(payload)), plan, output)
 
 
 def _act(
@@ -94,15 +92,3 @@ def _send(settings: Settings, command: Command, plan: Plan, output: OutputOption
     card |= {name: list(names) for name, names in plan._asdict().items() if names}
     show_one(card, output)
     tell_failures(refusals(passed, [command]), silent, done=done)
-
-
-def _payload(text: str | None) -> bytes | None:
-    if text is None:
-        return None
-    try:
-        found = orjson.dumps(orjson.loads(text))
-    except orjson.JSONDecodeError:
-        found = orjson.dumps(text)
-    if len(found) > PAYLOAD_MAX:
-        raise RequestError(f"The payload has {len(found)} bytes", pointer="/payload", hint=f"At most {PAYLOAD_MAX}")
-    return found

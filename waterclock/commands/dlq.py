@@ -22,6 +22,7 @@ from waterclock.store.port import Reading
 
 from .connect import here, job_id_of, names_of, open_log, open_store
 from .instants import instant_or_age
+from .job_options import exact_json
 from .output import OutputOption, instant_text, payload_text, say, show_one, show_rows
 from .passing import Passed, asked_here, confirm, pass_on, refusals, tell_failures
 
@@ -300,6 +301,7 @@ def _group_text(line: dict[str, Any]) -> str:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text)
-    except ValueError:
+        json.loads(text)
+    except (ValueError, RecursionError):
         raise RequestError("The payload is no JSON", pointer="/payload", hint="Quote it: '{\"row\": 7}'") from None
+    return exact_json(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Hashable, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import yaml
 
 from waterclock.model.errors import RequestError
+from waterclock.wire.json_text import read_json
 
 _FILE_BYTES_MAX = 1 << 20
 _EXAMPLE = 'Such as {"handler": "demo.ping", "every": "5s"}'
@@ -20,7 +22,8 @@ def read_document(file: Path) -> dict[str, Any]:
     """The object in ``file``; ``-`` is stdin. Raises RequestError."""
     text = _text_of(file)
     try:
-        document = json.loads(text) if text.lstrip()[:1] == "{" else yaml.load(text, Loader=_PlainLoader)  # noqa: S506
+        is_json = text.lstrip()[:1] == "{"
+        document = _json(file, text) if is_json else yaml.load(text, Loader=_PlainLoader)  # noqa: S506
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         raise RequestError(f"{file} is neither JSON nor YAML: {_said(error)}", hint="Correct the file") from None
     if not isinstance(document, Mapping):
@@ -39,6 +42,14 @@ def _text_of(file: Path) -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise RequestError(f"{file} is not UTF-8", hint="Save it as UTF-8") from None
+
+
+def _json(file: Path, text: str) -> Any:
+    json.loads(text)  # its words tell the place
+    try:
+        return read_json(text.encode(), limit=_FILE_BYTES_MAX)
+    except RequestError as error:
+        raise RequestError(f"{file}: {error.message}", hint=error.hint) from None
 
 
 def _said(error: Exception) -> str:
@@ -65,6 +76,15 @@ class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]  # the library has no
         return found
 
 
+def _finite(loader: _PlainLoader, node: yaml.ScalarNode) -> float:
+    """JSON has neither infinities nor NaN: they would become null."""
+    found = float(loader.construct_yaml_float(node))
+    if not math.isfinite(found):
+        raise yaml.YAMLError(f"{node.value} is no number of JSON")
+    return found
+
+
+_PlainLoader.add_constructor("tag:yaml.org,2002:float", _finite)
 _PlainLoader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()

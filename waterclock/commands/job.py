@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,6 +43,7 @@ from .job_options import (
     json_or_text,
     named,
     on_jobs,
+    payload_bytes,
 )
 from .ordering import Obeyed, check_pool, command_for, order
 from .output import Format, OutputOption, say, show_one, show_rows
@@ -185,7 +185,7 @@ def trigger(
     settings = here()
     job_id = job_id_of(settings, job)
     wait_us = parse_duration(wait, "/wait") if wait else 0
-    body = None if payload is None else json.dumps(json_or_text(payload), separators=(",", ":")).encode()
+    body = payload_bytes(payload)
     with open_log(settings) as log, open_store(settings) as store:
         _standing(store, job_id)
         answer = pass_one(settings, log, command_for(CommandKind.TRIGGER, job_id, payload=body))

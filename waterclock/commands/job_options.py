@@ -8,6 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from waterclock.model.document import PAYLOAD_MAX
+from waterclock.model.errors import RequestError
+from waterclock.model.plain_json import NotJson, to_json
+from waterclock.wire.json_text import read_json
+
 NewJobArgument = Annotated[
     str | None, typer.Argument(metavar="JOB", help="A name, or <tenant>:<name>; without: one is made up")
 ]
@@ -57,8 +62,30 @@ def given(**parts: object) -> dict[str, object] | None:
 
 
 def json_or_text(text: str) -> Any:
-    """What stands there as JSON; a text that is none is itself."""
+    """What stands there as JSON; a text that is none is itself. Raises RequestError, as ``exact_json`` does."""
     try:
-        return json.loads(text)
-    except ValueError:
+        json.loads(text)
+    except (ValueError, RecursionError):
         return text
+    return exact_json(text)
+
+
+def exact_json(text: str) -> Any:
+    """Raises RequestError for what is no JSON or would become something else: NaN, keys given twice, long integers."""
+    try:
+        return read_json(text.encode("utf-8", "surrogatepass"))
+    except RequestError as error:
+        raise RequestError(error.message, pointer="/payload", hint=error.hint) from None
+
+
+def payload_bytes(text: str | None) -> bytes | None:
+    """A payload that stands in for another one. Raises RequestError."""
+    if text is None:
+        return None
+    try:
+        found = to_json(json_or_text(text))
+    except NotJson as error:
+        raise RequestError(f"The payload is not JSON: {error}", pointer="/payload", hint="Give it in UTF-8") from None
+    if len(found) > PAYLOAD_MAX:
+        raise RequestError(f"The payload has {len(found)} bytes", pointer="/payload", hint=f"At most {PAYLOAD_MAX}")
+    return found
