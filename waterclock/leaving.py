@@ -15,6 +15,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 _INTERRUPTED = 130
 _begun: list[_Ending] = []
@@ -26,6 +27,7 @@ def leave_after(main: Callable[[], object]) -> None:
 
     Call it first of all: what others register to be run at exit is run before, and Python's own threads are awaited.
     """
+    _open_streams()
     ending = _Ending()
     _begun.append(ending)
     atexit.register(ending.leave)
@@ -51,6 +53,13 @@ def await_threads(within_s: float) -> None:
         timer.start()
 
 
+def _open_streams() -> None:
+    """Let streams that were closed when we were started (``>&-``) lead nowhere: Python has None there."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - for as long as we run
+
+
 class _Ending:
     """The exit code, 1 until something better is known: an error ends the process."""
 
@@ -62,7 +71,7 @@ class _Ending:
         logging.shutdown()
         for stream in (sys.stdout, sys.stderr):
             try:
-                if stream is not None:  # closed from the start (`>&-`)
+                if stream is not None:
                     stream.flush()
             except (OSError, ValueError):  # nobody reads it any more, its disk is full, or it was closed
                 self.code = self.code or 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -42,6 +43,25 @@ def test_what_ends_a_process_is_told() -> None:
 def test_what_was_registered_for_the_end_runs_and_is_printed() -> None:
     ended = _end_of("import atexit; atexit.register(print, 'flushed'); sys.stdout.write('said '); sys.exit(4)")
     assert (ended.returncode, ended.stdout) == (4, "said flushed\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="of Linux")
+@pytest.mark.parametrize(("code", "told"), [(0, 1), (4, 4)])
+def test_what_cannot_be_printed_any_more_fails_and_keeps_nobody(code: int, told: int) -> None:
+    program = "import sys\nfrom waterclock.leaving import leave_after\n"
+    program += f"leave_after(lambda: sys.stdout.write('said') and sys.exit({code}))\n"
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-c", program]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(command, cwd=ROOT, env=env, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (told, b"")
+
+
+def test_streams_that_were_closed_at_the_start_lead_nowhere() -> None:
+    program = "import sys\nfrom waterclock.leaving import leave_after\n"
+    program += "leave_after(lambda: print(sys.stdin.read(), sys.stdout.isatty()))\n"
+    shell = ["/bin/sh", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, program]
+    assert subprocess.run(shell, cwd=ROOT, timeout=60, check=False).returncode == 0
 
 
 def test_threads_of_our_own_are_awaited() -> None:
