@@ -98,6 +98,8 @@ def test_the_way_of_the_question_is_no_difference_of_clocks():
         ({"unclean.leader.election.enable": "true"}, "unclean election", State.FAIL),
         ({"offsets.retention.minutes": "60"}, "offsets", State.WARN),
         ({_SCAN: "500"}, "dead transactions", State.WARN),
+        ({"log.message.timestamp.after.max.ms": "5000"}, "record stamps", State.WARN),
+        ({"log.message.timestamp.before.max.ms": "5000"}, "record stamps", State.WARN),
         ({"transaction.state.log.replication.factor": "1"}, "internal topics", State.FAIL),
     ],
 )

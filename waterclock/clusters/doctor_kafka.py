@@ -30,6 +30,10 @@ _DAY_MINUTES = 1_440
 _SCAN = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 _SCAN_MS = 10_000
 _SCAN_S_MIN = 10.0
+_STAMP = "log.message.timestamp.{}.max.ms"
+_STAMP_S_MIN = 60.0
+"""Clocks of machines that nobody looks after are apart by less; what lies beyond is refused, and its round with it."""
+
 _WEEK_MINUTES = 7 * _DAY_MINUTES
 
 
@@ -171,11 +175,23 @@ def judge_broker(settings: Mapping[str, str], *, production: bool) -> Iterator[F
         f"{_SCAN} = {_SCAN_MS}, Kafka's default: a broker that starts and looks at once leaves them open for ever",
         State.WARN,
     )
+    yield from _stamps(settings)
     for name in ("offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
         copies = settings.get(name, "")
         if production and copies == "1":
             remedy = f"{name} = 3, and add copies to the topic that exists"
             yield Finding("internal topics", State.FAIL, f"{name} = 1", remedy)
+
+
+def _stamps(settings: Mapping[str, str]) -> Iterator[Finding]:
+    """How far from a broker's clock a record's stamp may lie: all topics but commands take that of whoever wrote it."""
+    for side, word, default_ms in (("after", "ahead of", 3_600_000), ("before", "behind", 2**63 - 1)):
+        name = _STAMP.format(side)
+        may_s = int(settings.get(name) or default_ms) / 1_000
+        if may_s < _STAMP_S_MIN:
+            found = f"brokers refuse records that are stamped over {may_s:g} s {word} their clock"
+            remedy = f"{name} = {default_ms}, Kafka's default: a role whose clock is so far off cannot write at all"
+            yield Finding("record stamps", State.WARN, found, remedy)
 
 
 def _open_transactions(cluster: KafkaCluster, seen: Seen, wait: Callable[[float], object]) -> Iterator[Finding]:
