@@ -205,6 +205,123 @@ def test_a_changed_occurrence_stands_in_the_place_of_its_own() -> None:
     ]
 
 
+def periods_of(*lines: str, zone: str = "UTC") -> list[tuple[str, str]]:
+    found = document_from_ics(ics(event(*lines)), now=NOW, zone=zone).document["exclude"]["periods"]
+    return [(each["from"].removesuffix(":00Z"), each["until"].removesuffix(":00Z")) for each in found]
+
+
+BERLIN = ";TZID=Europe/Berlin:"
+IN_MARCH, IN_OCTOBER = "20260327T180000", "20261023T180000"
+"""Fridays before the clock of Berlin changes."""
+
+
+@pytest.mark.parametrize(
+    ("lines", "end"),
+    [
+        ((f"DTSTART{BERLIN}{IN_MARCH}", f"DTEND{BERLIN}20260330T060000"), "2026-03-30T04:00"),
+        ((f"DTSTART{BERLIN}{IN_OCTOBER}", f"DTEND{BERLIN}20261026T060000"), "2026-10-26T05:00"),
+        ((f"DTSTART:{IN_OCTOBER}", "DTEND:20261026T060000"), "2026-10-26T05:00"),  # on the clock of ``zone``
+        ((f"DTSTART{BERLIN}{IN_OCTOBER}", "DTEND:20261026T050000Z"), "2026-10-26T05:00"),
+        ((f"DTSTART{BERLIN}{IN_OCTOBER}", "DTEND;TZID=Asia/Tokyo:20261026T140000"), "2026-10-26T05:00"),
+    ],
+)  # fmt: skip
+def test_an_event_over_a_clock_change_ends_when_it_says(lines: tuple[str, ...], end: str) -> None:
+    assert [until for _, until in periods_of(*lines, zone="Europe/Berlin")] == [end]
+
+
+def test_an_event_without_a_length_has_none_over_a_clock_change_either() -> None:
+    with pytest.raises(RequestError, match="No event"):
+        periods_of(f"DTSTART{BERLIN}{IN_OCTOBER}", f"DTEND{BERLIN}{IN_OCTOBER}", "RRULE:FREQ=WEEKLY;COUNT=3")
+
+
+@pytest.mark.parametrize(
+    ("length", "end"),
+    [("P3D", "26T17:00"), ("P1W", "30T17:00"), ("PT72H", "26T16:00"), ("P2DT24H", "26T17:00"), ("+PT90M", "23T17:30")],
+)
+def test_days_of_a_duration_are_those_of_the_clock_and_its_hours_are_hours(length: str, end: str) -> None:
+    assert periods_of(f"DTSTART{BERLIN}{IN_OCTOBER}", f"DURATION:{length}") == [("2026-10-23T16:00", f"2026-10-{end}")]
+
+
+def test_a_freeze_that_recurs_ends_at_its_time_of_day_on_each_side_of_a_clock_change() -> None:
+    weekends = periods_of(
+        "DTSTART;TZID=Europe/Berlin:20261016T180000",
+        "DTEND;TZID=Europe/Berlin:20261019T060000",
+        "RRULE:FREQ=WEEKLY;COUNT=3",
+    )
+    assert weekends == [
+        ("2026-10-16T16:00", "2026-10-19T04:00"),
+        ("2026-10-23T16:00", "2026-10-26T05:00"),
+        ("2026-10-30T17:00", "2026-11-02T05:00"),
+    ]
+
+
+def test_times_that_the_clock_skips_or_shows_twice_begin_and_end_in_order() -> None:
+    skipped = ("DTSTART;TZID=Europe/Berlin:20260329T023000", "DTEND;TZID=Europe/Berlin:20260329T030000")
+    assert periods_of(*skipped) == [("2026-03-29T01:30", "2026-03-29T02:00")]  # 03:30 to 04:00
+    twice = ("DTSTART;TZID=Europe/Berlin:20261025T023000", "DTEND;TZID=Europe/Berlin:20261025T033000")
+    assert periods_of(*twice) == [("2026-10-25T00:30", "2026-10-25T02:30")]  # the first 02:30
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["DTSTART;TZID=Office:20261201T090000", "DTEND;TZID=Office:20261201T100000", "EXDATE;TZID=Office:20261202T090000",
+     "RDATE;TZID=Office:20261203T090000", "RECURRENCE-ID;TZID=Office:20261201T090000"],
+)  # fmt: skip
+def test_a_zone_that_nobody_knows_is_refused_by_its_name(line: str) -> None:
+    others = ["DTSTART:20261201T080000"] if not line.startswith("DTSTART") else []
+    with pytest.raises(RequestError, match="zone 'Office', which is not known") as refused:
+        periods_of(line, *others)
+    assert "VTIMEZONE" in refused.value.hint
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_zone_that_the_file_describes_is_known_wherever_it_stands(*, is_first: bool) -> None:
+    zone = "\r\n".join(
+        ["BEGIN:VTIMEZONE", "TZID:Office", "BEGIN:STANDARD", "DTSTART:19700101T000000", "TZOFFSETFROM:+0300",
+         "TZOFFSETTO:+0300", "END:STANDARD", "END:VTIMEZONE", ""]
+    )  # fmt: skip
+    meeting = event("DTSTART;TZID=Office:20261201T090000", "DTEND;TZID=Office:20261201T100000")
+    found = document_from_ics(ics(*((zone, meeting) if is_first else (meeting, zone))), now=NOW)
+    assert found.document["exclude"]["periods"] == [{"from": "2026-12-01T06:00:00Z", "until": "2026-12-01T07:00:00Z"}]
+
+
+def test_an_event_that_began_over_a_year_ago_counts_while_it_is_on() -> None:
+    assert periods_of("DTSTART:20250901T000000Z", "DTEND:20261231T000000Z") == [
+        ("2025-09-01T00:00", "2026-12-31T00:00")
+    ]
+    twice = ("DTSTART:20230101T000000Z", "DTEND:20241201T000000Z", "RRULE:FREQ=YEARLY;INTERVAL=2;COUNT=2")
+    assert periods_of(*twice) == [("2025-01-01T00:00", "2026-12-02T00:00")]
+    data = ics(event("DTSTART;VALUE=DATE:20251001", "DTEND;VALUE=DATE:20261231"), event("DTSTART;VALUE=DATE:20251001"))
+    assert document_from_ics(data, now=NOW).document["exclude"]["days"] == [{"from": "2025-10-01", "to": "2026-12-30"}]
+
+
+@pytest.mark.parametrize("params", ["", ";TZID=Europe/Berlin"])
+def test_an_exception_that_names_a_day_takes_away_what_begins_on_it_by_the_clock_of_the_event(params: str) -> None:
+    nightly = ("DTSTART;TZID=Europe/Berlin:20261223T003000", "DURATION:PT1H", "RRULE:FREQ=DAILY;COUNT=3")
+    left = periods_of(*nightly, f"EXDATE{params};VALUE=DATE:20261224", zone="America/New_York")
+    assert left == [("2026-12-22T23:30", "2026-12-23T00:30"), ("2026-12-24T23:30", "2026-12-25T00:30")]
+
+
+def test_an_exception_in_another_zone_takes_away_a_time_that_the_clock_shows_twice() -> None:
+    nightly = ("DTSTART;TZID=Europe/Berlin:20261024T023000", "DURATION:PT1H", "RRULE:FREQ=DAILY;COUNT=2")
+    assert periods_of(*nightly, "EXDATE:20261025T003000Z") == [("2026-10-24T00:30", "2026-10-24T01:30")]
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("RDATE;VALUE=PERIOD:20261224T180000Z/PT5H", "VALUE=PERIOD"),
+        ("RECURRENCE-ID;RANGE=THISANDFUTURE:20261225T180000Z", "THISANDFUTURE"),
+        ("RECURRENCE-ID;RANGE=THISANDFUTURE:20261225T180000Z\r\nSTATUS:CANCELLED", "THISANDFUTURE"),
+    ],
+)
+def test_what_would_be_taken_in_part_is_refused_with_its_name(line: str, word: str) -> None:
+    usual = event("DTSTART:20261224T180000Z", "DURATION:PT1H", "RRULE:FREQ=DAILY;COUNT=5")
+    with pytest.raises(RequestError, match=word) as refused:
+        document_from_ics(ics(usual, event("DTSTART:20261223T180000Z", "DURATION:PT1H", line)), now=NOW)
+    assert "another event" in refused.value.hint
+
+
 HOSTILE = {
     "nothing": b"",
     "no calendar": b"hello",
@@ -219,7 +336,8 @@ HOSTILE = {
     "mixed": ics(event("DTSTART;VALUE=DATE:20260201", "DTEND:20260301T000000Z")),
     "no beginning": ics(event("SUMMARY:x")),
     "long": ics(event("DTSTART;VALUE=DATE:20260101", "DURATION:P99999999D")),
-    "zone": ics(event("DTSTART;TZID=../../etc/passwd:20260101T000000", "RRULE:FREQ=FORTNIGHTLY")),
+    "zone": ics(event("DTSTART;TZID=../../etc/passwd:20260101T000000", "DURATION:PT1H")),
+    "fortnights": ics(event("DTSTART:20260101T000000Z", "RRULE:FREQ=FORTNIGHTLY")),
 }
 
 

@@ -4,10 +4,14 @@ Runs in a process of its own (``ics.py``), for a text of some hundred bytes can 
 Taken are events: whole days and periods, with RRULE (daily and slower), RDATE, EXDATE, and occurrences that were
 changed or cancelled. Tasks, alarms and free-busy lists are passed over. How it fails: RequestError with what cannot be
 taken; whatever else the libraries raise is told by whoever started this.
+
+Lengths are RFC 5545's (3.3.6), but for one: an event that recurs, with DTEND in the zone of DTSTART, ends at that time
+of day each time. The RFC's same exact length (3.8.5.3) would end a night's freeze an hour off when the clock changes.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any, NamedTuple
@@ -28,12 +32,23 @@ AHEAD = timedelta(days=3_660)
 
 _FREQUENCIES = frozenset({"DAILY", "WEEKLY", "MONTHLY", "YEARLY"})
 
+_OF_HOURS = re.compile(rb"^DURATION(?=(?:;[^:\r\n]*)?:\+?PT)", re.IGNORECASE | re.MULTILINE)
+_EXACT = "X-WATERCLOCK-EXACT"
+"""Marks a DURATION without days: icalendar makes PT24H and P1D the same, which they are not when the clock changes."""
+
+
+class _Length(NamedTuple):
+    """``nominal``: on the clock of the zone, added first; ``exact``: of time that passes."""
+
+    nominal: timedelta
+    exact: timedelta
+
 
 class _Span(NamedTuple):
-    """One occurrence: local, naive for whole days."""
+    """One occurrence, in UTC; a whole day begins at UTC's midnight."""
 
     start: datetime
-    length: timedelta
+    end: datetime
     is_whole_day: bool
 
 
@@ -49,7 +64,7 @@ def read_events(data: bytes, *, zone: str, now: datetime) -> dict[str, Any]:
     """
     check_zone(zone)
     floating = ZoneInfo(zone)
-    calendar = icalendar.Calendar.from_ical(data)
+    calendar = icalendar.Calendar.from_ical(_OF_HOURS.sub(b"DURATION;" + _EXACT.encode() + b"=1", data))
     events = list(calendar.walk("VEVENT"))
     if not events:
         raise RequestError("The file holds no event", hint="Export the calendar as iCalendar, with its events")
@@ -67,10 +82,10 @@ def read_events(data: bytes, *, zone: str, now: datetime) -> dict[str, Any]:
                     hint="Leave out what recurs so often, or give it as weekdays or periods",
                 )
             if span.is_whole_day:
-                days.update((span.start + timedelta(number)).date() for number in range(max(span.length.days, 1)))
-            elif span.length > timedelta():
-                start = span.start.astimezone(UTC).replace(microsecond=0)
-                periods.append((start, start + span.length))
+                number_of = max((span.end - span.start).days, 1)
+                days.update((span.start + timedelta(number)).date() for number in range(number_of))
+            elif span.end > span.start:
+                periods.append((span.start, span.end))
     if not days and not periods:
         raise RequestError("No event of the file lies within the next ten years", hint="Look at its dates")
     name = str(calendar.get("X-WR-CALNAME", ""))[:200]
@@ -78,30 +93,38 @@ def read_events(data: bytes, *, zone: str, now: datetime) -> dict[str, Any]:
 
 
 def _spans(event: Any, floating: tzinfo, window: _Window, changed: set[tuple[str, datetime]]) -> Iterator[_Span]:
-    """The occurrences of an event within the window."""
+    """The occurrences of an event of which a part lies within the window."""
     if str(event.get("STATUS", "")).upper() == "CANCELLED":
         return
     if event.get("DTSTART") is None:
         raise RequestError("An event has no beginning", hint="Each VEVENT needs DTSTART")
     if event.get("EXRULE") is not None:
         raise RequestError("An event has an EXRULE, which nobody writes any more", hint="Give EXDATE instead")
+    _check_zone_of(event.get("DTSTART"))
     first, is_whole_day = _moment(event.get("DTSTART").dt, floating)
-    length = _length(event, is_whole_day=is_whole_day)
+    length = _length(event, floating, is_whole_day=is_whole_day)
     uid = str(event.get("UID", ""))
     is_change = event.get("RECURRENCE-ID") is not None
-    gone = {_moment(each.dt, floating)[0] for each in _listed(event.get("EXDATE"))}
-    for start in {*_starts(event, first, floating, window)}:
-        in_window = window.begin <= start.astimezone(UTC) <= window.end or (is_whole_day and _near(start, window))
-        if in_window and start not in gone and (is_change or (uid, start) not in changed):
-            yield _Span(start, length, is_whole_day)
+    gone, gone_days = _gone(event, floating)
+    for local in {*_starts(event, first, floating, window)}:
+        start = local.astimezone(UTC)
+        if start > window.end or start in gone or local.astimezone(first.tzinfo).date() in gone_days:
+            continue
+        end = _end(local, length)
+        is_near = _reaches_into(window, start, end) if is_whole_day else end >= window.begin
+        if is_near and (is_change or (uid, start) not in changed):
+            yield _Span(start, end, is_whole_day)
 
 
 def _starts(event: Any, first: datetime, floating: tzinfo, window: _Window) -> Iterator[datetime]:
     """When it begins, in its own zone: by its rules and dates."""
     yield first
-    for each in _listed(event.get("RDATE")):
-        begins = each.dt[0] if isinstance(each.dt, tuple) else each.dt
-        yield _moment(begins, floating)[0]
+    for value in _listed(event.get("RDATE")):
+        if isinstance(value, tuple):
+            raise RequestError(
+                "An event has an RDATE with a length of its own (VALUE=PERIOD)", hint="Give that one as another event"
+            )
+        yield _moment(value, floating)[0]
     rules = event.get("RRULE")
     for rule in rules if isinstance(rules, list) else [rules] if rules is not None else []:
         yield from _recurring(rule, first, window)
@@ -147,32 +170,79 @@ def _moment(value: date | datetime, floating: tzinfo) -> tuple[datetime, bool]:
     raise RequestError("An event begins at no date and no time", hint="DTSTART is a DATE or a DATE-TIME")
 
 
-def _length(event: Any, *, is_whole_day: bool) -> timedelta:
+def _length(event: Any, floating: tzinfo, *, is_whole_day: bool) -> _Length:
     end, duration = event.get("DTEND"), event.get("DURATION")
     if end is not None:
-        start, ends = event.get("DTSTART").dt, end.dt
-        if isinstance(start, datetime) != isinstance(ends, datetime):
+        _check_zone_of(end)
+        if isinstance(event.get("DTSTART").dt, datetime) != isinstance(end.dt, datetime):
             raise RequestError("An event begins on a day and ends at a time, or the other way", hint="Use one form")
-        found: timedelta = ends - start
+        start, ends = _moment(event.get("DTSTART").dt, floating)[0], _moment(end.dt, floating)[0]
+        between = ends - start  # of two clocks in UTC, of one clock on it: then so is the length
+        found = _Length(between, timedelta()) if start.tzinfo is ends.tzinfo else _Length(timedelta(), between)
+    elif duration is not None:
+        days = timedelta(0 if _EXACT in duration.params else duration.dt.days)
+        found = _Length(days, duration.dt - days)
     else:
-        found = duration.dt if duration is not None else timedelta(days=1 if is_whole_day else 0)
-    if not timedelta() <= found <= AHEAD:
+        found = _Length(timedelta(days=1 if is_whole_day else 0), timedelta())
+    if not timedelta() <= found.nominal + found.exact <= AHEAD:
         raise RequestError("An event ends before it begins, or lasts more than ten years", hint="Correct its end")
     return found
 
 
+def _end(start: datetime, length: _Length) -> datetime:
+    begins = start.astimezone(UTC)
+    end = (start + length.nominal).astimezone(UTC) + length.exact
+    # Of a time that the clock skips, which means one after the change, the end on the clock may lie before it.
+    return end if end > begins else begins + length.nominal + length.exact
+
+
+def _gone(event: Any, floating: tzinfo) -> tuple[set[datetime], set[date]]:
+    """What EXDATE takes away: moments in UTC, and days on the event's clock, which some name of timed events too."""
+    moments, days = set(), set()
+    for value in _listed(event.get("EXDATE")):
+        if isinstance(value, datetime):
+            moments.add(_moment(value, floating)[0].astimezone(UTC))
+        else:
+            days.add(value)
+    return moments, days
+
+
+def _check_zone_of(value: Any) -> None:
+    """Raises RequestError for a time in a zone that is not known, which icalendar gives as one that names none."""
+    named = str(getattr(value, "params", {}).get("TZID", ""))
+    for each in getattr(value, "dts", ()) if named else ():
+        moment = each.dt[0] if isinstance(each.dt, tuple) else each.dt
+        if isinstance(moment, datetime) and moment.tzinfo is None:
+            raise RequestError(
+                f"An event is in the zone {named[:60]!r}, which is not known",
+                hint="Export it with its VTIMEZONE, or name an IANA zone such as Europe/Berlin",
+            )
+
+
 def _changed(event: Any, floating: tzinfo) -> tuple[str, datetime]:
-    return str(event.get("UID", "")), _moment(event.get("RECURRENCE-ID").dt, floating)[0]
+    """(UID, the moment in UTC) of the occurrence that an event stands for."""
+    which = event.get("RECURRENCE-ID")
+    _check_zone_of(which)
+    if "RANGE" in which.params:
+        raise RequestError(
+            "An event changes all that follow as well (RANGE=THISANDFUTURE)",
+            hint="End the old one with UNTIL, and give what follows as another event",
+        )
+    return str(event.get("UID", "")), _moment(which.dt, floating)[0].astimezone(UTC)
 
 
 def _listed(value: Any) -> Iterable[Any]:
     """The entries of EXDATE or RDATE, which may come once or several times."""
     for part in value if isinstance(value, list) else [value] if value is not None else []:
-        yield from part.dts
+        _check_zone_of(part)
+        is_of_days = str(part.params.get("VALUE", "")).upper() == "DATE"  # with a TZID, icalendar makes them midnights
+        for each in part.dts:
+            yield each.dt.date() if is_of_days and isinstance(each.dt, datetime) else each.dt
 
 
-def _near(start: datetime, window: _Window) -> bool:
-    return window.begin - timedelta(days=1) <= start <= window.end
+def _reaches_into(window: _Window, start: datetime, end: datetime) -> bool:
+    """Of whole days, which are no moments: whether the last begins at most a day before the window."""
+    return max(start, end - timedelta(days=1)) >= window.begin - timedelta(days=1)
 
 
 def _joined(days: set[date]) -> Iterator[Any]:
