@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from waterclock.clients.kafka import KafkaClient
 from waterclock.model.errors import RequestError
 from waterclock.process import open_log
 from waterclock.settings import KafkaSettings, Settings
@@ -41,3 +42,12 @@ def test_whether_a_time_out_fits_depends_on_the_role() -> None:
 
 def test_properties_that_fit_pass() -> None:
     _opened({"client.rack": "a", "socket.keepalive.enable": True, "max.poll.interval.ms": 600_000})
+
+
+def test_a_client_of_its_own_names_the_property_at_its_first_event() -> None:
+    with (
+        KafkaClient.connect("127.0.0.1:1", config={"acks": "1"}) as client,
+        pytest.raises(RequestError, match="`acks` must be set to `all`") as caught,
+    ):
+        client.pause("nightly")
+    assert caught.value.pointer == "/kafka/client"

@@ -3,12 +3,13 @@
 What must hold: ``flush`` returns only when all replicas have everything that was appended since the last one; a record
 that failed is never forgotten. How it fails: BackendDown says that some record *may* not be there; whoever repeats it
 must be able to (commands carry an idempotency key, beats are worthless when late: given up after 10 s). A fatal error
-of the idempotent protocol kills the driver; the next append makes a new one.
+of the idempotent protocol kills the driver; the next append makes a new one. RequestError: a free property contradicts
+what idempotence asks for, which the driver says only when it is made.
 """
 
 from __future__ import annotations
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from waterclock.model.errors import BackendDown, RequestError
 
@@ -80,8 +81,21 @@ class KafkaAppender:
             self.close()
         if self._driver is None:
             self._watch = Watch(self._name)
-            self._driver = Producer(self._conf, logger=self._watch, error_cb=self._watch.on_error)
+            self._driver = self._made()
         return self._driver
+
+    def _made(self) -> Producer:
+        try:
+            return Producer(self._conf, logger=self._watch, error_cb=self._watch.on_error)
+        except KafkaException as refused:
+            error = error_of(refused)
+            if error.code() != KafkaError._INVALID_ARG:  # the machine has no thread or memory left
+                raise BackendDown(BACKEND, f"{self._name}: {error.str()}") from refused
+            raise RequestError(
+                f"kafka.client does not fit: {error.str()}",
+                pointer="/kafka/client",
+                hint="Leave it out, or change it: Waterclock sets all that idempotence asks for",
+            ) from None
 
     def _trim(self) -> None:
         """Forget what has landed; who never flushes (beats) must not gather tickets for ever.
