@@ -58,6 +58,8 @@ CONNECTION_ERRORS = (
 """All that the driver raises; those after DriverException are none. The last four are the answer of a node that is not
 well, as it came, when all tries are used up; where no other node is left, it is NoHostAvailable instead."""
 
+_UNUSABLE = (TypeError, ValueError, AttributeError)
+"""What the driver raises for arguments that cannot be: it has no error for it."""
 
 _Decision: TypeAlias = tuple[int, int | None]
 """What to do, and at which consistency."""
@@ -112,6 +114,8 @@ def connect(
             if cluster is not None:
                 datacenters = {host.datacenter for host in cluster.metadata.all_hosts() if host.datacenter}
                 cluster.shutdown()
+            if options and (unusable := _unusable(error)) is not None:
+                raise _cannot_be_used(unusable) from error
             refused = _refusal(error)
             if refused is not None:
                 raise AccessRefused("cassandra", f"{', '.join(contact_points)} port {port}: {refused}") from error
@@ -148,6 +152,20 @@ def _refusal(error: BaseException) -> BaseException | None:
     return None
 
 
+def _unusable(error: BaseException) -> BaseException | None:
+    """What the driver stumbled over with every node alike: an argument of a wrong type, as no server could cause it."""
+    found = list(error.errors.values()) if isinstance(error, NoHostAvailable) and isinstance(error.errors, dict) else []
+    return found[0] if found and all(isinstance(each, _UNUSABLE) for each in found) else None
+
+
+def _cannot_be_used(error: BaseException) -> RequestError:
+    return RequestError(
+        f"cassandra.client cannot be used: {error}",
+        pointer="/cassandra/client",
+        hint="It takes arguments of the driver's Cluster, such as connect_timeout",
+    )
+
+
 def _cluster(contact_points: Sequence[str], port: int, local_dc: str, options: Mapping[str, Any]) -> Cluster:
     profile = ExecutionProfile(
         load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy(local_dc=local_dc)),
@@ -168,12 +186,8 @@ def _cluster(contact_points: Sequence[str], port: int, local_dc: str, options: M
             sockopts=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
             **{"monitor_reporting_enabled": False, **options},
         )
-    except (TypeError, ValueError, AttributeError, ImportError) as refused:  # the driver has no error for it
-        raise RequestError(
-            f"cassandra.client cannot be used: {refused}",
-            pointer="/cassandra/client",
-            hint="It takes arguments of the driver's Cluster, such as connect_timeout",
-        ) from refused
+    except (*_UNUSABLE, ImportError) as refused:
+        raise _cannot_be_used(refused) from refused
 
 
 def translated(operation: str, error: BaseException, *, writing: bool) -> BaseException:
