@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -125,7 +126,37 @@ def test_a_slow_server_is_given_up_and_a_long_answer_is_not_taken(bench: Bench, 
 
 def test_nobody_listening_fails_the_attempt(bench: Bench, server: Server) -> None:
     server.close()
-    assert bench.run(_call(server, timeout_s=5.0)).error_class in {"grpc-unavailable", "timed-out"}
+    ended = bench.run(_call(server))
+    assert (ended.outcome, ended.error_class) == (Outcome.FAILED, "connection-failed")
+    assert ended.error_message.startswith(f"{server.place}: ")
+    assert "answered" not in ended.error_message
+
+
+def test_a_server_that_speaks_no_tls_is_not_reached_by_it(bench: Bench, server: Server) -> None:
+    ended = bench.run(GrpcCall(server.place, METHOD, timeout_s=10.0))
+    assert (ended.outcome, ended.error_class) == (Outcome.FAILED, "tls-failed")
+
+
+def test_a_server_that_reached_nobody_itself_has_answered(bench: Bench, server: Server) -> None:
+    """Given a receiver that passes on the words of a call of its own, then what it did before may have happened."""
+
+    def relay(_: bytes, context: grpc.ServicerContext) -> bytes:
+        words = "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.9:1: Failed to connect"
+        context.abort(grpc.StatusCode.UNAVAILABLE, words)
+        return b""
+
+    server.service.answer = relay
+    ended = bench.run(_call(server))
+    assert ended.error_class == "grpc-unavailable"
+    assert "answered UNAVAILABLE" in ended.error_message
+
+
+def test_nobody_at_an_address_of_the_longer_kind() -> None:
+    with socket.socket(socket.AF_INET6) as gone:
+        gone.bind(("::1", 0))
+        place = f"[::1]:{gone.getsockname()[1]}"
+    with bench_of(egress={"allow": (place,)}) as bench:
+        assert bench.run(GrpcCall(place, METHOD, tls=False)).error_class == "connection-failed"
 
 
 @pytest.mark.parametrize("is_gone", [False, True])

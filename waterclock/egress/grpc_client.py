@@ -13,20 +13,24 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from waterclock.model.errors import AttemptError
 
 from .destination import of_target
 from .guard import Guard, Passage
-from .refusals import NoAnswer
+from .refusals import NoAnswer, Unreachable
 
 READ_MAX_BYTES = 64 * 1024
 _ADDRESSES_TRIED_MAX = 3
 _CHANNELS_MAX = 64
 _BACKOFF_MS_MIN, _BACKOFF_MS_MAX = 500, 5_000
+_UNREACHED = re.compile(r"failed to connect to all addresses; last error: \w+: ipv[46]:(\S+): (.*)", re.DOTALL)
+"""What gRPC says where no connection came about: the address that it tried last, and why."""
 
 
 class GrpcRequest(NamedTuple):
@@ -82,7 +86,7 @@ class GrpcClient:
             )
             await _end_of(call)
             if call.code() is not grpc.StatusCode.OK:
-                raise _failure(request, call.code().name, call.details() or "")
+                raise _failure(request, passage, call.code().name, call.details() or "")
             return bytes(call.result())
         finally:
             kept.calls_count -= 1
@@ -163,11 +167,25 @@ def _literal_target(passage: Passage) -> str:
     )
 
 
-def _failure(request: GrpcRequest, status: str, details: str) -> AttemptError:
+def _failure(request: GrpcRequest, passage: Passage, status: str, details: str) -> AttemptError:
     what = f"{request.target}/{request.method} answered {status}: {details[:1_000]}"
     if status == "DEADLINE_EXCEEDED":
         return NoAnswer(what, error_class="timed-out")
     if status == "RESOURCE_EXHAUSTED":
         too_long = "larger than max" in details
         return NoAnswer(what, error_class="answer-broken") if too_long else AttemptError(what, error_class="throttled")
+    if status == "UNAVAILABLE" and (unreached := _unreached(passage, details)):
+        in_tls = "handshake failed" in unreached
+        error_class = "tls-failed" if in_tls else "connection-failed"
+        return Unreachable(f"{passage.destination.place}: {unreached[:1_000]}", error_class=error_class)
     return AttemptError(what, error_class=f"grpc-{status.lower().replace('_', '-')}")
+
+
+def _unreached(passage: Passage, details: str) -> str:
+    """Why nobody was reached; empty where somebody was.
+
+    A receiver that passes on what a call of its own met answers in the same words: they count for an address of ours.
+    """
+    found = _UNREACHED.match(details)
+    ours = _literal_target(passage).partition(":")[2].split(",")
+    return found[2] if found and unquote(found[1]) in ours else ""
