@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
@@ -11,7 +12,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.unit.executor_world import CLOCK, Target, bench_of
+from tests.unit.executor_world import CLOCK, Target, attempt_of, bench_of
 from waterclock.model.errors import RequestError
 from waterclock.model.events import Outcome
 from waterclock.model.executor import HttpCall
@@ -55,6 +56,28 @@ def test_what_a_name_took_is_missing_for_the_answer(target: Target) -> None:
     with bench_of(Slow(), egress={"allow": (f"slow.example:{target.port}", target.place)}) as bench:
         ended = bench.run(HttpCall(f"http://slow.example:{target.port}/", timeout_s=0.8))
     assert (ended.outcome, ended.error_class) == (Outcome.TIMED_OUT, "timed-out")
+
+
+def test_a_call_that_got_no_connection_names_the_setting(target: Target) -> None:
+    """Given a pool of one connection that a slow answer holds, then the next call was never made, and says why."""
+    arrived, release = threading.Event(), threading.Event()
+
+    def slow(_: object) -> tuple[int, dict[str, str], bytes]:
+        arrived.set()
+        release.wait(20.0)
+        return 200, {}, b""
+
+    target.answer = slow
+    with bench_of(egress={"allow": (target.place,), "connections": 1}) as bench:
+        bench.executors.submit([attempt_of(HttpCall(f"http://{target.place}/"))])
+        assert arrived.wait(20.0)
+        ended = bench.run(HttpCall(f"http://{target.place}/", timeout_s=0.2))
+        assert (ended.outcome, ended.error_class) == (Outcome.TIMED_OUT, "timed-out")
+        assert "none of the 1 connections was free in 0.2 s; see egress.connections" in ended.error_message
+        release.set()
+        assert bench.ends(1)[0].outcome is Outcome.SUCCEEDED
+        assert bench.run(HttpCall(f"http://{target.place}/")).outcome is Outcome.SUCCEEDED
+    assert len(target.arrivals) == 2
 
 
 def _without_a_zone(at_s: float) -> str:

@@ -12,6 +12,7 @@ Belongs to one event loop.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import time
@@ -82,6 +83,8 @@ class HttpClient:
     ) -> None:
         self._guard = guard
         self._connections_max = connections_max
+        self._turns = asyncio.Semaphore(connections_max)
+        """Before the pool, whose own wait for a connection ends no other way than that for an answer."""
         self._connect_timeout_s = connect_timeout_s
         self._tls = _believing(ca_file)
         self._session: aiohttp.ClientSession | None = None
@@ -91,18 +94,25 @@ class HttpClient:
         destination, path = of_url(request.url)
         began_s = time.monotonic()
         passage = await self._passage(destination, request.timeout_s)
+        if self._turns.locked():
+            await self._wait_for_turn(destination, request.timeout_s, began_s)
+        else:
+            await self._turns.acquire()
         trouble = Unreachable("nothing was tried")
         left_s = request.timeout_s
-        for address in passage.addresses[:_ADDRESSES_TRIED_MAX]:
-            spent_s = time.monotonic() - began_s
-            if spent_s > _NO_TIME_S:
-                left_s = request.timeout_s - spent_s
-            if left_s <= 0:
-                break
-            try:
-                return await self._send_to(request, destination, address, path, left_s)
-            except Unreachable as unreachable:  # nobody there: nothing was sent, the next address may do
-                trouble = unreachable
+        try:
+            for address in passage.addresses[:_ADDRESSES_TRIED_MAX]:
+                spent_s = time.monotonic() - began_s
+                if spent_s > _NO_TIME_S:
+                    left_s = request.timeout_s - spent_s
+                if left_s <= 0:
+                    break
+                try:
+                    return await self._send_to(request, destination, address, path, left_s)
+                except Unreachable as unreachable:  # nobody there: nothing was sent, the next address may do
+                    trouble = unreachable
+        finally:
+            self._turns.release()
         raise trouble
 
     async def close(self) -> None:
@@ -117,6 +127,14 @@ class HttpClient:
         except TimeoutError:
             what = f"{destination.place}: the time of {timeout_s:g} s was over before its address was known"
             raise Unreachable(what, error_class="timed-out") from None
+
+    async def _wait_for_turn(self, destination: Destination, timeout_s: float, began_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s - (time.monotonic() - began_s)):
+                await self._turns.acquire()
+        except TimeoutError:
+            what = f"{destination.place}: none of the {self._connections_max} connections was free in {timeout_s:g} s"
+            raise Unreachable(f"{what}; see egress.connections", error_class="timed-out") from None
 
     async def _send_to(
         self, request: HttpRequest, destination: Destination, address: str, path: str, left_s: float
