@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
+from waterclock.workers.executors.loop_thread import _Helpers
 
 from tests.unit.executor_world import Bench, attempt_of, bench_of
 from waterclock.app import Context
@@ -72,3 +74,41 @@ def test_whoever_ends_the_loop_ends_nobody_elses_attempt(
     assert ended["odd"].outcome is outcome
     assert ended["beside"].result == b"1"
     assert bench.run("", handler="beside").result == b"1"
+
+
+def test_what_handlers_give_to_threads_has_as_many_as_there_are_slots() -> None:
+    """Given calls that block until all slots have one, then none waits behind another, and the next waits for one."""
+    slots = 40
+    together = threading.Barrier(slots)
+    names: set[str] = set()
+
+    def block() -> None:
+        names.add(threading.current_thread().name)
+        together.wait(10.0)
+
+    with bench_of(worker={"slots": slots}) as bench:
+
+        @bench.app.handler("blocks")
+        async def blocks(_: Context) -> None:
+            await asyncio.to_thread(block)
+
+        for count in (slots, 2 * slots):
+            bench.executors.submit([attempt_of("", number=number, handler="blocks") for number in range(count)])
+            assert {end.outcome for end in bench.ends(count)} == {Outcome.SUCCEEDED}
+    assert names == {f"handlers-loop-helper_{number}" for number in range(slots)}
+
+
+def test_where_the_machine_gives_no_more_threads_those_there_are_do_the_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a call that is queued, then it is not called failed and run all the same."""
+    gate = threading.Event()
+    helpers = _Helpers(4)
+    first = helpers.submit(gate.wait, 10.0)
+
+    def none_left(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", none_left)
+    second = helpers.submit(lambda: 2)
+    gate.set()
+    assert (first.result(10.0), second.result(10.0)) == (True, 2)
+    helpers.shutdown()

@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import structlog
@@ -35,13 +36,26 @@ another one costs memory and time in every attempt there is."""
 _WATCH_EVERY_S = 0.25
 _CLEAN_UP_SHARE = 0.8
 """Of the grace of a stop: so long have cancelled tasks; what awaits longer in its clean-up is given up."""
+_THREADS_MAX = 32
 
 logger = structlog.get_logger()
+
+
+class _Helpers(ThreadPoolExecutor):
+    """Threads for ``asyncio.to_thread``, made as they are needed; where the machine gives no more, those do it all."""
+
+    def _adjust_thread_count(self) -> None:
+        try:
+            super()._adjust_thread_count()
+        except RuntimeError:  # the call is queued already: to raise would call it failed, and run it later
+            if not self._threads:
+                raise
 
 
 class LoopThread:
     """Serves attempts by ``serve`` and puts their ends into ``basket``. The thread starts with the first attempt.
 
+    ``threads_max``: calls that attempts hand to ``asyncio.to_thread`` at once; asyncio's own measure are the CPUs.
     ``closing`` runs on the loop at the very end: connections are closed there.
     """
 
@@ -51,6 +65,8 @@ class LoopThread:
         serve: Serve,
         basket: Basket,
         clock: Clock,
+        *,
+        threads_max: int = _THREADS_MAX,
         closing: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._name = name
@@ -64,6 +80,7 @@ class LoopThread:
         """Around these two: either the lease is prolonged first, or the tasks are cancelled."""
         self._tasks: dict[Attempt, asyncio.Task[None]] = {}
         self._loop = uvloop.new_event_loop()
+        self._loop.set_default_executor(_Helpers(threads_max, thread_name_prefix=f"{name}-helper"))
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._clean_up_s = 0.0

@@ -35,7 +35,8 @@ THREADS_MAX = 1_000
 
 
 class PythonExecutors:
-    """Runs ``handlers``, which may grow while it runs. ``threads_max``: sync handlers at once (at most 1,000).
+    """Runs ``handlers``, which may grow while it runs. ``threads_max``: sync handlers at once (at most 1,000),
+    and as many calls of async ones by ``asyncio.to_thread``.
 
     ``outlet`` judges what handlers emit; without one they cannot.
     """
@@ -54,8 +55,9 @@ class PythonExecutors:
         self._clock = clock
         self._allowed_until_s = float("inf")
         self._basket = basket or Basket()
-        self._threads: Threads[_Call] = Threads(self._call, min(threads_max, THREADS_MAX))
-        self._loop = LoopThread("handlers-loop", self._serve, self._basket, clock)
+        threads_max = min(threads_max, THREADS_MAX)
+        self._threads: Threads[_Call] = Threads(self._call, threads_max)
+        self._loop = LoopThread("handlers-loop", self._serve, self._basket, clock, threads_max=threads_max)
         self._was_asked_of = self._was_asked  # bound once, not for each attempt
 
     def submit(self, attempts: Sequence[Attempt]) -> None:
