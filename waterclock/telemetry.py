@@ -23,7 +23,20 @@ from waterclock.model.plain_json import NotJson, to_json
 
 READY_FILE_VARIABLE = "WATERCLOCK_READY_FILE"
 
-_SECRET_WORDS = ("password", "secret", "token_value", "authorization", "credential", "sasl")
+_SECRET_WORDS = (
+    "password",
+    "passwd",
+    "secret",
+    "api_key",
+    "apikey",
+    "token_value",
+    "authorization",
+    "credential",
+    "sasl",
+)
+_SECRET_ENDS = ("token",)
+"""What is called `token_count` or `max_tokens` is a number, which one wants to see."""
+
 _FIRST_KEYS = ("ts", "level", "event", "role", "instance")
 
 Fields = MutableMapping[str, Any]
@@ -62,7 +75,8 @@ def announce_ready() -> None:
 
 def _without_secrets(_: object, __: str, fields: Fields) -> Fields:
     for key in fields:
-        if any(word in key.lower() for word in _SECRET_WORDS):
+        name = key.lower()
+        if name.endswith(_SECRET_ENDS) or any(word in name for word in _SECRET_WORDS):
             fields[key] = "[hidden]"
     return fields
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 
+import pytest
 from structlog.processors import JSONRenderer
 
-from waterclock.telemetry import _to_json
+from waterclock.telemetry import _to_json, _without_secrets
 
 
 @dataclasses.dataclass(slots=True)
@@ -33,3 +34,15 @@ def test_a_field_that_cannot_be_read_is_told_of_and_the_others_are_written() -> 
 def test_a_line_is_written_whatever_its_fields_are_called() -> None:
     line = json.loads(JSONRenderer(serializer=_to_json)(None, "info", {"event": "x", "half\ud800": 1}))
     assert (line["event"], line["half?"]) == ("x", 1)
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "db_passwd", "api_key", "STRIPE_APIKEY", "token", "access_token", "apiToken"]
+)
+def test_what_is_called_a_secret_is_not_written(name: str) -> None:
+    assert _without_secrets(None, "info", {name: "hush"}) == {name: "[hidden]"}
+
+
+@pytest.mark.parametrize("name", ["token_count", "max_tokens", "key", "pass"])
+def test_what_only_looks_a_little_like_one_is_written(name: str) -> None:
+    assert _without_secrets(None, "info", {name: 5}) == {name: 5}
