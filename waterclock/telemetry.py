@@ -36,6 +36,8 @@ _SECRET_WORDS = (
 )
 _SECRET_ENDS = ("token",)
 """What is called `token_count` or `max_tokens` is a number, which one wants to see."""
+_FENCING = "fencing_token"
+"""A number too: who wrote an effect is told by it."""
 
 _FIRST_KEYS = ("ts", "level", "event", "role", "instance")
 
@@ -76,7 +78,8 @@ def announce_ready() -> None:
 def _without_secrets(_: object, __: str, fields: Fields) -> Fields:
     for key in fields:
         name = key.lower()
-        if name.endswith(_SECRET_ENDS) or any(word in name for word in _SECRET_WORDS):
+        is_token = name.endswith(_SECRET_ENDS) and not name.endswith(_FENCING)
+        if is_token or any(word in name for word in _SECRET_WORDS):
             fields[key] = "[hidden]"
     return fields
 

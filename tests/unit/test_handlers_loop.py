@@ -8,7 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
-from waterclock.workers.executors.loop_thread import _Helpers
+from waterclock.workers.executors.loop_thread import _BlockingCalls
 
 from tests.unit.executor_world import Bench, attempt_of, bench_of
 from waterclock.app import Context
@@ -95,20 +95,20 @@ def test_what_handlers_give_to_threads_has_as_many_as_there_are_slots() -> None:
         for count in (slots, 2 * slots):
             bench.executors.submit([attempt_of("", number=number, handler="blocks") for number in range(count)])
             assert {end.outcome for end in bench.ends(count)} == {Outcome.SUCCEEDED}
-    assert names == {f"handlers-loop-helper_{number}" for number in range(slots)}
+    assert names == {f"handlers-loop-blocking_{number}" for number in range(slots)}
 
 
 def test_where_the_machine_gives_no_more_threads_those_there_are_do_the_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a call that is queued, then it is not called failed and run all the same."""
     gate = threading.Event()
-    helpers = _Helpers(4)
-    first = helpers.submit(gate.wait, 10.0)
+    calls = _BlockingCalls(4)
+    first = calls.submit(gate.wait, 10.0)
 
     def none_left(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", none_left)
-    second = helpers.submit(lambda: 2)
+    second = calls.submit(lambda: 2)
     gate.set()
     assert (first.result(10.0), second.result(10.0)) == (True, 2)
-    helpers.shutdown()
+    calls.shutdown()

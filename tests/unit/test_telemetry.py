@@ -43,6 +43,6 @@ def test_what_is_called_a_secret_is_not_written(name: str) -> None:
     assert _without_secrets(None, "info", {name: "hush"}) == {name: "[hidden]"}
 
 
-@pytest.mark.parametrize("name", ["token_count", "max_tokens", "key", "pass"])
+@pytest.mark.parametrize("name", ["token_count", "max_tokens", "key", "pass", "fencing_token"])
 def test_what_only_looks_a_little_like_one_is_written(name: str) -> None:
     assert _without_secrets(None, "info", {name: 5}) == {name: 5}

@@ -41,7 +41,7 @@ _THREADS_MAX = 32
 logger = structlog.get_logger()
 
 
-class _Helpers(ThreadPoolExecutor):
+class _BlockingCalls(ThreadPoolExecutor):
     """Threads for ``asyncio.to_thread``, made as they are needed; where the machine gives no more, those do it all."""
 
     def _adjust_thread_count(self) -> None:
@@ -80,7 +80,7 @@ class LoopThread:
         """Around these two: either the lease is prolonged first, or the tasks are cancelled."""
         self._tasks: dict[Attempt, asyncio.Task[None]] = {}
         self._loop = uvloop.new_event_loop()
-        self._loop.set_default_executor(_Helpers(threads_max, thread_name_prefix=f"{name}-helper"))
+        self._loop.set_default_executor(_BlockingCalls(threads_max, thread_name_prefix=f"{name}-blocking"))
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._clean_up_s = 0.0
