@@ -133,7 +133,7 @@ def test_down_stops_everything_within_ten_seconds_and_purge_deletes(clones):
 def test_a_second_up_in_the_same_folder_is_refused(clones):
     one, _, _ = clones
     done = one.run("up", "--detach")
-    assert done.returncode == 1
+    assert done.returncode == 4, "a conflict"
     assert "runs in" in done.stderr
     assert read_state(one.data_dir).alive
 
