@@ -45,12 +45,14 @@ def leave_after(main: Callable[[], object]) -> None:
 def await_threads(within_s: float) -> None:
     """From now on Python's own threads are awaited so long and no longer: user code may hold one for hours.
 
+    What was registered to be run at exit has its own time: it is run once the threads have ended, and does not count.
     Does nothing in a process that was not begun by ``leave_after``.
     """
     for ending in _begun:
         timer = threading.Timer(within_s, ending.leave)
         timer.daemon = True
         timer.start()
+        atexit.register(timer.cancel)  # the last one registered is the first to be run
 
 
 def _open_streams() -> None:

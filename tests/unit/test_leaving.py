@@ -100,3 +100,13 @@ def test_a_thread_of_user_code_is_awaited_for_as_long_as_was_said() -> None:
     ended = _end_of(body)
     assert (ended.returncode, ended.stdout) == (3, "said")
     assert time.monotonic() - began_s < 20.0
+
+
+def test_what_was_registered_for_the_end_has_its_own_time() -> None:
+    """Given user code that sends what it has traced at exit, then the time for its threads does not cut that off."""
+    body = (
+        "import atexit, time; from waterclock.leaving import await_threads; "
+        "atexit.register(lambda: time.sleep(1.5) or print('sent')); await_threads(0.5); sys.exit(3)"
+    )
+    ended = _end_of(body)
+    assert (ended.returncode, ended.stdout) == (3, "sent\n")
