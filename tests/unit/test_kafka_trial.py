@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from waterclock.clients.kafka import KafkaClient
+from waterclock.log.kafka import KafkaLog
 from waterclock.model.errors import RequestError
 from waterclock.process import open_log
 from waterclock.settings import KafkaSettings, Settings
@@ -42,6 +45,24 @@ def test_whether_a_time_out_fits_depends_on_the_role() -> None:
 
 def test_properties_that_fit_pass() -> None:
     _opened({"client.rack": "a", "socket.keepalive.enable": True, "max.poll.interval.ms": 600_000})
+
+
+def test_no_token_is_asked_for_to_see_whether_properties_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a server of tokens that is silent, then the start waits for it once, not once for each client tried."""
+    monkeypatch.setattr("waterclock.log.kafka_properties.check_extra", lambda _: None)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        extra = {
+            "security.protocol": "sasl_plaintext",
+            "sasl.mechanisms": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": "waterclock",
+            "sasl.oauthbearer.client.secret": "hush",
+            "sasl.oauthbearer.token.endpoint.url": f"http://127.0.0.1:{silent.getsockname()[1]}/token",
+        }
+        KafkaLog("127.0.0.1:1", client_id="trial", session_timeout_s=10.0, extra=extra).check_fit()
+        silent.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            silent.accept()
 
 
 def test_a_client_of_its_own_names_the_property_at_its_first_event() -> None:

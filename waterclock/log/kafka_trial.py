@@ -2,7 +2,9 @@
 
 Why beside ``check_extra``: a property that is right by itself may contradict one that the guarantees stand on
 (``socket.timeout.ms`` above the transaction's, ``acks`` = 1 beside idempotence), and the client says so only when it is
-made: the producer of a role in its first round. How it fails: RequestError with the client's own words.
+made: the producer of a role in its first round. What says who we are (TLS, SASL) contradicts nothing of ours and is
+left out: each client would read the certificates again, and wait for a token of its own. How it fails: RequestError
+with the client's own words.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from .kafka_properties import Conf, Properties
 from .port import Isolation
 
 _SILENT = logging.getLogger("waterclock.kafka.trial")
+_NOT_TRIED = ("bootstrap.servers", "security.protocol", "ssl.", "sasl.", "enable.ssl.", "enable.sasl.", "https.")
 
 
 def check_fit(properties: Properties) -> None:
@@ -39,4 +42,4 @@ def check_fit(properties: Properties) -> None:
 
 
 def _going_nowhere(conf: Conf) -> Conf:
-    return {name: value for name, value in conf.items() if name != "bootstrap.servers"} | {"log_level": 0}
+    return {name: value for name, value in conf.items() if not name.startswith(_NOT_TRIED)} | {"log_level": 0}
