@@ -56,12 +56,19 @@ def test_a_daemon_without_our_streams_holds_nothing_up(bench: Bench) -> None:
     assert ended.outcome is Outcome.SUCCEEDED
 
 
-def test_no_descriptor_stays_behind_with_who_left_the_group(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("daemon", "payload"),
+    [("setsid sleep 5 &", b""), ("exec 3<&0; setsid sleep 5 <&3 >/dev/null 2>&1 &", b"x" * 200_000)],
+    ids=["holds all", "takes no input"],
+)
+def test_no_descriptor_stays_behind_with_who_left_the_group(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, daemon: str, payload: bytes
+) -> None:
     monkeypatch.setattr("waterclock.workers.executors.shell_command._END_WITHIN_S", 0.1)
     assert bench.run(_sh("true")).outcome is Outcome.SUCCEEDED
     before = _open_count()
     for _ in range(3):
-        ended = bench.run(_sh("setsid sleep 5 & sleep 0.2; echo started", 0.4))
+        ended = bench.run(_sh(f"{daemon} sleep 0.2; echo started", 0.4), payload)
         assert ended.outcome is Outcome.TIMED_OUT
     until_s = time.monotonic() + 3.0
     while _open_count() > before:

@@ -24,7 +24,8 @@ class Pipes:
         self.stdout = asyncio.StreamReader(limit)
         self.stderr = asyncio.StreamReader(limit)
         self.theirs: list[int] = []
-        self._transports: list[asyncio.BaseTransport] = []
+        self._writing: asyncio.WriteTransport | None = None
+        self._reading: list[asyncio.ReadTransport] = []
 
     @classmethod
     async def opened(cls, limit: int) -> Pipes:
@@ -45,7 +46,9 @@ class Pipes:
 
     def close(self) -> None:
         """Give our ends up, whatever is still in them."""
-        for transport in self._transports:
+        if self._writing is not None:
+            self._writing.abort()  # a close would wait until somebody has read what was not taken
+        for transport in self._reading:
             transport.close()
 
     async def _open(self) -> None:
@@ -53,12 +56,11 @@ class Pipes:
         theirs, ours = os.pipe()
         self.theirs.append(theirs)
         protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())  # of a writer: what makes ``drain`` wait
-        writing, _ = await loop.connect_write_pipe(lambda: protocol, os.fdopen(ours, "wb", 0))
-        self._transports.append(writing)
-        self.stdin = asyncio.StreamWriter(writing, protocol, None, loop)
+        self._writing, _ = await loop.connect_write_pipe(lambda: protocol, os.fdopen(ours, "wb", 0))
+        self.stdin = asyncio.StreamWriter(self._writing, protocol, None, loop)
         for reader in (self.stdout, self.stderr):
             ours, theirs = os.pipe()
             self.theirs.append(theirs)
             made = partial(asyncio.StreamReaderProtocol, reader)
             reading, _ = await loop.connect_read_pipe(made, os.fdopen(ours, "rb", 0))
-            self._transports.append(reading)
+            self._reading.append(reading)
