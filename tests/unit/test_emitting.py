@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -291,6 +292,24 @@ def test_threads_that_want_the_same_answer_ask_once(is_away: bool) -> None:
     broker.is_away = False
     broker.clock.advance(1_100_000)
     assert broker.book.exists("mail")
+
+
+def test_a_book_keeps_nothing_of_who_was_told_that_no_broker_answers() -> None:
+    broker = Broker()
+    broker.is_away = True
+    kept = []
+
+    def handle() -> None:
+        mine = threading.Event()  # anything of the handler's
+        kept.append(weakref.ref(mine))
+        broker.book.exists("mail")
+
+    for _ in range(2):  # the second time from memory
+        with contextlib.suppress(BackendDown):
+            handle()
+    gc.collect()
+    assert [each() for each in kept] == [None, None]
+    assert broker.asked == 1
 
 
 def test_the_book_is_bounded() -> None:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 from waterclock.clock import Clock
 from waterclock.log.port import Log, TopicPartition
@@ -25,12 +26,18 @@ _DOWN_S = 1.0
 _TOPICS_MAX = 1_000
 
 
+_Down: TypeAlias = Callable[[], BackendDown]
+
+
 class _Page(NamedTuple):
-    """What is believed of a topic; ``down``: nothing, for no broker has answered."""
+    """What is believed of a topic; ``down``: nothing, for no broker has answered.
+
+    Made anew for each who is told: an error that was raised keeps alive all that the handler had at hand.
+    """
 
     exists: bool
     until_s: float
-    down: BackendDown | None = None
+    down: _Down | None = None
 
 
 _BLANK = _Page(exists=False, until_s=float("-inf"))
@@ -79,11 +86,12 @@ class TopicBook:
         except BackendDown as down:
             if exists:
                 return self._note(topic, exists=True, for_s=_AWAY_S)
-            self._note(topic, exists=False, for_s=_DOWN_S, down=down)
+            cause = str(down).removeprefix(f"{down.backend}: ")
+            self._note(topic, exists=False, for_s=_DOWN_S, down=partial(type(down), down.backend, cause))
             raise
         return self._note(topic, exists=True, for_s=_KNOWN_S)
 
-    def _note(self, topic: str, *, exists: bool, for_s: float, down: BackendDown | None = None) -> bool:
+    def _note(self, topic: str, *, exists: bool, for_s: float, down: _Down | None = None) -> bool:
         if len(self._pages) >= _TOPICS_MAX and topic not in self._pages:
             del self._pages[next(iter(self._pages))]
         self._pages[topic] = _Page(exists, self._clock.monotonic_s() + for_s, down)
@@ -92,5 +100,5 @@ class TopicBook:
 
 def _told(page: _Page) -> bool:
     if page.down is not None:
-        raise page.down.with_traceback(None)  # else it grows with each who is told
+        raise page.down()
     return page.exists
