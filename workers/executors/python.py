@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
+from types import AsyncGeneratorType, GeneratorType
 from typing import Any, TypeAlias
 
 from waterclock.app import Context, Handler
@@ -30,6 +31,7 @@ from .port import Attempt, EndedAttempt
 from .threads import Threads
 
 _Call: TypeAlias = tuple[Handler, Attempt]
+_GENERATORS = (GeneratorType, AsyncGeneratorType)
 
 THREADS_MAX = 1_000
 
@@ -190,7 +192,9 @@ def _check_has_run(handler: Handler, value: object) -> None:
         if handler.is_async:
             raise TypeError("the handler returned a coroutine that was never run: await it")
         raise TypeError("a handler that is not async returned a coroutine: declare it with 'async def'")
-    # Not by the value: a handler that did its work may return a generator, which is not kept.
+    # The value alone does not tell: a handler that did its work may return a generator, which is not kept.
+    if not isinstance(value, _GENERATORS):
+        return
     if inspect.isgeneratorfunction(handler.call) or inspect.isasyncgenfunction(handler.call):
         raise TypeError("the handler is a generator, whose code never ran: leave out 'yield'")
 
