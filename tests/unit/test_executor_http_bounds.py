@@ -13,6 +13,11 @@ import orjson
 import pytest
 
 from tests.unit.executor_world import CLOCK, Target, attempt_of, bench_of
+from waterclock.egress.allow import AllowList
+from waterclock.egress.destination import Destination
+from waterclock.egress.guard import Guard, Passage
+from waterclock.egress.http_client import HttpClient, HttpRequest
+from waterclock.egress.refusals import Unreachable
 from waterclock.model.errors import RequestError
 from waterclock.model.events import Outcome
 from waterclock.model.executor import HttpCall
@@ -45,6 +50,30 @@ def test_the_time_for_a_name_counts_as_time_of_the_call(target: Target) -> None:
         assert "hush" not in ended.error_message
         time.sleep(0.6)
         assert target.arrivals == []
+
+
+def test_a_call_whose_time_ended_with_its_address_has_timed_out(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a loop that was held up just then, so that the address is there and no time is left, then it says so."""
+
+    class Ready:
+        async def resolve(self, host: str, port: int) -> list[str]:
+            return ["127.0.0.1"]
+
+    client = HttpClient(guard := Guard(AllowList([f"slow.example:{target.port}"]), CLOCK, resolver=Ready()))
+    passage = guard.passage
+
+    async def late(destination: Destination, *, within_s: float | None = None) -> Passage:
+        found = await passage(destination, within_s=within_s)
+        time.sleep(0.1)
+        return found
+
+    monkeypatch.setattr(guard, "passage", late)
+    with pytest.raises(Unreachable, match="was over before it could be called") as caught:
+        asyncio.run(client.send(HttpRequest(f"http://slow.example:{target.port}/", "GET", {}, b"", 0.06)))
+    assert caught.value.error_class == "timed-out"
+    assert target.arrivals == []
 
 
 def test_what_a_name_took_is_missing_for_the_answer(target: Target) -> None:

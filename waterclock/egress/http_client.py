@@ -98,7 +98,7 @@ class HttpClient:
             await self._wait_for_turn(destination, request.timeout_s, began_s)
         else:
             await self._turns.acquire()
-        trouble = Unreachable("nothing was tried")
+        trouble: Unreachable | None = None
         left_s = request.timeout_s
         try:
             for address in passage.addresses[:_ADDRESSES_TRIED_MAX]:
@@ -113,6 +113,9 @@ class HttpClient:
                     trouble = unreachable
         finally:
             self._turns.release()
+        if trouble is None:
+            what = f"{destination.place}: the time of {request.timeout_s:g} s was over before it could be called"
+            trouble = Unreachable(what, error_class="timed-out")
         raise trouble
 
     async def close(self) -> None:
