@@ -272,6 +272,16 @@ def test_of_a_schedule_that_is_set_twice_the_last_counts_and_one_that_is_handed_
     assert ([draft.name for draft in found.drafts], found.left_out_count) == (["a"], 0)
 
 
+@pytest.mark.parametrize("place", ["app.conf.beat_schedule", "CELERY_BEAT_SCHEDULE"])
+def test_a_schedule_that_takes_itself_along_replaces_nothing(place: str) -> None:
+    entry = "'{}': {{'task': 't', 'schedule': 60}}"
+    a, b, c = (entry.format(name) for name in "abc")
+    found = celery(f"{place} = {{{a}}}\nif BIG:\n    {place} = {{**{place}, {b}}}")
+    assert ([draft.name for draft in found.drafts], found.left_out_count) == (["a", "b"], 0)
+    found = celery(f"{place} = {{{a}}}\n{place} = {{**{place}, {b}}}\n{place} = {{{c}}}")
+    assert ([draft.name for draft in found.drafts], found.left_out_count) == (["c"], 2)
+
+
 @pytest.mark.parametrize(
     "other",
     ["def f(user):\n    user.timezone = 'Asia/Tokyo'", "def f():\n    timezone = 'Asia/Tokyo'", "user.timezone = 'X'"],
@@ -285,6 +295,8 @@ def test_the_zone_of_somebody_else_is_not_that_of_the_schedule(other: str) -> No
 def test_an_interval_that_is_relative_by_place_is_left_out() -> None:
     found = celery("beat_schedule = {'a': {'task': 't', 'schedule': schedule(3600, True)}}")
     assert (found.drafts, found.left_out_count) == ((), 1)
+    (draft,) = celery("beat_schedule = {'a': {'task': 't', 'schedule': schedule(3600, False)}}").drafts
+    assert draft.document["every"] == "1h"
 
 
 def test_constants_that_stand_for_ever_more_values_are_refused() -> None:

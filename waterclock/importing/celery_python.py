@@ -66,18 +66,15 @@ class _File:
         self._tree = tree
         self._values_left = _VALUES_MAX
         self._constants: dict[str, ast.expr] = {}
-        self._in_functions = {
-            id(node)
-            for function in ast.walk(tree)
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-            for node in ast.walk(function)
-        }
+        functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+        self._in_functions = {id(node) for function in functions for node in ast.walk(function)}
         bound = Counter(_bound_names(tree))
         for node in tree.body:
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 name = node.targets[0].id
                 if bound[name] == 1:
                     self._constants[name] = node.value
+        self._places = {place for place, _ in self._set_whole()}
 
     def read(self, gathering: Gathering, zone: str | None) -> None:
         given = list(self._given(_SCHEDULES))
@@ -128,24 +125,32 @@ class _File:
         """Whether a ``timezone`` is somebody else's: one of a function, or of what is no ``conf``."""
         if _last_name(target) != "timezone":
             return False
-        return (
-            _last_name(target.value) != "conf"
-            if isinstance(target, ast.Attribute)
-            else id(target) in self._in_functions
-        )
+        if isinstance(target, ast.Attribute):
+            return _last_name(target.value) != "conf"
+        return id(target) in self._in_functions
 
     def _replaced(self) -> dict[int, int]:
         """Of schedules that the file sets whole again, by id: the line that does."""
-        newest: dict[str, ast.expr] = {}
+        standing: dict[str, list[ast.expr]] = {}
         lines: dict[int, int] = {}
-        nodes = [node for node in ast.walk(self._tree) if isinstance(node, ast.Assign | ast.AnnAssign) and node.value]
-        for node in sorted(nodes, key=lambda node: node.lineno):
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                if _last_name(target) in _SCHEDULES and node.value is not None:
-                    if (older := newest.get(ast.unparse(target))) is not None:
-                        lines[id(older)] = node.lineno
-                    newest[ast.unparse(target)] = node.value
+        for place, value in self._set_whole():
+            older = standing.setdefault(place, [])
+            if not _names(value, place):  # else it takes what stood there along
+                lines |= dict.fromkeys(map(id, older), value.lineno)
+                older.clear()
+            older.append(value)
         return lines
+
+    def _set_whole(self) -> list[tuple[str, ast.expr]]:
+        """(place, value) wherever a schedule is assigned, in the file's order."""
+        found = [
+            (ast.unparse(target), node.value)
+            for node in ast.walk(self._tree)
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
+            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+            if _last_name(target) in _SCHEDULES
+        ]
+        return sorted(found, key=lambda each: each[1].lineno)
 
     def _changed_at_run_time(self, gathering: Gathering) -> None:
         """Tells what is done to a schedule beside adding entries. What it changes becomes a job as it stood."""
@@ -169,8 +174,9 @@ class _File:
             gathering.left_out(node.lineno, "the schedule", _COMPUTED.why, "Write it as a dict in this file")
             return
         for key_node, value_node in zip(node.keys, node.values, strict=True):
-            if key_node is None:
-                yield from self._entries(value_node, gathering)  # {**other}
+            if key_node is None:  # {**other}
+                if ast.unparse(value_node) not in self._places:  # else it is read where the file sets it
+                    yield from self._entries(value_node, gathering)
                 continue
             line = key_node.lineno
             key = self._plain(key_node)
@@ -209,7 +215,7 @@ class _File:
         is_plain = not any(isinstance(value, Unreadable) for value in (*arguments, *named.values()))
         match _last_name(call.func):
             case "schedule":
-                return self._interval(call, is_relative=bool(named.get("relative", arguments[1:2])))
+                return self._interval(call, is_relative=bool(named.get("relative", any(arguments[1:2]))))
             case "solar":
                 return Unreadable("there are no solar schedules", "Write a crontab near it, and let the handler wait")
             case "crontab":
@@ -290,12 +296,8 @@ class _File:
             if isinstance(node, ast.Call) and _last_name(node.func) in {"add_periodic_task", "periodic_task"}
         ]
         for call in calls:
-            gathering.left_out(
-                call.lineno,
-                f"{_last_name(call.func)}(...)",
-                "it is made when the file runs",
-                "Write it into beat_schedule with the task's name, or define the job by hand",
-            )
+            hint = "Write it into beat_schedule with the task's name, or define the job by hand"
+            gathering.left_out(call.lineno, f"{_last_name(call.func)}(...)", "it is made when the file runs", hint)
         return len(calls)
 
 
@@ -336,12 +338,11 @@ def _last_name(node: ast.expr) -> str:
 
 def _updates(call: ast.Call) -> list[ast.expr]:
     """``beat_schedule.update({...}, name={...}, **more)``."""
-    named: list[ast.expr] = [
-        ast.Dict([ast.Constant(each.arg, lineno=each.lineno) if each.arg else None], [each.value],
-                 lineno=each.lineno, col_offset=each.col_offset)
-        for each in call.keywords
-    ]  # fmt: skip
-    return [*call.args, *named]
+    found = list(call.args)
+    for each in call.keywords:
+        key = ast.Constant(each.arg, lineno=each.lineno) if each.arg else None
+        found.append(ast.Dict([key], [each.value], lineno=each.lineno, col_offset=each.col_offset))
+    return found
 
 
 def _is_bound(node: ast.Name) -> bool:
@@ -365,6 +366,11 @@ def _root(node: ast.expr) -> str:
     while isinstance(node, ast.Subscript | ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def _names(node: ast.expr, place: str) -> bool:
+    parts = (part for part in ast.walk(node) if isinstance(part, ast.expr) and _last_name(part) in _SCHEDULES)
+    return any(ast.unparse(part) == place for part in parts)
 
 
 def _is_entry(place: ast.Subscript) -> bool:
