@@ -406,11 +406,13 @@ class Raw:
 
 
 CUT = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 90\r\n\r\n{"job_id": "default:j"}'
+EMPTY = b"HTTP/1.1 204 No Content\r\n\r\n"
 PORTAL = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 7\r\n\r\n<login>"
 
 
 @pytest.mark.parametrize(
-    ("answer", "tries", "why"), [(CUT, exchange.TRIES, "IncompleteRead"), (PORTAL, 1, "text/html")]
+    ("answer", "tries", "why"),
+    [(CUT, exchange.TRIES, "IncompleteRead"), (PORTAL, 1, "text/html"), (EMPTY, 1, "status 204")],
 )
 @pytest.mark.parametrize(
     "ask",
@@ -478,7 +480,7 @@ def test_the_address_may_be_given_with_its_path(api: Api) -> None:
     "url",
     [
         *("ftp://x", "waterclock", "https://user:secret@host", "http://"),
-        *("http://x:99999", "http://x:y", "http://[::1", "http://x?a=b"),
+        *("http://x:99999", "http://x:y", "http://[::1", "http://x?a=b", "http://x/a b", "http://x/ü", "http://a b"),
     ],
 )
 def test_an_address_that_is_none_is_refused(url: str) -> None:

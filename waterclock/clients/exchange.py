@@ -143,6 +143,7 @@ def _address(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_one &= _is_header_text(parts.path) and " " not in parts.netloc  # a host may have other letters
     except ValueError:  # brackets, ports
         is_one = False
     if not is_one or parts.username is not None or parts.query or parts.fragment:
@@ -155,8 +156,8 @@ def _is_header_text(value: str) -> bool:
 
 
 def _checked(answer: Answer, what: str) -> Answer:
-    """An answer that is one of the API's: an object, or nothing on purpose. Raises BackendDown."""
-    if answer.status == 204 or isinstance(answer.body, dict):
+    """An answer that is one of the API's, which always has an object. Raises BackendDown."""
+    if isinstance(answer.body, dict):
         return answer
     kind = answer.headers.get("content-type") or "nothing"
     raise BackendDown(_BACKEND, f"{what}: status {answer.status}, and no JSON object but {kind}: is this its address?")
