@@ -5,10 +5,11 @@ from __future__ import annotations
 import socket
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from waterclock.clients.kafka import KafkaClient
 from waterclock.log.kafka import KafkaLog
-from waterclock.model.errors import RequestError
+from waterclock.model.errors import BackendDown, RequestError
 from waterclock.process import open_log
 from waterclock.settings import KafkaSettings, Settings
 
@@ -41,6 +42,15 @@ def test_whether_a_time_out_fits_depends_on_the_role() -> None:
     _opened({"socket.timeout.ms": 8_000})
     with pytest.raises(RequestError, match=r"transaction\.timeout\.ms = 3000"):
         _opened({"socket.timeout.ms": 8_000}, transaction_timeout_s=3.0)
+
+
+def test_a_machine_that_has_no_room_for_a_client_is_no_wrong_property(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._CRIT_SYS_RESOURCE))
+
+    monkeypatch.setattr("waterclock.log.kafka_trial.Producer", full)
+    with pytest.raises(BackendDown, match="no client can be made"):
+        _opened({"client.rack": "a"})
 
 
 def test_properties_that_fit_pass() -> None:

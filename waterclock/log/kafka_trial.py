@@ -4,18 +4,18 @@ Why beside ``check_extra``: a property that is right by itself may contradict on
 (``socket.timeout.ms`` above the transaction's, ``acks`` = 1 beside idempotence), and the client says so only when it is
 made: the producer of a role in its first round. What says who we are (TLS, SASL) contradicts nothing of ours and is
 left out: each client would read the certificates again, and wait for a token of its own. How it fails: RequestError
-with the client's own words.
+with the client's own words; BackendDown where the machine has no room for another client now.
 """
 
 from __future__ import annotations
 
 import logging
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
-from waterclock.model.errors import RequestError
+from waterclock.model.errors import BackendDown, RequestError
 
-from .kafka_errors import error_of
+from .kafka_errors import BACKEND, error_of
 from .kafka_properties import Conf, Properties
 from .port import Isolation
 
@@ -24,7 +24,7 @@ _NOT_TRIED = ("bootstrap.servers", "security.protocol", "ssl.", "sasl.", "enable
 
 
 def check_fit(properties: Properties) -> None:
-    """Make a client of each kind, which goes nowhere. Raises RequestError."""
+    """Make a client of each kind, which goes nowhere. Raises RequestError, BackendDown."""
     producing, member = properties.transactional("trial"), properties.member("trial", None)
     try:
         for conf in (producing, properties.appending()):
@@ -32,9 +32,12 @@ def check_fit(properties: Properties) -> None:
         for conf in (member, properties.reader(Isolation.COMMITTED)):
             Consumer(_going_nowhere(conf), logger=_SILENT, error_cb=lambda _: None).close()
     except KafkaException as refused:
+        error = error_of(refused)
+        if error.code() != KafkaError._INVALID_ARG:  # no thread or memory is left: that may pass
+            raise BackendDown(BACKEND, f"no client can be made: {error.str()}") from refused
         transaction, session = producing["transaction.timeout.ms"], member["session.timeout.ms"]
         raise RequestError(
-            f"kafka.client does not fit: {error_of(refused).str()}",
+            f"kafka.client does not fit: {error.str()}",
             pointer="/kafka/client",
             hint=f"Leave it out, or change it: Waterclock sets transaction.timeout.ms = {transaction}, "
             f"session.timeout.ms = {session}, and all that idempotence asks for",
