@@ -21,13 +21,13 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / ".waterclock"
 
 
-def stopped(folder, bootstrap: str = "127.0.0.1:45681", **addresses: str) -> None:
+def stopped(folder, bootstrap: str = "127.0.0.1:25681", **addresses: str) -> None:
     """The state file of a stack that has run here."""
     processes = tuple(
         ProcessState(name.replace("_", "-"), "stopped", 1, 0, "", address) for name, address in addresses.items()
     )
-    where = (bootstrap, "127.0.0.1", 45_682)
-    write_state(folder, StackState(1, "gone", "stopped", 0.0, *where, processes, "http://127.0.0.1:45683"))
+    where = (bootstrap, "127.0.0.1", 25_682)
+    write_state(folder, StackState(1, "gone", "stopped", 0.0, *where, processes, "http://127.0.0.1:25683"))
 
 
 def chosen() -> Up:
@@ -37,29 +37,29 @@ def chosen() -> Up:
 
 
 def test_the_ports_of_last_time_are_wanted_again(folder):
-    stopped(folder, kafka="127.0.0.1:45681", cassandra="127.0.0.1:45682", api_1="http://127.0.0.1:45683")
+    stopped(folder, kafka="127.0.0.1:25681", cassandra="127.0.0.1:25682", api_1="http://127.0.0.1:25683")
     where = chosen()._where()
-    assert where.bootstrap == "127.0.0.1:45681"
-    assert where.cassandra_port == 45_682
-    assert where.api == "http://127.0.0.1:45683"
+    assert where.bootstrap == "127.0.0.1:25681"
+    assert where.cassandra_port == 25_682
+    assert where.api == "http://127.0.0.1:25683"
 
 
 @pytest.mark.parametrize("bootstrap", ["broker", "one.example:443,two.example:444"])
 def test_where_somebody_elses_servers_were_is_no_wish(folder, bootstrap):
-    stopped(folder, bootstrap, api_1="http://127.0.0.1:45683")
+    stopped(folder, bootstrap, api_1="http://127.0.0.1:25683")
     assert chosen()._where().bootstrap == f"127.0.0.1:{pick_port(9092).port}"
 
 
 def test_the_port_that_is_set_for_the_api_comes_before_the_one_of_last_time(folder, monkeypatch):
-    stopped(folder, api_1="http://127.0.0.1:45683")
-    monkeypatch.setenv("WATERCLOCK_API__PORT", "45684")
-    assert chosen()._where().api == "http://127.0.0.1:45684"
+    stopped(folder, api_1="http://127.0.0.1:25683")
+    monkeypatch.setenv("WATERCLOCK_API__PORT", "25684")
+    assert chosen()._where().api == "http://127.0.0.1:25684"
 
 
 def test_cassandra_stands_where_commands_look_for_it(folder, monkeypatch):
-    monkeypatch.setenv("WATERCLOCK_CASSANDRA__PORT", "45685")
-    assert chosen()._where().cassandra_port == here().cassandra.port == 45_685
-    monkeypatch.setattr("waterclock.stack.ports.is_free", lambda port: port != 45_685)
+    monkeypatch.setenv("WATERCLOCK_CASSANDRA__PORT", "25685")
+    assert chosen()._where().cassandra_port == here().cassandra.port == 25_685
+    monkeypatch.setattr("waterclock.stack.ports.is_free", lambda port: port != 25_685)
     with pytest.raises(StackTrouble) as told:
         chosen()
     assert "WATERCLOCK_CASSANDRA__PORT" in told.value.hint
@@ -67,8 +67,8 @@ def test_cassandra_stands_where_commands_look_for_it(folder, monkeypatch):
 
 def test_the_page_at_an_address_of_ipv6_can_be_opened(folder, monkeypatch):
     monkeypatch.setenv("WATERCLOCK_API__HOST", "::1")
-    monkeypatch.setenv("WATERCLOCK_API__PORT", "45686")
-    assert chosen()._where().api == "http://[::1]:45686"
+    monkeypatch.setenv("WATERCLOCK_API__PORT", "25686")
+    assert chosen()._where().api == "http://[::1]:25686"
 
 
 def test_behind_the_last_port_there_is_none(folder):
@@ -79,7 +79,7 @@ def test_behind_the_last_port_there_is_none(folder):
 def test_the_api_gives_way_to_a_stack_that_took_its_port_while_our_servers_started(folder, monkeypatch):
     launched = []
     monkeypatch.setattr("waterclock.stack.up.RoleProcess", lambda spec, *_: launched.append(spec))
-    port = pick_port(45_687).port
+    port = pick_port(25_687).port
     monkeypatch.setenv("WATERCLOCK_API__PORT", str(port))
     said: list[str] = []
     up = Up(load_settings(), said.append)
