@@ -206,10 +206,7 @@ class Up:
     def _launch_api(self) -> Process:
         """On its port; on another where a stack beside us has taken it while our servers started."""
         if "api" not in self._fixed:
-            picked = pick_port(self._api_port)
-            if picked.holder is not None:
-                self._say(other_port("api", picked, "--api-port"))
-            self._api_port = picked.port
+            self._api_port = self._choose("api", 0, self._api_port, "--api-port")
         env = {"WATERCLOCK_API__PORT": str(self._api_port)}
         spec = RoleSpec("waterclock.api", "api-1", 0, env, self._api_address())
         return RoleProcess(spec, self._role_env(), self._data_dir)
