@@ -9,7 +9,7 @@ what idempotence asks for, which the driver says only when it is made.
 
 from __future__ import annotations
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaException, Producer
 
 from waterclock.model.errors import BackendDown, RequestError
 
@@ -17,6 +17,7 @@ from .kafka_closing import close_in_background
 from .kafka_errors import BACKEND, append_error, error_of
 from .kafka_producer import FollowedTicket
 from .kafka_properties import Conf
+from .kafka_trial import not_made
 from .kafka_watch import Watch
 from .port import Outgoing
 
@@ -88,14 +89,7 @@ class KafkaAppender:
         try:
             return Producer(self._conf, logger=self._watch, error_cb=self._watch.on_error)
         except KafkaException as refused:
-            error = error_of(refused)
-            if error.code() != KafkaError._INVALID_ARG:  # the machine has no thread or memory left
-                raise BackendDown(BACKEND, f"{self._name}: {error.str()}") from refused
-            raise RequestError(
-                f"kafka.client does not fit: {error.str()}",
-                pointer="/kafka/client",
-                hint="Leave it out, or change it: Waterclock sets all that idempotence asks for",
-            ) from None
+            raise not_made(refused, self._name) from refused
 
     def _trim(self) -> None:
         """Forget what has landed; who never flushes (beats) must not gather tickets for ever.

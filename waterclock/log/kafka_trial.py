@@ -32,16 +32,24 @@ def check_fit(properties: Properties) -> None:
         for conf in (member, properties.reader(Isolation.COMMITTED)):
             Consumer(_going_nowhere(conf), logger=_SILENT, error_cb=lambda _: None).close()
     except KafkaException as refused:
-        error = error_of(refused)
-        if error.code() != KafkaError._INVALID_ARG:  # no thread or memory is left: that may pass
-            raise BackendDown(BACKEND, f"no client can be made: {error.str()}") from refused
         transaction, session = producing["transaction.timeout.ms"], member["session.timeout.ms"]
-        raise RequestError(
-            f"kafka.client does not fit: {error.str()}",
-            pointer="/kafka/client",
-            hint=f"Leave it out, or change it: Waterclock sets transaction.timeout.ms = {transaction}, "
-            f"session.timeout.ms = {session}, and all that idempotence asks for",
-        ) from None
+        ours = f"transaction.timeout.ms = {transaction}, session.timeout.ms = {session}, and "
+        raise not_made(refused, "no client can be made", ours) from refused
+
+
+def not_made(refused: KafkaException, who: str, ours: str = "") -> RequestError | BackendDown:
+    """Why a client cannot be made: a property that does not fit, or no thread or memory is left, which may pass.
+
+    ``ours``: what Waterclock sets there beside what idempotence asks for.
+    """
+    error = error_of(refused)
+    if error.code() != KafkaError._INVALID_ARG:
+        return BackendDown(BACKEND, f"{who}: {error.str()}")
+    return RequestError(
+        f"kafka.client does not fit: {error.str()}",
+        pointer="/kafka/client",
+        hint=f"Leave it out, or change it: Waterclock sets {ours}all that idempotence asks for",
+    )
 
 
 def _going_nowhere(conf: Conf) -> Conf:
