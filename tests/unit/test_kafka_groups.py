@@ -10,7 +10,6 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from waterclock.log.kafka_groups import committed_of
-from waterclock.log.kafka_settled import settled_positions
 from waterclock.log.port import Committed
 from waterclock.log.port import TopicPartition as Place
 from waterclock.model.errors import BackendDown
@@ -87,7 +86,7 @@ class _Moving(_Administrator):
         return super().describe_consumer_groups(groups)
 
     def list_consumer_group_offsets(self, asked: list[Any], **how: Any) -> dict[str, Future[Any]]:
-        moving = TopicPartition("t", 2, 5)
+        moving: Any = TopicPartition("t", 2, 5)
         if how["require_stable"]:
             self._asks -= 1
             if self._asks >= 0:
@@ -101,13 +100,33 @@ class _Moving(_Administrator):
 
 
 def test_a_position_that_a_round_is_moving_is_waited_for_and_not_left_out() -> None:
-    assert settled_positions(_Moving(3), "g") == {  # type: ignore[arg-type]
+    assert committed_of(_Moving(3), "g") == {  # type: ignore[arg-type]
         Place("t", 1): Committed(7, "text"),
         Place("t", 2): Committed(6, "landed"),
     }
 
 
 def test_a_round_that_stays_open_is_told_with_what_it_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("waterclock.log.kafka_settled.TIMEOUT_S", 0.0)
+    monkeypatch.setattr("waterclock.log.kafka_groups.TIMEOUT_S", 0.0)
     with pytest.raises(BackendDown, match=r"g: a round has been moving .*: t\[2\]"):
-        settled_positions(_Moving(1_000), "g")  # type: ignore[arg-type]
+        committed_of(_Moving(1_000), "g")  # type: ignore[arg-type]
+
+
+def test_what_stood_before_the_round_is_told_at_once_to_who_only_looks_on() -> None:
+    assert committed_of(_Moving(1_000), "g", stable=False)[Place("t", 2)] == Committed(5, "")  # type: ignore[arg-type]
+
+
+class _Refusing(_Administrator):
+    """Tells every position but one, which it refuses for a reason of its own."""
+
+    def list_consumer_group_offsets(self, asked: list[Any], **_: Any) -> dict[str, Future[Any]]:
+        denied = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+        refused = SimpleNamespace(topic="t", partition=2, offset=-1001, metadata=None, error=denied)
+        future: Future[Any] = Future()
+        future.set_result(SimpleNamespace(topic_partitions=[TopicPartition("t", 1, 7, "text"), refused]))
+        return {asked[0].group_id: future}
+
+
+def test_a_position_that_is_refused_is_told_and_not_left_out() -> None:
+    with pytest.raises(BackendDown, match=r"g: no position of t\[2\]: .*AUTHORIZATION"):
+        committed_of(_Refusing(None), "g")  # type: ignore[arg-type]

@@ -22,12 +22,11 @@ from .kafka_appender import KafkaAppender
 from .kafka_closing import close_in_background
 from .kafka_consumer import KafkaConsumer
 from .kafka_errors import BACKEND, LeaderMoved, error_of, query_error
-from .kafka_groups import instances_of
+from .kafka_groups import committed_of, instances_of
 from .kafka_metadata import cluster_metadata
 from .kafka_producer import KafkaProducer
 from .kafka_properties import Properties
 from .kafka_reader import KafkaReader
-from .kafka_settled import settled_positions
 from .kafka_topic_ids import topic_id_of
 from .kafka_trial import check_fit
 from .kafka_watch import Watch
@@ -116,7 +115,7 @@ class KafkaLog:
     def group_positions(self, group: str) -> dict[TopicPartition, Committed]:
         watch = Watch(f"{self._client_id} groups")
         with AdminClient(self._properties.admin(), logger=watch, error_cb=watch.on_error) as admin:
-            return settled_positions(admin, group)
+            return committed_of(admin, group)
 
     def close(self) -> None:
         asker, self._asker = self._asker, None

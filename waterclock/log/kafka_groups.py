@@ -1,7 +1,8 @@
 """What the groups of a real Kafka have committed, asked from outside: no membership, no position of one's own.
 
-Asked for with ``require_stable`` no position is seen that is already gone: what a round is just moving is left out
-(``kafka_settled.py`` waits for it); whoever only looks on may ask without. How it fails: BackendDown after 10 s.
+While a round moves a partition, and for a moment behind its commit, the broker does not tell its position but answers
+with an error for it. Such a partition is asked for again: left out it would look as if nothing had ever been committed
+for it. Whoever only looks on may ask for what stood before the round. How it fails: BackendDown after 10 s.
 
 Danger: librdkafka (2.16) takes an administrator for a member where it is told that the broker is not the group's
 coordinator, not yet or not any more, and the process ends with a segmentation fault. That was seen on a fresh broker
@@ -25,6 +26,7 @@ from .port import Committed, TopicPartition
 
 TIMEOUT_S = 10.0
 _ASK_AGAIN_S = 0.1
+_ROUND_LASTS_S = 0.02
 _NOT_YET = (
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -35,19 +37,45 @@ _NOT_YET = (
 def committed_of(admin: AdminClient, group: str, *, stable: bool = True) -> dict[TopicPartition, Committed]:
     """Every position that ``group`` has committed. Raises BackendDown.
 
-    ``stable``: without those that an open round is moving; else with what stood before it.
+    ``stable``: each as of a moment at which no round was moving it, which is waited for, and for 10 s at most; else as
+    it stood before the round.
     """
     if not _is_coordinated(admin, group):
         return {}
+    found: dict[TopicPartition, Committed] = {}
+    until_s = time.monotonic() + TIMEOUT_S
+    while True:
+        told, moving = _told(admin, group, stable=stable)
+        found |= told
+        moving -= found.keys()
+        if not moving:
+            return {place: position for place, position in found.items() if position.offset >= 0}
+        if time.monotonic() >= until_s:
+            places = ", ".join(f"{at.topic}[{at.partition}]" for at in sorted(moving))
+            raise BackendDown(
+                BACKEND, f"{group}: a round has been moving its positions for {TIMEOUT_S:.0f} s: {places}"
+            )
+        Event().wait(_ROUND_LASTS_S)  # time.sleep fails (EINVAL) where a wall clock is faked under the process
+
+
+def _told(
+    admin: AdminClient, group: str, *, stable: bool
+) -> tuple[dict[TopicPartition, Committed], set[TopicPartition]]:
+    """The positions that the coordinator tells (-1: none yet), and the partitions that a round is moving."""
     asked = admin.list_consumer_group_offsets(
         [ConsumerGroupTopicPartitions(group)], require_stable=stable, request_timeout=TIMEOUT_S
     )
-    found = answer(asked[group]).topic_partitions
-    return {
-        TopicPartition(at.topic, at.partition): Committed(at.offset, (at.metadata or "").rstrip("\0"))
-        for at in found
-        if at.offset >= 0 and not at.error
-    }
+    told: dict[TopicPartition, Committed] = {}
+    moving: set[TopicPartition] = set()
+    for at in answer(asked[group]).topic_partitions:
+        place = TopicPartition(at.topic, at.partition)
+        if at.error is None:
+            told[place] = Committed(at.offset, (at.metadata or "").rstrip("\0"))
+        elif at.error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT:
+            moving.add(place)
+        else:
+            raise BackendDown(BACKEND, f"{group}: no position of {at.topic}[{at.partition}]: {at.error}")
+    return told, moving
 
 
 def instances_of(admin: AdminClient, group: str) -> frozenset[str]:
