@@ -295,6 +295,22 @@ def test_an_event_that_began_over_a_year_ago_counts_while_it_is_on() -> None:
     assert document_from_ics(data, now=NOW).document["exclude"]["days"] == [{"from": "2025-10-01", "to": "2026-12-30"}]
 
 
+def days_of(*lines: str, zone: str = "UTC") -> list[Any]:
+    side = document_from_ics(ics(event(*lines)), now=NOW, zone=zone).document["exclude"]
+    assert "periods" not in side
+    return list(side["days"])
+
+
+@pytest.mark.parametrize("params", ["TZID=Europe/Berlin;VALUE=DATE", "VALUE=date;TZID=America/New_York"])
+def test_a_day_is_whole_whatever_zone_is_named_beside_it(params: str) -> None:
+    assert days_of(f"DTSTART;{params}:20261224", zone="Asia/Tokyo") == ["2026-12-24"]
+    until = (f"DTSTART;{params}:20261224", f"DTEND;{params}:20261226")
+    assert days_of(*until) == [{"from": "2026-12-24", "to": "2026-12-25"}]
+    assert days_of(until[0], "DTEND;VALUE=DATE:20261226") == [{"from": "2026-12-24", "to": "2026-12-25"}]
+    lists = (f"RDATE;{params}:20261231", f"EXDATE;{params}:20261225")
+    assert days_of(until[0], "RRULE:FREQ=DAILY;COUNT=3", *lists) == ["2026-12-24", "2026-12-26", "2026-12-31"]
+
+
 @pytest.mark.parametrize("params", ["", ";TZID=Europe/Berlin"])
 def test_an_exception_that_names_a_day_takes_away_what_begins_on_it_by_the_clock_of_the_event(params: str) -> None:
     nightly = ("DTSTART;TZID=Europe/Berlin:20261223T003000", "DURATION:PT1H", "RRULE:FREQ=DAILY;COUNT=3")

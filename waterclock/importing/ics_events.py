@@ -101,7 +101,7 @@ def _spans(event: Any, floating: tzinfo, window: _Window, changed: set[tuple[str
     if event.get("EXRULE") is not None:
         raise RequestError("An event has an EXRULE, which nobody writes any more", hint="Give EXDATE instead")
     _check_zone_of(event.get("DTSTART"))
-    first, is_whole_day = _moment(event.get("DTSTART").dt, floating)
+    first, is_whole_day = _moment(_written(event.get("DTSTART")), floating)
     length = _length(event, floating, is_whole_day=is_whole_day)
     uid = str(event.get("UID", ""))
     is_change = event.get("RECURRENCE-ID") is not None
@@ -174,9 +174,9 @@ def _length(event: Any, floating: tzinfo, *, is_whole_day: bool) -> _Length:
     end, duration = event.get("DTEND"), event.get("DURATION")
     if end is not None:
         _check_zone_of(end)
-        if isinstance(event.get("DTSTART").dt, datetime) != isinstance(end.dt, datetime):
+        (start, is_day), (ends, ends_on_day) = (_moment(_written(each), floating) for each in (event["DTSTART"], end))
+        if is_day != ends_on_day:
             raise RequestError("An event begins on a day and ends at a time, or the other way", hint="Use one form")
-        start, ends = _moment(event.get("DTSTART").dt, floating)[0], _moment(end.dt, floating)[0]
         between = ends - start  # of two clocks in UTC, of one clock on it: then so is the length
         found = _Length(between, timedelta()) if start.tzinfo is ends.tzinfo else _Length(timedelta(), between)
     elif duration is not None:
@@ -228,16 +228,24 @@ def _changed(event: Any, floating: tzinfo) -> tuple[str, datetime]:
             "An event changes all that follow as well (RANGE=THISANDFUTURE)",
             hint="End the old one with UNTIL, and give what follows as another event",
         )
-    return str(event.get("UID", "")), _moment(which.dt, floating)[0].astimezone(UTC)
+    return str(event.get("UID", "")), _moment(_written(which), floating)[0].astimezone(UTC)
 
 
 def _listed(value: Any) -> Iterable[Any]:
     """The entries of EXDATE or RDATE, which may come once or several times."""
     for part in value if isinstance(value, list) else [value] if value is not None else []:
         _check_zone_of(part)
-        is_of_days = str(part.params.get("VALUE", "")).upper() == "DATE"  # with a TZID, icalendar makes them midnights
         for each in part.dts:
-            yield each.dt.date() if is_of_days and isinstance(each.dt, datetime) else each.dt
+            yield _written(each, part.params)
+
+
+def _written(value: Any, params: Any = None) -> Any:
+    """A value as the file has it: of days with a TZID, which says nothing about them, icalendar makes midnights.
+
+    ``params``: of the list that it stands in.
+    """
+    is_of_days = str((value.params if params is None else params).get("VALUE", "")).upper() == "DATE"
+    return value.dt.date() if is_of_days and isinstance(value.dt, datetime) else value.dt
 
 
 def _reaches_into(window: _Window, start: datetime, end: datetime) -> bool:
