@@ -318,6 +318,35 @@ def test_an_exception_that_names_a_day_takes_away_what_begins_on_it_by_the_clock
     assert left == [("2026-12-22T23:30", "2026-12-23T00:30"), ("2026-12-24T23:30", "2026-12-25T00:30")]
 
 
+@pytest.mark.parametrize(
+    "exception",
+    [
+        ":20261224T000000",
+        ":20261224T183000",
+        ";TZID=Europe/Berlin:20261224T000000",
+        ";TZID=W. Europe Standard Time:20261224T000000",
+        ";TZID=America/New_York:20261224T180000",
+        ":20261223T150000Z",  # midnight in ``zone``
+        ":20261224T000000Z",
+    ],
+)
+def test_an_exception_to_whole_days_that_is_a_time_takes_away_the_day_of_its_clock(exception: str) -> None:
+    daily = ("DTSTART;VALUE=DATE:20261223", "RRULE:FREQ=DAILY;COUNT=3")
+    assert days_of(*daily, f"EXDATE{exception}", zone="Asia/Tokyo") == ["2026-12-23", "2026-12-25"]
+
+
+def test_a_midnight_that_the_clock_skips_is_the_beginning_of_its_day() -> None:
+    daily = ("DTSTART;VALUE=DATE:20260423", "RRULE:FREQ=DAILY;COUNT=3")
+    assert days_of(*daily, "EXDATE:20260423T220000Z", zone="Africa/Cairo") == ["2026-04-23", "2026-04-25"]
+
+
+def test_an_exception_to_whole_days_in_utc_that_begins_no_day_is_refused() -> None:
+    daily = ("DTSTART;VALUE=DATE:20261223", "RRULE:FREQ=DAILY;COUNT=3")
+    with pytest.raises(RequestError, match=r"2026-12-23T23:00:00Z.*Asia/Tokyo") as refused:
+        days_of(*daily, "EXDATE:20261223T230000Z", zone="Asia/Tokyo")
+    assert "VALUE=DATE" in refused.value.hint
+
+
 def test_an_exception_in_another_zone_takes_away_a_time_that_the_clock_shows_twice() -> None:
     nightly = ("DTSTART;TZID=Europe/Berlin:20261024T023000", "DURATION:PT1H", "RRULE:FREQ=DAILY;COUNT=2")
     assert periods_of(*nightly, "EXDATE:20261025T003000Z") == [("2026-10-24T00:30", "2026-10-24T01:30")]

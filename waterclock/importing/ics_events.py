@@ -105,7 +105,7 @@ def _spans(event: Any, floating: tzinfo, window: _Window, changed: set[tuple[str
     length = _length(event, floating, is_whole_day=is_whole_day)
     uid = str(event.get("UID", ""))
     is_change = event.get("RECURRENCE-ID") is not None
-    gone, gone_days = _gone(event, floating)
+    gone, gone_days = _gone(event, floating, is_whole_day=is_whole_day)
     for local in {*_starts(event, first, floating, window)}:
         start = local.astimezone(UTC)
         if start > window.end or start in gone or local.astimezone(first.tzinfo).date() in gone_days:
@@ -196,15 +196,33 @@ def _end(start: datetime, length: _Length) -> datetime:
     return end if end > begins else begins + length.nominal + length.exact
 
 
-def _gone(event: Any, floating: tzinfo) -> tuple[set[datetime], set[date]]:
+def _gone(event: Any, floating: tzinfo, *, is_whole_day: bool) -> tuple[set[datetime], set[date]]:
     """What EXDATE takes away: moments in UTC, and days on the event's clock, which some name of timed events too."""
     moments, days = set(), set()
     for value in _listed(event.get("EXDATE")):
-        if isinstance(value, datetime):
+        if isinstance(value, datetime) and not is_whole_day:
             moments.add(_moment(value, floating)[0].astimezone(UTC))
         else:
-            days.add(value)
+            days.add(_day_of(value, floating))
     return moments, days
+
+
+def _day_of(value: date | datetime, floating: tzinfo) -> date:
+    """The day of an exception to whole days, which Exchange gives as a time: the one on the clock that the time is of.
+
+    Of UTC that clock is a guess: some write the midnight of UTC for a day, some that of the zone they are in.
+    """
+    if not isinstance(value, datetime):
+        return value
+    if value.time() == time() or str(value.tzinfo) != "UTC":
+        return value.date()
+    day = value.astimezone(floating).date()
+    if datetime.combine(day, time(), floating).astimezone(UTC) != value:
+        raise RequestError(
+            f"An exception to whole days, {value:%Y-%m-%dT%H:%M:%SZ}, is no midnight in UTC nor in {floating}",
+            hint="Give it as VALUE=DATE, or give the zone in which it is midnight",
+        )
+    return day
 
 
 def _check_zone_of(value: Any) -> None:
