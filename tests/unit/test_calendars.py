@@ -347,6 +347,37 @@ def test_an_exception_to_whole_days_in_utc_that_begins_no_day_is_refused() -> No
     assert "VALUE=DATE" in refused.value.hint
 
 
+@pytest.mark.parametrize("params", ["", ";TZID=Europe/Berlin"])
+@pytest.mark.parametrize("change", ["", "\r\nSTATUS:CANCELLED"])
+def test_a_changed_occurrence_that_is_named_by_its_day_stands_in_the_place_of_what_begins_on_it(
+    params: str, change: str
+) -> None:
+    # By the clock of the event, on which each begins a day later than in UTC.
+    nightly = event("DTSTART;TZID=Europe/Berlin:20261223T003000", "DURATION:PT1H", "RRULE:FREQ=DAILY;COUNT=3")
+    late = event(f"RECURRENCE-ID{params};VALUE=DATE:20261224", f"DTSTART:20261224T120000Z{change}", "DURATION:PT1H")
+    found = document_from_ics(ics(nightly, late), now=NOW, zone="America/New_York").document["exclude"]["periods"]
+    at_noon = [] if change else ["2026-12-24T12:00:00Z"]
+    assert [each["from"] for each in found] == ["2026-12-22T23:30:00Z", *at_noon, "2026-12-24T23:30:00Z"]
+
+
+@pytest.mark.parametrize("named", [";VALUE=DATE:20261224", ":20261224T000000", ";TZID=Europe/Berlin:20261224T000000"])
+def test_a_whole_day_that_was_moved_is_found_by_a_day_or_a_time(named: str) -> None:
+    daily = event("DTSTART;VALUE=DATE:20261223", "RRULE:FREQ=DAILY;COUNT=3")
+    moved = event(f"RECURRENCE-ID{named}", "DTSTART;VALUE=DATE:20261230")
+    found = document_from_ics(ics(moved, daily), now=NOW, zone="Asia/Tokyo").document["exclude"]
+    assert found == {"days": ["2026-12-23", "2026-12-25", "2026-12-30"]}
+
+
+def test_without_a_uid_a_changed_time_takes_no_whole_day_away() -> None:
+    daily = event("DTSTART;VALUE=DATE:20261223", "RRULE:FREQ=DAILY;COUNT=3")
+    timed = event("DTSTART:20261224T090000", "DURATION:PT1H", "RRULE:FREQ=DAILY;COUNT=2")
+    late = event("RECURRENCE-ID:20261224T090000", "DTSTART:20261224T100000", "DURATION:PT1H")
+    data = ics(daily, timed, late).replace(b"UID:u\r\n", b"")
+    found = document_from_ics(data, now=NOW).document["exclude"]
+    assert found["days"] == [{"from": "2026-12-23", "to": "2026-12-25"}]
+    assert [each["from"] for each in found["periods"]] == ["2026-12-24T10:00:00Z", "2026-12-25T09:00:00Z"]
+
+
 def test_an_exception_in_another_zone_takes_away_a_time_that_the_clock_shows_twice() -> None:
     nightly = ("DTSTART;TZID=Europe/Berlin:20261024T023000", "DURATION:PT1H", "RRULE:FREQ=DAILY;COUNT=2")
     assert periods_of(*nightly, "EXDATE:20261025T003000Z") == [("2026-10-24T00:30", "2026-10-24T01:30")]

@@ -37,6 +37,10 @@ _EXACT = "X-WATERCLOCK-EXACT"
 """Marks a DURATION without days: icalendar makes PT24H and P1D the same, which they are not when the clock changes."""
 
 
+_Changed = dict[str, list[date | datetime]]
+"""RECURRENCE-ID by UID, as written: which moment or day it is depends on the event that it is an occurrence of."""
+
+
 class _Length(NamedTuple):
     """``nominal``: on the clock of the zone, added first; ``exact``: of time that passes."""
 
@@ -68,7 +72,7 @@ def read_events(data: bytes, *, zone: str, now: datetime) -> dict[str, Any]:
     events = list(calendar.walk("VEVENT"))
     if not events:
         raise RequestError("The file holds no event", hint="Export the calendar as iCalendar, with its events")
-    changed = {_changed(event, floating) for event in events if event.get("RECURRENCE-ID") is not None}
+    changed = _changed(events)
     window = _Window(now.astimezone(UTC) - BACK, now.astimezone(UTC) + AHEAD)
     days: set[date] = set()
     periods: list[tuple[datetime, datetime]] = []
@@ -92,7 +96,7 @@ def read_events(data: bytes, *, zone: str, now: datetime) -> dict[str, Any]:
     return {"days": [*_joined(days)], "periods": [*map(_period, sorted(periods))], "occurrences": count, "name": name}
 
 
-def _spans(event: Any, floating: tzinfo, window: _Window, changed: set[tuple[str, datetime]]) -> Iterator[_Span]:
+def _spans(event: Any, floating: tzinfo, window: _Window, changed: _Changed) -> Iterator[_Span]:
     """The occurrences of an event of which a part lies within the window."""
     if str(event.get("STATUS", "")).upper() == "CANCELLED":
         return
@@ -103,16 +107,15 @@ def _spans(event: Any, floating: tzinfo, window: _Window, changed: set[tuple[str
     _check_zone_of(event.get("DTSTART"))
     first, is_whole_day = _moment(_written(event.get("DTSTART")), floating)
     length = _length(event, floating, is_whole_day=is_whole_day)
-    uid = str(event.get("UID", ""))
-    is_change = event.get("RECURRENCE-ID") is not None
-    gone, gone_days = _gone(event, floating, is_whole_day=is_whole_day)
+    named = [*_listed(event.get("EXDATE")), *_replaced(event, changed, is_whole_day=is_whole_day)]
+    gone, gone_days = _gone(named, floating, is_whole_day=is_whole_day)
     for local in {*_starts(event, first, floating, window)}:
         start = local.astimezone(UTC)
         if start > window.end or start in gone or local.astimezone(first.tzinfo).date() in gone_days:
             continue
         end = _end(local, length)
         is_near = _reaches_into(window, start, end) if is_whole_day else end >= window.begin
-        if is_near and (is_change or (uid, start) not in changed):
+        if is_near:
             yield _Span(start, end, is_whole_day)
 
 
@@ -196,10 +199,13 @@ def _end(start: datetime, length: _Length) -> datetime:
     return end if end > begins else begins + length.nominal + length.exact
 
 
-def _gone(event: Any, floating: tzinfo, *, is_whole_day: bool) -> tuple[set[datetime], set[date]]:
-    """What EXDATE takes away: moments in UTC, and days on the event's clock, which some name of timed events too."""
+def _gone(named: list[Any], floating: tzinfo, *, is_whole_day: bool) -> tuple[set[datetime], set[date]]:
+    """What EXDATE takes away, and other events stand for by RECURRENCE-ID.
+
+    Moments in UTC, and days on the event's clock, which some name of timed events too.
+    """
     moments, days = set(), set()
-    for value in _listed(event.get("EXDATE")):
+    for value in named:
         if isinstance(value, datetime) and not is_whole_day:
             moments.add(_moment(value, floating)[0].astimezone(UTC))
         else:
@@ -237,16 +243,31 @@ def _check_zone_of(value: Any) -> None:
             )
 
 
-def _changed(event: Any, floating: tzinfo) -> tuple[str, datetime]:
-    """(UID, the moment in UTC) of the occurrence that an event stands for."""
-    which = event.get("RECURRENCE-ID")
-    _check_zone_of(which)
-    if "RANGE" in which.params:
-        raise RequestError(
-            "An event changes all that follow as well (RANGE=THISANDFUTURE)",
-            hint="End the old one with UNTIL, and give what follows as another event",
-        )
-    return str(event.get("UID", "")), _moment(_written(which), floating)[0].astimezone(UTC)
+def _changed(events: list[Any]) -> _Changed:
+    """The occurrences that events of their own stand for."""
+    found: _Changed = {}
+    for event in events:
+        which = event.get("RECURRENCE-ID")
+        if which is None:
+            continue
+        _check_zone_of(which)
+        if "RANGE" in which.params:
+            raise RequestError(
+                "An event changes all that follow as well (RANGE=THISANDFUTURE)",
+                hint="End the old one with UNTIL, and give what follows as another event",
+            )
+        found.setdefault(str(event.get("UID", "")), []).append(_written(which))
+    return found
+
+
+def _replaced(event: Any, changed: _Changed, *, is_whole_day: bool) -> list[date | datetime]:
+    """The occurrences of an event for which others stand."""
+    if event.get("RECURRENCE-ID") is not None:
+        return []
+    uid = str(event.get("UID", ""))
+    named = changed.get(uid, [])
+    # Without a UID nothing but the form tells a change of these days from one of another event's times.
+    return named if uid else [each for each in named if isinstance(each, datetime) != is_whole_day]
 
 
 def _listed(value: Any) -> Iterable[Any]:
