@@ -242,6 +242,22 @@ def test_days_of_a_duration_are_those_of_the_clock_and_its_hours_are_hours(lengt
     assert periods_of(f"DTSTART{BERLIN}{IN_OCTOBER}", f"DURATION:{length}") == [("2026-10-23T16:00", f"2026-10-{end}")]
 
 
+FOLDS = ("\r\n ", "\n ", "\r\n\t", "\r\n\r\n ")
+
+
+@pytest.mark.parametrize("fold", FOLDS)
+def test_a_file_is_read_alike_however_it_is_folded(fold: str) -> None:
+    usual = ics("X-WR-CALNAME:Köln\r\n", event(f"DTSTART{BERLIN}{IN_OCTOBER}", "DURATION:PT72H"))
+    whole = document_from_ics(usual, now=NOW).document
+    assert whole == {
+        "description": "Köln",
+        "exclude": {"periods": [{"from": "2026-10-23T16:00:00Z", "until": "2026-10-26T16:00:00Z"}]},
+    }
+    # Between any two bytes, so within names and within the character of two bytes as well.
+    folded = [fold.encode().join(bytes([each]) for each in line) for line in usual.split(b"\r\n")]
+    assert document_from_ics(b"\r\n".join(folded), now=NOW).document == whole
+
+
 def test_a_freeze_that_recurs_ends_at_its_time_of_day_on_each_side_of_a_clock_change() -> None:
     weekends = periods_of(
         "DTSTART;TZID=Europe/Berlin:20261016T180000",

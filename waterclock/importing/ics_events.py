@@ -32,6 +32,9 @@ AHEAD = timedelta(days=3_660)
 
 _FREQUENCIES = frozenset({"DAILY", "WEEKLY", "MONTHLY", "YEARLY"})
 
+_FOLD = re.compile(rb"(?<![\r\n])(?:\r?\n)+[ \t]")
+"""Taken out of the bytes: it may stand within a name, and within a character of several bytes (RFC 5545, 3.1)."""
+
 _OF_HOURS = re.compile(rb"^DURATION(?=(?:;[^:\r\n]*)?:\+?PT)", re.IGNORECASE | re.MULTILINE)
 _EXACT = "X-WATERCLOCK-EXACT"
 """Marks a DURATION without days: icalendar makes PT24H and P1D the same, which they are not when the clock changes."""
@@ -68,7 +71,8 @@ def read_events(data: bytes, *, zone: str, now: datetime) -> dict[str, Any]:
     """
     check_zone(zone)
     floating = ZoneInfo(zone)
-    calendar = icalendar.Calendar.from_ical(_OF_HOURS.sub(b"DURATION;" + _EXACT.encode() + b"=1", data))
+    unfolded = _FOLD.sub(b"", data)
+    calendar = icalendar.Calendar.from_ical(_OF_HOURS.sub(b"DURATION;" + _EXACT.encode() + b"=1", unfolded))
     events = list(calendar.walk("VEVENT"))
     if not events:
         raise RequestError("The file holds no event", hint="Export the calendar as iCalendar, with its events")
