@@ -18,12 +18,13 @@ from waterclock.model.flow_state import RunFlow
 from waterclock.model.ids import Instant, make_run_id
 from waterclock.model.job import JobVersion
 from waterclock.model.timetable import count_of, is_blocked, next_of
+from waterclock.model.untellable import schedule_error
 from waterclock.store.made_runs import recorded_to
 from waterclock.store.shelves import JobIndex
 from waterclock.wire.names import Names
 
 from .backfill_reading import Found, Reading
-from .backfills import HISTORY_GONE, REVISION_GONE, Backfill, finish, keep, open_count, tell_anew, turn
+from .backfills import HISTORY_GONE, REVISION_GONE, SCHEDULE_GONE, Backfill, finish, keep, open_count, tell_anew, turn
 from .emit import Emitter
 from .flow import RUNS_MAX
 from .holding import hand_out
@@ -115,6 +116,10 @@ class BackfillLanes:
         if found is None or found.revision != revision:
             log_.error("a backfill cannot go on: its revision is gone", backfill=backfill.backfill_id)
             backfill.lost = REVISION_GONE
+            return
+        if error := schedule_error(found.spec.schedule):
+            log_.error("a backfill cannot go on", backfill=backfill.backfill_id, cause=error)
+            backfill.lost = SCHEDULE_GONE
             return
         backfill.version = found
 

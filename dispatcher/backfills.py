@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 DELETED = "deleted"
 HISTORY_GONE = "history-gone"
 REVISION_GONE = "revision-gone"
+SCHEDULE_GONE = "schedule-gone"
+"""It does not compile any more."""
 
 _COUNTED_AS = {
     RunStatus.SUCCEEDED: "succeeded_count",

@@ -18,6 +18,7 @@ from waterclock.model.job import MUST_BE_NEW, Command, CommandKind, Every, JobSp
 from waterclock.model.timetable import due_of, fire_edge, next_of
 from waterclock.model.timing import with_newer
 from waterclock.model.timing_document import check_timing
+from waterclock.model.untellable import silenced
 from waterclock.store.port import JobRow
 
 from .causes import arrival_of, cause_of, check_lapse
@@ -327,6 +328,7 @@ def _close(
     decided_at: Instant | None = None
     if before is not None and before.status is JobStatus.PAUSED:
         # A paused job's fires count as paused up to the command that ends the pause, or changes the paused job.
+        before = silenced(before)
         began_at = max(begins_after(before, versions[1:], edges), fire_edge(before, paused_from))
         rest = skip_all(Stretch(before, began_at, stamp_at))
         skipped += [(rest, PAUSED)] if rest else []

@@ -17,6 +17,7 @@ import structlog
 from waterclock.model.errors import UndecodableRecord
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.model.zone_prints import is_stale, year_of, zone_print
+from waterclock.model.zones import known_zones
 from waterclock.store.shelves import JobPages, Place, Shelf
 from waterclock.store.upkeep import DUE_SWEEP, UpkeepKeeping
 
@@ -35,7 +36,8 @@ class Lap:
 
     ``tzdata``: the zone data with which the last whole lap was made, and ``zones_then`` the prints of the zones that it
     met; what is missing of a job in a zone that has changed has moved, and is counted as ``recomputed``. ``zones``:
-    those of this lap. ``jobs_whole_count``: how many jobs the last whole one met.
+    those of this lap. ``jobs_whole_count``: how many jobs the last whole one met. ``untellable``: jobs of this
+    lap whose fires cannot be told, and why, a few at most; ``untellable_whole``: of the last whole one.
     """
 
     pages: JobPages
@@ -49,14 +51,21 @@ class Lap:
     zones: dict[str, str] = field(default_factory=dict)
     jobs_count: int = 0
     jobs_whole_count: int = 0
+    untellable: list[Mapping[str, str]] = field(default_factory=list)
+    untellable_whole: Sequence[Mapping[str, str]] = ()
     ended_at: Instant = 0
     told_at: Instant = 0
     is_over: bool = False
 
     def note_zone(self, zone: str, now: Instant) -> None:
-        """One of its jobs goes by this zone."""
-        if zone not in self.zones:
+        """One of its jobs goes by this zone. One that is gone has no print: should it come back, it has changed."""
+        if zone not in self.zones and zone in known_zones():
             self.zones[zone] = zone_print(zone, year_of(now))
+
+    def note_untellable(self, job_id: str, why: str) -> None:
+        """The job does not fire, for its schedule does not compile."""
+        if len(self.untellable) < _NAMED_MAX:
+            self.untellable = [*self.untellable, {"job_id": job_id, "why": why}]
 
     def has_moved(self, zone: str, tzdata: str) -> bool:
         """Whether a zone is another now than when the last whole lap was made: nothing was lost then."""
@@ -83,6 +92,7 @@ def resume(store: UpkeepKeeping, shard: Shard, tzdata: str, now: Instant, now_s:
         lap.repairs, lap.recomputed = int(parts.get("repairs", 0)), int(parts.get("recomputed", 0))
         lap.named = list(parts.get("named", ()))
         lap.tzdata, lap.zones_then = str(parts.get("tzdata", "")), dict(parts.get("zones", {}))
+        lap.untellable_whole = list(parts.get("untellable", ()))
         lap.jobs_whole_count, lap.ended_at = int(parts.get("jobs", 0)), int(parts.get("ended_at", 0))
         _go_on(lap, parts.get("lap"), shard, tzdata, now)
     except (UndecodableRecord, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -106,6 +116,7 @@ def tell(store: UpkeepKeeping, shard: Shard, lap: Lap, tzdata: str, now: Instant
         "zones": dict(lap.zones_then),
         "jobs": lap.jobs_whole_count,
         "ended_at": lap.ended_at,
+        "untellable": list(lap.untellable_whole),
         "lap": None if lap.is_over else _place_of(lap, shard, tzdata),
     }
     store.tell(DUE_SWEEP, str(shard.partition), parts, at)
@@ -119,6 +130,7 @@ def _place_of(lap: Lap, shard: Shard, tzdata: str) -> Mapping[str, Any]:
         "zones": sorted(lap.zones),
         "slots": len(shard.slots),
         "jobs": lap.jobs_count,
+        "untellable": lap.untellable,
     }
 
 
@@ -129,5 +141,6 @@ def _go_on(lap: Lap, begun: Mapping[str, Any] | None, shard: Shard, tzdata: str,
     place = Place(done and Shelf(*done), shelf and Shelf(*shelf), after and (int(after[0]), str(after[1])))
     lap.pages = JobPages(shard.slots, place)
     lap.jobs_count = int(begun["jobs"])
+    lap.untellable = list(begun.get("untellable", ()))
     for zone in begun["zones"]:
         lap.note_zone(zone, now)

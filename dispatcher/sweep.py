@@ -29,6 +29,7 @@ from waterclock.clock import Clock
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.model.job import Cron, JobStatus, JobVersion
+from waterclock.model.untellable import schedule_error
 from waterclock.store.listing import JobListing
 from waterclock.store.port import DueRow
 from waterclock.store.shelves import JobIndex, JobPages
@@ -122,9 +123,12 @@ class Sweep:
             return  # rows may have gone by themselves while we looked
         if suspects and (found := self._still(shard, suspects, known, now)):
             self._repair(shard, lap, found, now)
-        for schedule in (versions[0].spec.schedule for versions in known):
+        for newest in (versions[0] for versions in known):
+            schedule = newest.spec.schedule
             if isinstance(schedule, Cron):
                 lap.note_zone(schedule.zone, now)
+            if why := schedule_error(schedule):
+                lap.note_untellable(newest.job_id, why)
         lap.jobs_count += len(known)
         lap.pages = pages
         if self._clock.monotonic_s() >= lap.told_s + laps.TELL_EVERY_S:
@@ -141,7 +145,7 @@ class Sweep:
             if now_s < lap.began_s + self._pace.sweep_lap_s:
                 return None
             lap.pages, lap.began_s, lap.is_over = JobPages(shard.slots), now_s, False
-            lap.jobs_count, lap.zones = 0, {}
+            lap.jobs_count, lap.zones, lap.untellable = 0, {}, []
         return lap
 
     def _end(self, shard: Shard, lap: Lap) -> Errand[None]:
@@ -149,6 +153,7 @@ class Sweep:
         ended = copy(lap)
         ended.is_over, ended.ended_at, ended.jobs_whole_count = True, self._clock.now(), lap.jobs_count
         ended.tzdata, ended.zones_then = self._zone_data.version, dict(lap.zones)
+        ended.untellable_whole = lap.untellable
         yield lambda: self._tell(shard, ended)
         self._laps[shard.partition] = ended
 

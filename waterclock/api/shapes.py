@@ -182,6 +182,9 @@ class Job(BaseModel):
     status: Literal["active", "paused", "deleted", "ended"]
     next_fire_time: Instant | None
     next_due_time: Instant | None = Field(description="When that fire is due, jitter included")
+    schedule_error: str | None = Field(
+        default=None, description="Why it does not fire: its schedule does not compile any more, as after an upgrade"
+    )
     tier: Literal["high", "medium", "low"]
     pool: str
     pause: Pause | None

@@ -12,6 +12,7 @@ from waterclock.model.events import Answered, Outcome, RunEvent, RunStatus
 from waterclock.model.ids import Instant, make_run_id, split_job_id
 from waterclock.model.job import JobVersion, Pause
 from waterclock.model.time_text import format_rfc3339
+from waterclock.model.untellable import schedule_error
 from waterclock.model.upcoming import due_times, next_fire_of
 from waterclock.store.dag_port import NodeRow
 from waterclock.store.expecting import Expectation
@@ -47,6 +48,7 @@ def job_view(row: JobRow, now: Instant, *, in_list: bool = False) -> dict[str, A
         "next_fire_time": instant(next_at),
         "next_due_time": instant(due_at),
         **definition,
+        "schedule_error": schedule_error(row.spec.schedule) or None,
         "pause": pause_view(row.pause),
         "revision": row.revision,
         "created_at": instant(row.created_at),

@@ -40,6 +40,7 @@ class JobView(JobDefinition, total=False):
     status: str
     next_fire_time: str | None
     next_due_time: str | None
+    schedule_error: str | None
     pause: PauseView | None
     revision: int
     created_at: str

@@ -89,6 +89,11 @@ def judge_sweep(told: Sequence[Told], now: Instant) -> Finding:
     if silent := _silent(told, now):
         found = f"nobody has looked for missing rows for an hour in shards {silent}"
         return Finding(SWEEP_CHECK, State.WARN, found, "Do their dispatchers run, and does Cassandra answer them?")
+    untellable = [named for each in told for named in each.parts.get("untellable", ())]
+    if untellable:
+        names = ", ".join(f"{named['job_id']}: {named['why']}" for named in untellable[:_NAMED])
+        found = f"at least {len(untellable)} jobs do not fire, such as {names}"
+        return Finding(SWEEP_CHECK, State.WARN, found, f"waterclock job show {untellable[0]['job_id']}")
     oldest = min(int(each.parts.get("ended_at", 0)) for each in told)
     return ok(
         SWEEP_CHECK, f"none was missing; every job was looked at since {format_rfc3339(oldest)}, {repairs} repairs ever"

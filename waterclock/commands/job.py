@@ -16,6 +16,7 @@ from waterclock.model.events import RunStatus
 from waterclock.model.ids import US_PER_S, Instant, make_run_id, ordinal
 from waterclock.model.job import CommandKind, JobSpec, JobStatus, Once
 from waterclock.model.time_text import format_rfc3339, parse_duration, parse_rfc3339
+from waterclock.model.untellable import schedule_error
 from waterclock.model.upcoming import due_times, upcoming
 from waterclock.serving import warning_for, who_serves
 from waterclock.settings import Settings, load_settings
@@ -337,6 +338,7 @@ def _card(row: JobRow) -> dict[str, Any]:
         "created_at": format_rfc3339(row.created_at),
         "updated_at": format_rfc3339(row.updated_at),
         **_plan(row.job_id, row.spec, row.anchor_at, _next_fires(row, _NEXT_FIRES)),
+        **({"schedule_error": error} if (error := schedule_error(row.spec.schedule)) else {}),
     }
 
 
@@ -369,6 +371,8 @@ def _line(store: Reading, job_id: str) -> dict[str, Any] | None:
     if row is None or row.status is JobStatus.DELETED:
         return None
     document = spec_to_document(row.spec)
+    if error := schedule_error(row.spec.schedule):
+        say(f"{job_id}: {error}")
     return {
         "job": job_id,
         "status": row.status.name.lower(),

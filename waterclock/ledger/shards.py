@@ -24,6 +24,8 @@ from waterclock.model.errors import UndecodableRecord
 from waterclock.model.ids import SLOT_COUNT, US_PER_MINUTE, Instant, ordinal, partition_of, slots_of_partition
 from waterclock.model.job import JobStatus, JobVersion
 from waterclock.model.time_text import format_rfc3339
+from waterclock.model.timing import JITTER_US_MAX
+from waterclock.model.untellable import schedule_error, silenced
 from waterclock.model.zones import TZDATA_VERSION
 from waterclock.store.shelves import ShelfReading
 from waterclock.store.tables import PSHARDS
@@ -231,8 +233,11 @@ class Ledger:
             text = f"{job_id} cannot be proved before {format_rfc3339(from_at)}: it has over {VERSIONS_SEEN} versions"
             self._remark(text)
             span = span._replace(from_at=from_at)
+        if error := _error_in(found, span.from_at):
+            self._remark(f"{job_id} is not judged: {error}")
+            return
         revised = {fact.revised.revision for fact in said.revised}
-        in_force = [each for each in reversed(found) if each.revision < obeyed_to or each.revision in revised]
+        in_force = [silenced(each) for each in reversed(found) if each.revision < obeyed_to or each.revision in revised]
         judge_job(job_id, in_force, said, span, sums, is_whole=is_whole)
 
     def _pages(self, shard: int, asked: Asked, facts: Facts) -> Iterator[list[str]]:
@@ -261,3 +266,19 @@ class Ledger:
                 if len(page) < _PAGE:
                     break
                 after = (page[-1].created_at, page[-1].job_id)
+
+
+def _error_in(versions: Sequence[JobVersion], from_at: Instant) -> str:
+    """Why nobody can tell what a job owes from ``from_at`` on; "" where all that it owes can be told.
+
+    ``versions``: newest first. Those that had ended by then owe nothing.
+    """
+    ends_at = from_at
+    for version in versions:
+        if ends_at < from_at - JITTER_US_MAX:
+            break
+        owes = version.status in (JobStatus.ACTIVE, JobStatus.PAUSED)
+        if owes and (error := schedule_error(version.spec.schedule)):
+            return error
+        ends_at = version.stamp_at
+    return ""

@@ -1,7 +1,8 @@
 """When a job fires next, as people are told: by the command line and by the API, from one place.
 
-Pure. A job that is paused, deleted or over fires never. Limit: what overlap, quotas or a catch-up make of a fire is
-decided later; this is the plan. A fixed delay has no plan: its fires follow from the ends of its runs.
+Pure. A job that is paused, deleted or over fires never, nor does one whose schedule does not compile any more. Limit:
+what overlap, quotas or a catch-up make of a fire is decided later; this is the plan. A fixed delay has no plan: its
+fires follow from the ends of its runs.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from .ids import US_PER_S, Instant
 from .job import JobSpec, JobStatus, JobVersion
 from .timetable import due_of, next_run
+from .untellable import schedule_error
 
 HORIZON_US = 50 * 366 * 86_400 * US_PER_S
 """How far ahead a fire is looked for: about fifty years."""
@@ -21,6 +23,8 @@ def upcoming(spec: JobSpec, status: JobStatus, anchor_at: Instant, now: Instant,
     already. With jitter a fire is due later: :func:`due_times`. Of a schedule with ``max_runs`` at most so many: how
     many it has made is not known here.
     """
+    if schedule_error(spec.schedule):
+        return []
     count = min(count, spec.timing.max_runs or count)
     fires: list[Instant] = []
     after: Instant | None = now

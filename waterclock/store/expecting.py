@@ -18,6 +18,7 @@ from waterclock.model.events import RunStatus
 from waterclock.model.ids import Instant
 from waterclock.model.job import JobStatus, JobVersion
 from waterclock.model.timetable import last_of, next_of
+from waterclock.model.untellable import schedule_error
 
 from .port import JobRow, Reading
 
@@ -37,7 +38,7 @@ class Expectation(NamedTuple):
 
 
 def expectation_of(store: Reading, row: JobRow, now: Instant) -> Expectation | None:
-    """What is waited for; None where nobody waits. Raises BackendDown, RequestError (a cron that cannot be read)."""
+    """What is waited for; None where nobody waits. Raises BackendDown."""
     within_us = row.spec.timing.expect_within_us
     if not within_us or not is_waited_for(row):
         return None
@@ -84,5 +85,7 @@ def _began_at(store: Reading, row: JobRow) -> Instant:
 
 def _is_over(row: JobRow, since: Instant, now: Instant) -> bool:
     """Whether it has no fire any more, and had none that could have succeeded."""
+    if schedule_error(row.spec.schedule):
+        return False  # it should fire
     version = JobVersion(row.job_id, row.revision, row.spec, row.status, "", row.updated_at, row.anchor_at)
     return next_of(version, now) is None and last_of(version, since, now) is None

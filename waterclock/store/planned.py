@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from waterclock.model.forecast import Planned
 from waterclock.model.job import JobStatus
+from waterclock.model.untellable import schedule_error
 
 from .port import Access, Reading
 
@@ -40,7 +41,7 @@ def planned_pages(store: Reading, tenants: Iterable[str]) -> Iterator[Page]:
             jobs = [
                 Planned(row.job_id, row.spec.tier, row.spec.schedule, row.anchor_at, row.spec.timing)
                 for row in rows
-                if row is not None and row.status is JobStatus.ACTIVE
+                if row is not None and row.status is JobStatus.ACTIVE and not schedule_error(row.spec.schedule)
             ]
             yield Page(jobs, len(lines) - len(jobs))
             if len(lines) < PAGE:
