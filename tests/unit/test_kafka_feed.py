@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, KafkaException, Message
+from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, KafkaException, Message, TopicPartition
 
 from waterclock.log.kafka_errors import append_error, poll_trouble, round_error
 from waterclock.log.kafka_feed import Feed
@@ -12,7 +14,9 @@ from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestEr
 
 
 class ScriptedDriver:
-    """Hands out what it was given: the first by ``poll``, the rest by ``consume``."""
+    """Hands out what it was given: the first by ``poll``, the rest by ``consume``. Logs reach from 5 to 9."""
+
+    is_silent = False
 
     def __init__(self, *batches: list[Message | KafkaException]) -> None:
         self._batches = list(batches)
@@ -30,6 +34,11 @@ class ScriptedDriver:
             if isinstance(each, KafkaException):
                 raise each
         return [each for each in self._rest if isinstance(each, Message)][:num_messages]
+
+    def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
+        if self.is_silent:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return 5, 9
 
 
 def good(offset: int) -> Message:
@@ -51,6 +60,25 @@ def test_an_error_among_records_takes_none_with_it_and_is_raised_next() -> None:
     with pytest.raises(LostResource, match=r"t\[1\]"):
         feed.take(10, 0.0)
     assert [record.offset for record in feed.take(10, 0.0)] == [3]
+
+
+@pytest.mark.parametrize("code", [KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET])
+@pytest.mark.parametrize(
+    ("position", "silent", "said"),
+    [
+        (12, False, "position 12 of t[1] is not in the log, which ends at 9: the topic was probably deleted"),
+        (3, False, "position 3 of t[1] is not in the log, which begins at 5: "),
+        (12, True, "position 12 of t[1] is not in the log: its records were removed, or the topic was deleted"),
+    ],
+)
+def test_a_position_outside_the_log_is_told_with_what_happened(
+    monkeypatch: pytest.MonkeyPatch, code: int, position: int, silent: bool, said: str
+) -> None:
+    monkeypatch.setattr(ScriptedDriver, "is_silent", silent)
+    feed = feed_of([Message(topic="t", partition=1, offset=position, error=KafkaError(code))])
+    assert feed.take(10, 0.0) == []
+    with pytest.raises(LostResource, match=re.escape(said)):
+        feed.take(10, 0.0)
 
 
 def test_an_exception_after_the_first_record_does_not_lose_it() -> None:

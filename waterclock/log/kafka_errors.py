@@ -35,7 +35,9 @@ _REFUSED = frozenset(
         KafkaError.OFFSET_METADATA_TOO_LARGE,
     }
 )
-_OUT_OF_LOG = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
+OUT_OF_LOG = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
+"""What the client reports of a position that is not in the log."""
+
 _MOVED = frozenset(
     {KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION}
 )
@@ -148,7 +150,7 @@ def poll_trouble(error: KafkaError, where: str) -> WaterclockError | None:
         return None
     if code in _SUPERSEDED or error.fatal():
         return Fenced(f"{text} (another member has this instance name)")
-    if code in _OUT_OF_LOG:
+    if code in OUT_OF_LOG:
         return LostResource(f"{text} (the position is not in the log)")
     if code in NOT_LET_IN or code in NOT_ALLOWED:
         return AccessRefused(BACKEND, text)

@@ -14,16 +14,21 @@ from collections.abc import Sequence
 from operator import methodcaller
 from typing import cast
 
-from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Place
 
 from waterclock.model.errors import Fenced, WaterclockError
 
-from .kafka_errors import down_error, error_of, poll_trouble
+from .kafka_errors import OUT_OF_LOG, down_error, error_of, poll_trouble
 from .kafka_watch import Watch
-from .port import UNREADABLE, Headers, Record
+from .outside import outside
+from .port import UNREADABLE, Headers, Record, TopicPartition
 
 _US_PER_MS = 1_000
 _TAKE_MAX = 100_000
+_ENDS_S = 1.0
+"""How long a broker has to say where a log ends: only words depend on it."""
+
 _record = tuple.__new__
 _never = threading.Event()
 
@@ -38,6 +43,7 @@ class Feed:
     def __init__(self, driver: Consumer, watch: Watch, name: str, *, headers: bool) -> None:
         self._poll = driver.poll
         self._consume = driver.consume
+        self._driver = driver
         self._watch = watch
         self._name = name
         self._headers = headers
@@ -88,7 +94,7 @@ class Feed:
             for message in messages:
                 error = message.error()
                 if error is not None:
-                    self.note(poll_trouble(error, f"{self._name}: {message.topic()}[{message.partition()}]"))
+                    self.note(self._trouble_of(message, error))
             messages = [message for message in messages if message.error() is None]
         if self._headers:
             return [_with_headers(m) for m in messages]
@@ -99,6 +105,20 @@ class Feed:
             )
             for m in messages
         ]
+
+    def _trouble_of(self, message: Message, error: KafkaError) -> WaterclockError | None:
+        """The client hands the position out with its error; where the log ends is asked, for nothing else tells."""
+        topic, partition, position = message.topic(), message.partition(), message.offset()
+        if error.code() not in OUT_OF_LOG or topic is None or partition is None or position is None or position < 0:
+            return poll_trouble(error, f"{self._name}: {topic}[{partition}]")
+        try:  # after its time-out the client answers None, whatever its types say
+            ends = cast(
+                "tuple[int, int] | None", self._driver.get_watermark_offsets(Place(topic, partition), timeout=_ENDS_S)
+            )
+        except KafkaException:
+            ends = None
+        low, end = ends or (None, None)
+        return outside(TopicPartition(topic, partition), position, low, end)
 
     def _note_down(self) -> None:
         down = self._watch.take_down()

@@ -15,6 +15,7 @@ from waterclock.model.errors import BackendDown, Fenced, LostResource, RoundAbor
 from .memory_cluster import Client, MemoryCluster
 from .memory_groups import Member, Standing
 from .memory_partition import Partition
+from .outside import outside
 from .port import METADATA_MAX, Committed, GroupMetadata, Isolation, Polled, Record, TopicPartition
 
 
@@ -61,7 +62,7 @@ class Cursor:
             place, partition = places[(index + self._turn) % len(places)]
             start = self._next[place]
             if not partition.low <= start <= partition.high:
-                raise LostResource(f"{place}: offset {start} is not in [{partition.low}, {partition.high}]")
+                raise outside(place, start, partition.low, partition.high)
             if start < (partition.lso if self._is_committed else partition.high):
                 found += self._take_from(place, partition, limit - len(found))
         return found

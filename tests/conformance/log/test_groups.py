@@ -111,6 +111,21 @@ def test_start_is_the_way_back_after_an_abort(world: LogWorld) -> None:
     assert values(taken(world, consumer, 2)) == ["two", "three"]
 
 
+def lost(world: LogWorld, consumer: Consumer) -> str:
+    """What the loss says that the consumer meets."""
+    said: list[str] = []
+
+    def is_lost() -> bool:
+        try:
+            assert not consumer.poll(10, 0.1).records
+        except LostResource as loss:
+            said.append(str(loss))
+        return bool(said)
+
+    world.advance_or_wait(is_lost, "LostResource")
+    return said[0]
+
+
 def test_a_position_beyond_the_log_is_a_loss(world: LogWorld) -> None:
     topic, log = world.new_topic(), world.new_log()
     place = TopicPartition(topic, 0)
@@ -118,15 +133,10 @@ def test_a_position_beyond_the_log_is_a_loss(world: LogWorld) -> None:
     consumer = world.keep(log.consumer(world.new_name("group"), [topic]))
     joined(world, consumer, count=1)
     consumer.start({place: 100})
-
-    def is_lost() -> bool:
-        try:
-            assert not consumer.poll(10, 0.1).records
-        except LostResource:
-            return True
-        return False
-
-    world.advance_or_wait(is_lost, "LostResource")
+    said = lost(world, consumer)
+    assert said.startswith(f"position 100 of {topic}[0] is not in the log, which ends at 1: ")
+    assert "deleted and made anew" in said
+    assert "docs/runbook.md" in said
 
 
 def test_a_position_that_retention_has_passed_is_a_loss(world: LogWorld) -> None:
@@ -137,15 +147,7 @@ def test_a_position_that_retention_has_passed_is_a_loss(world: LogWorld) -> None
     consumer = world.keep(log.consumer(world.new_name("group"), [topic]))
     joined(world, consumer, count=1)
     consumer.start({place: 0})
-
-    def is_lost() -> bool:
-        try:
-            assert not consumer.poll(10, 0.1).records
-        except LostResource:
-            return True
-        return False
-
-    world.advance_or_wait(is_lost, "LostResource")
+    assert lost(world, consumer).startswith(f"position 0 of {topic}[0] is not in the log, which begins at 1: ")
     consumer.start({place: log.low_watermark(place)})
     assert values(taken(world, consumer, 1)) == ["kept"]
 
