@@ -21,11 +21,13 @@ from .schedule import Schedule
 from .story import Story
 from .troubles import Trouble
 from .world import NAMES, Life, World
+from .zone_people import ABROAD, ZONE
 
 _DRAIN_TURN_US = 200_000
 _DRAIN_TURNS_MAX = 80
 _STORM_TIMES, _STORM_US = 5, 1_500_000
 _DRIFT_TIMES = 6
+_LOOK_AGAIN_US = 500_000
 
 
 class Disasters:
@@ -69,6 +71,7 @@ class Disasters:
             "storm": self._storm,
             "drift": self._drift,
             "retention": self._forget_old,
+            "zone": self._lose_zone,
         }.get(trouble.kind)
         if act is not None:
             act(trouble)
@@ -189,6 +192,18 @@ class Disasters:
             if role == "dispatcher":
                 self._world.cursors_lost.append(self._world.clock.now())
             self._struck(f"lose {role}", "brokers", f"forget the positions of {', '.join(lost)}")
+
+    def _lose_zone(self, trouble: Trouble) -> None:
+        """Once the job in it stands: before that its command would be refused."""
+        if self._world.has_healed:
+            return
+        if self._world.onlooker.knows(ABROAD):
+            self._struck("zone", "everybody", f"is upgraded to zone data without {ZONE}")
+            self._world.zone_is_gone = True
+            self._world.take_zone_away()
+            self._be_absent(Trouble(0, "absence", "", us=0))
+        else:
+            self._schedule.after(_LOOK_AGAIN_US, lambda: self._lose_zone(trouble))
 
     def _storm(self, trouble: Trouble) -> None:
         """Somebody joins the groups of a role and leaves again, every second or two: one rebalance after the other."""

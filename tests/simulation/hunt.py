@@ -151,6 +151,8 @@ MUST_HAPPEN = (
     *(f"garbage {kind}" for kind in GARBAGE_KINDS),
     "storm",
     "drift",
+    "zone",
+    *(f"zone gone, then {kind}" for kind in ("UPDATE", "DELETE", "PAUSE")),
     *(f"lose {role}" for role in LOSERS),
     *(f"small: {name}" for name in SMALL),
     *(f"buggify: {site}" for site in SITES),

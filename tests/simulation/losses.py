@@ -17,6 +17,7 @@ from waterclock.store.tables import DUE
 from waterclock.store.upkeep import DUE_SWEEP
 
 from .world import World
+from .zone_people import ABROAD
 
 _LOST_MAX = 3
 _BEYOND_US = 6 * US_PER_MINUTE
@@ -61,7 +62,8 @@ class Losses:
         for slot, minute in sorted(self._world.tables.keys_of(DUE), key=lambda key: (key[1], key[0])):
             if minute >= minute_of(now):
                 for row in self._store.load_due([slot], minute):
-                    if not row.entry and self._is_its_jobs(row):
+                    # Nobody can make a row again of a zone that is gone.
+                    if not row.entry and row.job_id != ABROAD and self._is_its_jobs(row):
                         first.setdefault(row.job_id, row)
         looks_us = round(max(self._world.plan.looks_s, default=0) * US_PER_S)
         # One whose time has passed, and which a jitter puts off, may be an older version's: no sweep can tell.

@@ -67,6 +67,11 @@ class Onlooker:
         known = [0, *self._revisions.get(job_id, ())]
         return known[pick % len(known)]
 
+    def knows(self, job_id: str) -> bool:
+        """Whether there has been such a job."""
+        self.look()
+        return job_id in self._revisions
+
     def _note_revisions(self, records: Sequence[Record]) -> None:
         for record in records:
             event = decode(record.value)[1]

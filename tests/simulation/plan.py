@@ -44,6 +44,7 @@ from .remade_people import owners_ahead, remade_orders
 from .senders import Garbage, draw_garbage, draw_sales
 from .trigger_people import trigger_orders, waits_for_sales
 from .troubles import Trouble, troubles
+from .zone_people import zone_orders, zone_troubles
 
 ALWAYS = (
     "dispatcher-1",
@@ -179,6 +180,9 @@ def draw(seed: int) -> Plan:
     remade = remade_orders(dice(seed, "remade"), start_at, horizon)
     orders += remade
     ahead = owners_ahead(dice(seed, "ahead"), DISPATCHERS) if remade else {}
+    abroad = zone_orders(dice(seed, "zone"), start_at, horizon)
+    orders += abroad
+    zone_goes = zone_troubles(dice(seed, "zone goes"), DISPATCHERS[0], horizon) if abroad else []
     dags = dice(seed, "dags")
     of_dags = dag_orders(dags, start_at, horizon, has_side=has_side)
     orders += of_dags
@@ -220,7 +224,9 @@ def draw(seed: int) -> Plan:
         kept_behind=dice(seed, "kept").choice([3, 20, 100_000]),
         api_wait_s=rng.choice([0.3, 1.0, 3.0]),
         troubles=tuple(
-            sorted([*troubles(dice(seed, "troubles"), (*slots, *engines), horizon, races=races), *gone, *lost])
+            sorted(
+                [*troubles(dice(seed, "troubles"), (*slots, *engines), horizon, races=races), *gone, *lost, *zone_goes]
+            )
         ),
         heals_anew=dice(seed, "heal").random() < _ANEW_SHARE,
         rows_kept_us=_SHORT_LIFE_US if dice(seed, "rows kept").random() < _SHORT_LIFE_SHARE else DUE_KEPT_US,

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
-from waterclock.dispatcher import sweep
+from waterclock.dispatcher import rows, sweep
 from waterclock.dispatcher.rebuild import Held, Rebuilds
 from waterclock.dispatcher.shard import Shard
 from waterclock.dispatcher.sweep import Missing, Sweep
@@ -66,10 +66,18 @@ def errand_not_given_up() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def old_fires_asked_for() -> Iterator[None]:
+    """Whoever changes or deletes a job asks for the fires of its old schedule, though its zone is gone."""
+    with mock.patch.object(rows, "silenced", lambda version: version):
+        yield
+
+
 PLANTED_UPKEEP: dict[str, Planted] = {
     "rows not made anew after a long absence": rows_not_made_anew,
     "the sweep only counts": sweep_only_counts,
     "the sweep sees no chains": sweep_looks_from_the_beginning,
     "the sweep waits to be on time": sweep_waits_to_be_on_time,
     "an errand goes on with what is old": errand_not_given_up,
+    "a job in a zone that is gone cannot be changed": old_fires_asked_for,
 }

@@ -43,6 +43,8 @@ from .standing import DOORS, lagging
 from .story import Story
 from .tidying import tidied_up_afterwards
 from .world import NAMES, Life, World
+from .zone_data import zone_that_may_go
+from .zone_people import ABROAD
 
 _SECOND = US_PER_S
 _HEALED = 4 * _SECOND
@@ -116,15 +118,16 @@ def leave(seed: int, story: Story, planted: Callable[[], AbstractContextManager[
 
 def leave_behind(plan: Plan, story: Story, planted: Callable[[], AbstractContextManager[None]] = nullcontext) -> Dumps:
     """The same for a plan that may follow from no seed."""
-    with planted(), silenced(), with_constants(plan):
-        return _Play(plan, story).run()
+    with planted(), silenced(), with_constants(plan), zone_that_may_go() as take_zone_away:
+        return _Play(plan, story, take_zone_away).run()
 
 
 class _Play:
-    def __init__(self, plan: Plan, story: Story) -> None:
+    def __init__(self, plan: Plan, story: Story, take_zone_away: Callable[[], None]) -> None:
         self._plan = plan
         self._story = story
         self._world = World(plan)
+        self._world.take_zone_away = take_zone_away
         self._schedule = Schedule(self._world.clock)
         story.begin(lambda: self._world.clock.now() - plan.start_at)
         self._nemesis = Nemesis(self._world, self._schedule, story, self._restart)
@@ -308,6 +311,8 @@ class _Play:
         if patience and self._asking.would_wait(order):
             self._schedule.after(_LOOK_US, lambda: self._order(order, patience - 1))
             return
+        if order.job_id == ABROAD and self._world.zone_is_gone:
+            self._story.counts[f"zone gone, then {order.kind}"] += 1
         self._story.tell(self._schedule.tick, "people", self._asking.give(order, self._world.clock.now()))
 
     # Processes ----------------------------------------------------------------------------------------------------

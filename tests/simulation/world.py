@@ -118,6 +118,8 @@ class World:
         ``rows_repaired``: those of which it says so."""
         self.rows_missing: list[str] = []
         self.rows_repaired: list[str] = []
+        self.zone_is_gone = False
+        self.take_zone_away: Callable[[], None] = lambda: None
         self.late_us: Callable[[], int] = lambda: 0
         """How long the store's answer to an errand takes."""
         self.onlooker = Onlooker(self.outside, NAMES)
