@@ -21,6 +21,7 @@ class ScriptedDriver:
     def __init__(self, *batches: list[Message | KafkaException]) -> None:
         self._batches = list(batches)
         self._rest: list[Message | KafkaException] = []
+        self.asked_count = 0
 
     def poll(self, timeout: float) -> Message | None:
         batch = self._batches.pop(0) if self._batches else []
@@ -36,6 +37,7 @@ class ScriptedDriver:
         return [each for each in self._rest if isinstance(each, Message)][:num_messages]
 
     def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
+        self.asked_count += 1
         if self.is_silent:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         return 5, 9
@@ -78,6 +80,24 @@ def test_a_position_outside_the_log_is_told_with_what_happened(
     feed = feed_of([Message(topic="t", partition=1, offset=position, error=KafkaError(code))])
     assert feed.take(10, 0.0) == []
     with pytest.raises(LostResource, match=re.escape(said)):
+        feed.take(10, 0.0)
+
+
+def test_where_logs_end_is_asked_once_however_many_were_made_anew() -> None:
+    """Each question may last a second, and all of them together would outlast a lease."""
+    lost = [Message(topic="t", partition=n, offset=12, error=KafkaError(KafkaError._AUTO_OFFSET_RESET)) for n in (0, 1)]
+    driver = ScriptedDriver(lost)
+    feed = Feed(driver, Watch("test"), "test", headers=False)  # type: ignore[arg-type]
+    assert feed.take(10, 0.0) == []
+    assert driver.asked_count == 1
+    with pytest.raises(LostResource, match=r"test: position 12 of t\[0\]"):
+        feed.take(10, 0.0)
+
+
+def test_a_log_that_was_cut_is_not_told_as_one_that_was_made_anew() -> None:
+    feed = feed_of([Message(topic="t", partition=1, offset=12, error=KafkaError(KafkaError._LOG_TRUNCATION))])
+    assert feed.take(10, 0.0) == []
+    with pytest.raises(LostResource, match=r"the position is not in the log"):
         feed.take(10, 0.0)
 
 

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
+from waterclock.dispatcher import rebuild
 from waterclock.dispatcher.pace import Pace
+from waterclock.dispatcher.position import Position
+from waterclock.dispatcher.rebuild import Held
+from waterclock.dispatcher.shard import Shard
 
 from tests.unit.backfill_world import BackfillWorld
 from tests.unit.dispatcher_world import NAMES, START, World, every
@@ -15,8 +19,8 @@ from tests.unit.lost_zone import MARS, know, zone_in
 from waterclock.clusters.doctor_upkeep import judge_sweep
 from waterclock.clusters.finding import State
 from waterclock.ledger.shards import Asked, Ledger, ShardVerdict
-from waterclock.model.ids import US_PER_S
-from waterclock.model.job import CommandKind, Cron, JobSpec, JobStatus
+from waterclock.model.ids import US_PER_MINUTE, US_PER_S, ordinal
+from waterclock.model.job import CommandKind, Cron, JobSpec, JobStatus, JobVersion
 from waterclock.model.timing import Timing
 from waterclock.store.memory import MemoryStore
 from waterclock.store.upkeep import DUE_SWEEP
@@ -191,3 +195,33 @@ def test_its_backfill_ends_and_stops_nobody(tmp_path: Path) -> None:
         world.wait(30)
         assert world.statuses(backfill)[-1] == "CANCELLED"
         assert world.told(backfill)[-1].reason == "schedule-gone"
+
+
+def test_backfills_of_what_it_was_are_not_judged(tmp_path: Path) -> None:
+    """Given runs of an old revision in a range after it was replaced: they are no runs without a fire."""
+    with zone_in(tmp_path):
+        world = BackfillWorld()
+        world.define(JobSpec("demo.noop", MARS))
+        world.define(JobSpec("demo.noop", Cron("0 0 1 1 *")))
+        world.clock.advance(10_800 * US_PER_S)
+        world.rest()
+        world.ask(170, 173, to_revision=ordinal(1, 0), concurrency=10)
+        world.wait(10)
+        assert len(world.made()) == 3
+        know()
+        ledger = Ledger(world.outside, NAMES, world.store, 1)
+        span = Asked(START + 165 * US_PER_MINUTE, START + 175 * US_PER_MINUTE)
+        found = ledger.judge(0, span, ledger.positions())
+        assert found.is_balanced
+        assert not found.is_whole
+        assert [remark.text for remark in found.remarks if "backfills of its revision" in remark.text]
+
+
+def test_rows_of_its_older_versions_are_made_anew() -> None:
+    """Given an absence after which rows are made anew, and a fire that came before the edit into the lost zone."""
+    at, hour = START + 3_600 * US_PER_S, 3_600 * US_PER_S
+    well = JobVersion(ODD, 1, every(600), JobStatus.ACTIVE, "", START, START)
+    odd = JobVersion(ODD, 2, JobSpec("demo.noop", MARS), JobStatus.ACTIVE, "", at, START)
+    shard = Shard(0, 1, 1, Position(START), 3)
+    made = rebuild._of_job(shard, [odd, well], at + hour, Held.ALL)
+    assert [row.fire_at for row in made.rows] == [START + 600 * US_PER_S]

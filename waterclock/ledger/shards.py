@@ -233,9 +233,13 @@ class Ledger:
             text = f"{job_id} cannot be proved before {format_rfc3339(from_at)}: it has over {VERSIONS_SEEN} versions"
             self._remark(text)
             span = span._replace(from_at=from_at)
-        if error := _error_in(found, span.from_at):
+        if error := _error_in(found, span):
             self._remark(f"{job_id} is not judged: {error}")
             return
+        for each in found:
+            error = schedule_error(each.spec.schedule)
+            if error and any(told.revision == each.revision for told in said.backfills.values()):
+                self._remark(f"{job_id}: backfills of its revision {each.revision} are not judged: {error}")
         revised = {fact.revised.revision for fact in said.revised}
         in_force = [silenced(each) for each in reversed(found) if each.revision < obeyed_to or each.revision in revised]
         judge_job(job_id, in_force, said, span, sums, is_whole=is_whole)
@@ -268,16 +272,16 @@ class Ledger:
                 after = (page[-1].created_at, page[-1].job_id)
 
 
-def _error_in(versions: Sequence[JobVersion], from_at: Instant) -> str:
-    """Why nobody can tell what a job owes from ``from_at`` on; "" where all that it owes can be told.
+def _error_in(versions: Sequence[JobVersion], span: Span) -> str:
+    """Why nobody can tell what a job owes in the span; "" where all that it owes can be told.
 
-    ``versions``: newest first. Those that had ended by then owe nothing.
+    ``versions``: newest first. Those that had ended before it owe nothing in it, nor do those that come after it.
     """
-    ends_at = from_at
+    ends_at = span.until_at
     for version in versions:
-        if ends_at < from_at - JITTER_US_MAX:
+        if ends_at < span.from_at - JITTER_US_MAX:
             break
-        owes = version.status in (JobStatus.ACTIVE, JobStatus.PAUSED)
+        owes = version.status in (JobStatus.ACTIVE, JobStatus.PAUSED) and version.stamp_at < span.until_at
         if owes and (error := schedule_error(version.spec.schedule)):
             return error
         ends_at = version.stamp_at

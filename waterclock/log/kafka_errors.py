@@ -35,8 +35,10 @@ _REFUSED = frozenset(
         KafkaError.OFFSET_METADATA_TOO_LARGE,
     }
 )
-OUT_OF_LOG = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
-"""What the client reports of a position that is not in the log."""
+OUTSIDE = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})
+"""What the client reports of a position before or behind a log."""
+
+_OUT_OF_LOG = OUTSIDE | {KafkaError._LOG_TRUNCATION}
 
 _MOVED = frozenset(
     {KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION}
@@ -150,7 +152,7 @@ def poll_trouble(error: KafkaError, where: str) -> WaterclockError | None:
         return None
     if code in _SUPERSEDED or error.fatal():
         return Fenced(f"{text} (another member has this instance name)")
-    if code in OUT_OF_LOG:
+    if code in _OUT_OF_LOG:
         return LostResource(f"{text} (the position is not in the log)")
     if code in NOT_LET_IN or code in NOT_ALLOWED:
         return AccessRefused(BACKEND, text)

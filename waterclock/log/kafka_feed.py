@@ -19,7 +19,7 @@ from confluent_kafka import TopicPartition as Place
 
 from waterclock.model.errors import Fenced, WaterclockError
 
-from .kafka_errors import OUT_OF_LOG, down_error, error_of, poll_trouble
+from .kafka_errors import OUTSIDE, down_error, error_of, poll_trouble
 from .kafka_watch import Watch
 from .outside import outside
 from .port import UNREADABLE, Headers, Record, TopicPartition
@@ -109,8 +109,11 @@ class Feed:
     def _trouble_of(self, message: Message, error: KafkaError) -> WaterclockError | None:
         """The client hands the position out with its error; where the log ends is asked, for nothing else tells."""
         topic, partition, position = message.topic(), message.partition(), message.offset()
-        if error.code() not in OUT_OF_LOG or topic is None or partition is None or position is None or position < 0:
-            return poll_trouble(error, f"{self._name}: {topic}[{partition}]")
+        plain = poll_trouble(error, f"{self._name}: {topic}[{partition}]")
+        if self._trouble is not None or error.code() not in OUTSIDE:  # one is told: who asked of each would stand still
+            return plain
+        if topic is None or partition is None or position is None or position < 0:
+            return plain
         try:  # after its time-out the client answers None, whatever its types say
             ends = cast(
                 "tuple[int, int] | None", self._driver.get_watermark_offsets(Place(topic, partition), timeout=_ENDS_S)
@@ -118,7 +121,7 @@ class Feed:
         except KafkaException:
             ends = None
         low, end = ends or (None, None)
-        return outside(TopicPartition(topic, partition), position, low, end)
+        return outside(TopicPartition(topic, partition), position, low, end, f"{self._name}: ")
 
     def _note_down(self) -> None:
         down = self._watch.take_down()

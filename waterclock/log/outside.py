@@ -7,9 +7,9 @@ from waterclock.model.errors import LostResource
 from .port import TopicPartition
 
 
-def outside(place: TopicPartition, position: int, low: int | None, end: int | None) -> LostResource:
+def outside(place: TopicPartition, position: int, low: int | None, end: int | None, where: str = "") -> LostResource:
     """The loss of a position outside the log, which reaches from ``low`` to ``end``; None: nobody could tell."""
-    said = f"position {position} of {place.topic}[{place.partition}] is not in the log"
+    said = f"{where}position {position} of {place.topic}[{place.partition}] is not in the log"
     if end is not None and position > end:
         return LostResource(
             f"{said}, which ends at {end}: the topic was probably deleted and made anew. Start this process again; "

@@ -8,6 +8,7 @@ way, least of all in that of its own replacement or deletion.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from .cron import compile_cron
 from .errors import RequestError
@@ -16,8 +17,13 @@ from .job import NEVER, Cron, JobVersion, Schedule
 
 def schedule_error(schedule: Schedule) -> str:
     """What is wrong with a schedule that stands, and what to do; "" where it compiles."""
-    if not isinstance(schedule, Cron):
-        return ""
+    return _error_of(schedule) if isinstance(schedule, Cron) else ""
+
+
+@lru_cache(maxsize=16_384)
+def _error_of(schedule: Cron) -> str:
+    """Kept, as what compiles is: a failure looks for the nearest zone, which takes milliseconds, and is asked about for
+    every job of a page, a slice or a ledger."""
     try:
         compile_cron(schedule)
     except RequestError as error:

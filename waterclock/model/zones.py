@@ -75,6 +75,7 @@ def check_zone(name: str) -> None:
     raise RequestError(f"{name[:ZONE_MAX]!r} is not a time zone", pointer="/zone", hint=_hint(name))
 
 
+@lru_cache(maxsize=1_024)
 def _hint(name: str) -> str:
     if len(name) > ZONE_MAX:
         return f"A zone has at most {ZONE_MAX} characters, such as Europe/Berlin"
