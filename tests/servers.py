@@ -14,7 +14,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -24,6 +23,7 @@ from typing import Any
 
 import yaml
 
+from tests.free_ports import free_port
 from waterclock.stack.cql_probe import release_version
 from waterclock.stack.kafka_server import cluster_id
 from waterclock.stack.servers import Server, launch_cassandra, launch_kafka
@@ -51,13 +51,6 @@ class Running:
     @property
     def address(self) -> str:
         return f"{self.host}:{self.port}"
-
-
-def free_port() -> int:
-    """Any free port: several test sessions may run on one machine."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Servers:

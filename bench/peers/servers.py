@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bench.peers import processes
+from waterclock.stack.ports import any_port
 
 STARTS_WITHIN_S = 60.0
 LOOPBACK = "127.0.0.1"
@@ -32,7 +33,7 @@ def server(kind: str, folder: Path, env: Mapping[str, str], target: Path) -> str
 
 
 def _redis(folder: Path, env: Mapping[str, str], _target: Path) -> str:
-    port = _free_port()
+    port = any_port()
     program = _program("redis-server", "apt install redis-server")
     durable = ["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]
     argv = [program, "--bind", LOOPBACK, "--port", str(port), "--dir", str(folder), *durable]
@@ -44,7 +45,7 @@ def _rabbitmq(folder: Path, env: Mapping[str, str], _target: Path) -> str:
     found = shutil.which("rabbitmq-server", path="/usr/lib/rabbitmq/bin:" + os.environ["PATH"])
     if found is None:
         raise Lacking("no rabbitmq-server: apt install rabbitmq-server")
-    port, distribution, mapper = _free_port(), _free_port(), _free_port()
+    port, distribution, mapper = any_port(), any_port(), any_port()
     (folder / "rabbitmq.conf").write_text(f"listeners.tcp.default = {LOOPBACK}:{port}\nlog.console = false\n")
     (folder / "plugins").write_text("[].\n")
     mine = {
@@ -70,7 +71,7 @@ def _postgres(folder: Path, env: Mapping[str, str], _target: Path, scheme: str =
     if program is None:
         raise Lacking("no postgres: apt install postgresql")
     user = "postgres" if os.geteuid() == 0 else None
-    data, port = folder / "data", _free_port()
+    data, port = folder / "data", any_port()
     data.mkdir()
     if user:
         os.chown(data, pwd.getpwnam(user).pw_uid, pwd.getpwnam(user).pw_gid)
@@ -95,9 +96,9 @@ def _temporal(folder: Path, env: Mapping[str, str], target: Path) -> str:
     program = target / "bin" / "temporal"
     if not program.exists():
         raise Lacking("no temporal: its dev server could not be built")
-    port = _free_port()
+    port = any_port()
     argv = [str(program), "server", "start-dev", "--headless", "--log-level", "error", "--ip", LOOPBACK]
-    argv += ["--port", str(port), "--http-port", str(_free_port()), "--metrics-port", str(_free_port())]
+    argv += ["--port", str(port), "--http-port", str(any_port()), "--metrics-port", str(any_port())]
     argv += ["--db-filename", str(folder / "temporal.db")]
     argv += ["--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"]
     # Its limits of requests a second are meant for servers that several share.
@@ -164,9 +165,3 @@ def _succeeds(argv: list[str], env: Mapping[str, str]) -> bool:
         return subprocess.run(argv, env=dict(env), capture_output=True, timeout=10.0, check=False).returncode == 0
     except subprocess.TimeoutExpired:
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])

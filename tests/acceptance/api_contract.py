@@ -25,7 +25,8 @@ from schemathesis.checks import CHECKS, load_all_checks
 from schemathesis.core.failures import FailureGroup
 
 from tests.acceptance.evidence import Evidence, on_stage
-from tests.acceptance.real_stack import RealStack, free_port
+from tests.acceptance.real_stack import RealStack
+from tests.free_ports import free_port
 from waterclock.api import keys
 from waterclock.clock import SystemClock
 from waterclock.model.ids import US_PER_S

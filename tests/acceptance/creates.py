@@ -24,7 +24,8 @@ from confluent_kafka import Producer, TopicPartition
 
 from tests.acceptance import dumps
 from tests.acceptance.evidence import Evidence, on_stage
-from tests.acceptance.real_stack import RealStack, free_port, wait_for
+from tests.acceptance.real_stack import RealStack, wait_for
+from tests.free_ports import free_port
 
 KAFKA_PER_S = 800
 API_PER_S = 400

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import sys
-from contextlib import closing
 from pathlib import Path
 
+from tests.free_ports import free_port
 from waterclock.clock import SystemClock
 from waterclock.stack.servers import find_kit, launch_cassandra, launch_kafka
 from waterclock.store.migrate import migrate
@@ -37,9 +36,9 @@ def make(folder: Path) -> None:
     """Both originals, in ``folder``. Raises StackTrouble."""
     making, kit = folder / _MAKING, find_kit()._replace(quick=True)
     # Without a flush after each change of a table: all is put down at the end.
-    cassandra = launch_cassandra(making / "cassandra", port=_free_port(), kit=kit, unsafe_system=True)
+    cassandra = launch_cassandra(making / "cassandra", port=free_port(), kit=kit, unsafe_system=True)
     try:
-        kafka = launch_kafka(making / "kafka", port=_free_port(), kit=kit)
+        kafka = launch_kafka(making / "kafka", port=free_port(), kit=kit)
         kafka.kill()  # formatted before it was started, and nothing else is kept
         cassandra.wait_ready()
         migrate(["127.0.0.1"], cassandra.port, "waterclock", SystemClock(), replication=1)
@@ -54,12 +53,6 @@ def make(folder: Path) -> None:
         (making / server / f"{server}.log").unlink()
         (making / server).rename(folder / server)
     shutil.rmtree(making)
-
-
-def _free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

@@ -27,12 +27,13 @@ from tests.acceptance.excuses import Excuses
 from tests.acceptance.judge_all import judge_all
 from tests.acceptance.kills import BREATH_S
 from tests.acceptance.placing import names_at
-from tests.acceptance.real_stack import free_port, wait_for
+from tests.acceptance.real_stack import wait_for
 from tests.acceptance.scene import Scene, scene
 from tests.failpoints.lane import Lane, Strike, Struck, Victims, keep_up
 from tests.failpoints.load import API_JOBS, HERD_FIRES, HERD_LEAD_US, ApiClient, Load, Wish, jobs
 from tests.failpoints.points import POINTS, Point, Provoke
 from tests.failpoints.progress import Progress
+from tests.free_ports import free_port
 from tests.oracle import losses
 from tests.oracle import owed as judge
 from tests.oracle.chronicle import Chronicle

@@ -23,7 +23,8 @@ from confluent_kafka import KafkaError, Message, Producer, TopicPartition
 from tests.acceptance import dumps
 from tests.acceptance.evidence import Evidence, on_stage
 from tests.acceptance.hostile_cases import JSON_TYPE, Case, corpus
-from tests.acceptance.real_stack import RealStack, RoleProcess, free_port, wait_for
+from tests.acceptance.real_stack import RealStack, RoleProcess, wait_for
+from tests.free_ports import free_port
 from tests.oracle import runs as reducer
 from tests.oracle.records import decode
 from waterclock.clock import SystemClock

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from tests.acceptance.empty_servers import lay_out
+from tests.free_ports import free_port
 from waterclock.clock import SystemClock
 from waterclock.log.kafka_topics import ensure_topics
 from waterclock.log.port import TopicSpec
@@ -34,12 +34,6 @@ QUICK = "WATERCLOCK_TEST_QUICK_SERVERS"
 def kit() -> Kit:
     """What the servers of a check are started with."""
     return find_kit()._replace(quick=bool(os.environ.get(QUICK)))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def stamped_by_the_broker(names: Names, specs: Sequence[TopicSpec]) -> list[TopicSpec]:

@@ -22,8 +22,8 @@ from tests.acceptance import dumps, machine_pace
 from tests.acceptance.at_rest import quantiles_s
 from tests.acceptance.commit_times import CommitTimes
 from tests.acceptance.compilers import Compilers
-from tests.acceptance.real_stack import free_port
 from tests.acceptance.scene import Scene, scene
+from tests.free_ports import free_port
 from tests.oracle.chronicle import Chronicle
 from waterclock.model.dag import DagSpec, MapOver, Node
 from waterclock.model.events import EventKind

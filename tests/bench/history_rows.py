@@ -17,8 +17,8 @@ from pathlib import Path
 
 from tests.bench.figures import Figures
 from tests.bench.pipeline import AS_A_REPLICA
+from tests.free_ports import free_port
 from tests.old_runs import old_put
-from tests.servers import free_port
 from waterclock.clock import SystemClock
 from waterclock.model.events import Outcome, RunStatus
 from waterclock.model.ids import US_PER_S

@@ -13,8 +13,8 @@ from types import MappingProxyType
 
 import psutil
 
-from tests.acceptance.real_stack import free_port
 from tests.bench import leftover, load, pipeline
+from tests.free_ports import free_port
 from waterclock.model.timing import Timing
 
 _CALM_WITHIN_S = 30.0

@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Message, Producer
 
-from tests.acceptance.real_stack import RoleProcess, free_port
+from tests.acceptance.real_stack import RoleProcess
 from tests.conftest import Running
+from tests.free_ports import free_port
 from waterclock.api.keys import new_key
 from waterclock.clock import SystemClock
 from waterclock.log.kafka_topics import ensure_topics

@@ -14,11 +14,11 @@ from random import Random
 from typing import Any
 
 from tests.acceptance.conservation import KINDS
-from tests.acceptance.real_stack import free_port
 from tests.acceptance.scene import Scene
 from tests.chaos.client import PAYLOAD
 from tests.chaos.schedule import CAST, FAKED, LEASE_S, WORKERS
 from tests.chaos.stage import Stage
+from tests.free_ports import free_port
 from waterclock.model.document import spec_from_document
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Every, JobSpec, Tier

@@ -14,9 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.real_stack import RealStack, free_port, kit, wait_for
+from tests.acceptance.real_stack import RealStack, kit, wait_for
 from tests.chaos.rights import Rights, faked, mount_small_disk, unmount
 from tests.chaos.schedule import CASSANDRA, KAFKA
+from tests.free_ports import free_port
 from waterclock.stack import leash as leash_program
 from waterclock.stack.kafka_server import Doors, new_cluster_id
 from waterclock.stack.server import Server

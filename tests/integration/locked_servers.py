@@ -10,7 +10,7 @@ import secrets
 import subprocess
 from pathlib import Path
 
-from tests.servers import free_port
+from tests.free_ports import free_port
 from waterclock.stack.java import find_java
 from waterclock.stack.kafka_server import Doors
 from waterclock.stack.servers import Server, find_kit, launch_cassandra, launch_kafka

@@ -12,8 +12,9 @@ import pytest
 
 from tests.acceptance.dumps import dump
 from tests.acceptance.empty_servers import ORIGINALS
-from tests.acceptance.real_stack import QUICK, RealStack, free_port, wait_for
+from tests.acceptance.real_stack import QUICK, RealStack, wait_for
 from tests.acceptance.short_forms import ShortForms
+from tests.free_ports import free_port
 from waterclock import Client
 from waterclock.log.kafka_topics import ensure_topics
 from waterclock.log.port import TopicSpec

@@ -10,7 +10,8 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, 
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.acceptance import dumps
-from tests.acceptance.real_stack import free_port, wait_for
+from tests.acceptance.real_stack import wait_for
+from tests.free_ports import free_port
 from waterclock.log.kafka_topics import ensure_topics
 from waterclock.log.port import TopicSpec
 from waterclock.stack.servers import start_kafka

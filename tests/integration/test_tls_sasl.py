@@ -17,8 +17,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from tests.acceptance.real_stack import RoleProcess, wait_for
 from tests.conftest import fresh_name
+from tests.free_ports import free_port
 from tests.integration.locked_servers import LockedServers
-from tests.servers import free_port
 from waterclock.clock import SystemClock
 from waterclock.clusters.making import make
 from waterclock.clusters.plan import plan_of

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import pytest
 
+from tests.free_ports import free_port
 from tests.unit.api_world import JOB, ApiWorld, bearer, until
 from waterclock.api import keys, serving, stream
 from waterclock.api.answers import Answers
@@ -33,9 +34,7 @@ class Served(ApiWorld):
     """The same world behind a real listener."""
 
     def __init__(self, **api: Any) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
+        port = free_port()
         super().__init__(port=port, **api)
         self.port = port
         self.second = self.make_services("served")

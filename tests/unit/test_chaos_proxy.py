@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.real_stack import free_port, wait_for
+from tests.acceptance.real_stack import wait_for
 from tests.chaos.proxy import LateAnswer
 from tests.chaos.stage import Proxy
+from tests.free_ports import free_port
 
 END_TXN, OTHER = 26, 3
 

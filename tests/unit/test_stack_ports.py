@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
 from waterclock.commands.connect import here
 from waterclock.settings import load_settings
-from waterclock.stack.ports import is_free, pick_port
+from waterclock.stack.ports import any_port, is_free, pick_port
 from waterclock.stack.state import ProcessState, StackState, write_state
 from waterclock.stack.trouble import StackTrouble
 from waterclock.stack.up import Up
@@ -74,6 +75,17 @@ def test_the_page_at_an_address_of_ipv6_can_be_opened(folder, monkeypatch):
 def test_behind_the_last_port_there_is_none(folder):
     assert not is_free(65_536)
     assert 0 < pick_port(65_536).port < 65_536
+
+
+def test_a_port_for_a_server_that_starts_slowly_is_none_that_clients_are_given(monkeypatch):
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    ports = {any_port() for _ in range(50)}
+    assert len(ports) > 10
+    assert not [port for port in ports if first <= port <= last]
+    guesses = iter((20_001, 20_002, 20_004))
+    monkeypatch.setattr("waterclock.stack.ports.random.randrange", lambda *_: next(guesses))
+    monkeypatch.setattr("waterclock.stack.ports.is_free", lambda port: port != 20_001)
+    assert any_port(taken={20_002}) == 20_004
 
 
 def test_the_api_gives_way_to_a_stack_that_took_its_port_while_our_servers_started(folder, monkeypatch):

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.free_ports import free_port
 from waterclock.stack.child import Child
 from waterclock.stack.jars import KAFKA
 from waterclock.stack.ports import PickedPort
@@ -24,12 +25,6 @@ def children():
     yield started
     for child in started:
         child.kill()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def connects(port: int) -> bool:

@@ -5,6 +5,7 @@ A port that is free now may be taken a moment later; the server that then cannot
 
 from __future__ import annotations
 
+import random
 import socket
 from collections.abc import Collection
 from contextlib import suppress
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 _LISTEN = "0A"
+_LOWEST = 10_000
+_GUESSES = 100
 
 
 class Holder(NamedTuple):
@@ -54,10 +57,32 @@ def pick_port(wanted: int, taken: Collection[int] = ()) -> PickedPort:
     for candidate in range(wanted + 10_000, 60_000, 10_000):
         if candidate not in taken and is_free(candidate):
             return PickedPort(candidate, wanted, holder)
+    return PickedPort(any_port(taken), wanted, holder)
+
+
+def any_port(taken: Collection[int] = ()) -> int:
+    """A free port that no outgoing connection is given while a server starts; see ``pick_port`` for ``taken``.
+
+    A JVM binds seconds after its port was chosen. Of the ports that the system hands to clients, which are those that
+    binding to 0 gives too, one is soon somebody's on a machine where thousands of connections are made.
+    """
+    low = _first_of_clients()
+    for _ in range(_GUESSES if low > _LOWEST else 0):
+        port = random.randrange(_LOWEST, low)  # random: two that start at once must differ
+        if port not in taken and is_free(port):
+            return port
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return PickedPort(port, wanted, holder)
+        given: int = probe.getsockname()[1]
+        return given
+
+
+def _first_of_clients() -> int:
+    """The first port of those that outgoing connections are given (ip(7), ``ip_local_port_range``)."""
+    try:
+        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except OSError:
+        return 32_768
 
 
 def holder_of(port: int) -> Holder:
