@@ -17,10 +17,9 @@ from itertools import count
 
 import structlog
 
-from waterclock.model.cron import compile_cron
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import US_PER_MINUTE, Instant
-from waterclock.model.job import Cron, JobVersion
+from waterclock.model.job import JobVersion
 from waterclock.store.port import DueRow, TimeIndex
 from waterclock.wire.names import Names
 
@@ -153,10 +152,7 @@ def readable(rows: Iterable[DueRow], index: TimeIndex) -> list[tuple[DueRow, Job
     found: list[tuple[DueRow, JobVersion]] = []
     for row in rows:
         try:
-            version = version_of(row, index)
-            if isinstance(version.spec.schedule, Cron):
-                compile_cron(version.spec.schedule, row.job_id)  # of a zone, say, that is known no longer
-            found.append((row, version))
+            found.append((row, version_of(row, index)))
         except RequestError as error:
             # One bad row must not stop the shard; this line names the job whose fires are missing.
             log_.error("due row cannot be served", job_id=row.job_id, due_at=row.due_at, cause=str(error))

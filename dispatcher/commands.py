@@ -18,7 +18,7 @@ from waterclock.model.job import MUST_BE_NEW, Command, CommandKind, Every, JobSp
 from waterclock.model.timetable import due_of, fire_edge, next_of
 from waterclock.model.timing import with_newer
 from waterclock.model.timing_document import check_timing
-from waterclock.model.untellable import silenced
+from waterclock.model.untellable import schedule_error
 from waterclock.store.port import JobRow
 
 from .causes import arrival_of, cause_of, check_lapse
@@ -187,6 +187,8 @@ def _changed(
     pause = pause_of(command, stamp_at, NOTE_MAX) if wanted is JobStatus.PAUSED else None
     if wanted is standing.status and is_same_pause(pause, standing.pause):
         return None
+    if wanted is JobStatus.ACTIVE and (error := schedule_error(standing.spec.schedule)):
+        raise RequestError(f"{command.job_id} cannot be resumed. {error}", pointer="/kind")
     return standing._replace(
         revision=place.revision,
         status=wanted,
@@ -328,7 +330,6 @@ def _close(
     decided_at: Instant | None = None
     if before is not None and before.status is JobStatus.PAUSED:
         # A paused job's fires count as paused up to the command that ends the pause, or changes the paused job.
-        before = silenced(before)
         began_at = max(begins_after(before, versions[1:], edges), fire_edge(before, paused_from))
         rest = skip_all(Stretch(before, began_at, stamp_at))
         skipped += [(rest, PAUSED)] if rest else []

@@ -13,7 +13,6 @@ from waterclock.model.ids import Instant, minute_of
 from waterclock.model.job import JobStatus, JobVersion, Once
 from waterclock.model.timetable import due_of, fire_edge, is_blocked, next_of
 from waterclock.model.timing import JITTER_US_MAX
-from waterclock.model.untellable import silenced
 from waterclock.store.port import DueRow, TimeIndex
 
 from .admitting import admit_fire
@@ -131,7 +130,7 @@ def _rows_after(shard: Shard, versions: Sequence[JobVersion], decided_at: Instan
     """
     rows: list[DueRow] = []
     ends_at: Instant | None = None
-    for version in map(silenced, versions):
+    for version in versions:
         begins = shard.begins_after(version)
         after = max(begins, fire_edge(version, decided_at), shard.fires_decided_to(version.job_id))
         rows += _rows_between(shard, version, after, ends_at)

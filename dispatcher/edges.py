@@ -19,7 +19,6 @@ from waterclock.model.job import JobStatus, JobVersion, Once
 from waterclock.model.job_state import Edge
 from waterclock.model.timetable import due_of, fire_edge, last_of, next_of
 from waterclock.model.timing import JITTER_US_MAX
-from waterclock.model.untellable import silenced
 
 from .position import Position
 
@@ -36,7 +35,7 @@ def with_edge(
     if edges and edges[-1][1:] == (edge_at, overtaken):
         return edges
     is_new = edge_at > version.stamp_at and any(
-        last_of(silenced(each), version.stamp_at, edge_at) is not None for each in (version, *older)
+        last_of(each, version.stamp_at, edge_at) is not None for each in (version, *older)
     )
     if not (is_new or overtaken or (edges and edges[-1].overtaken)):
         return edges
@@ -80,7 +79,6 @@ def begins_after(version: JobVersion, older: Sequence[JobVersion], edges: Edges)
     edge_at = edge_of(edges, version)
     if edge_at <= version.stamp_at:
         return version.stamp_at
-    version = silenced(version)
     floor_at = max(version.stamp_at, fire_edge(version, edge_at))
     first_at = next_of(version, floor_at) if floor_at < edge_at else None
     if first_at is None or first_at > edge_at:
@@ -91,7 +89,7 @@ def begins_after(version: JobVersion, older: Sequence[JobVersion], edges: Edges)
 def is_decided(fire_at: Instant, versions: Sequence[JobVersion], edges: Edges, edge_at: Instant) -> bool:
     """Whether one of ``versions`` (newest first, all stamped before the fire) has decided it by ``edge_at``."""
     until_at = edge_at
-    for version in map(silenced, versions):
+    for version in versions:
         from_at = edge_of(edges, version)
         if version.status is JobStatus.ACTIVE and version.stamp_at < fire_at <= until_at:
             is_after = due_of(version, fire_at) > from_at or _brings_one_off(version)

@@ -22,7 +22,6 @@ from waterclock.model.ids import Instant, minute_of
 from waterclock.model.job import JobStatus, JobVersion
 from waterclock.model.timetable import due_of, fire_edge, last_of, next_of
 from waterclock.model.timing import JITTER_US_MAX
-from waterclock.model.untellable import silenced
 from waterclock.store.port import TimeIndex
 
 from .errands import Errand
@@ -43,8 +42,7 @@ class Expected(NamedTuple):
 def versions_of(shard: Shard, index: TimeIndex, job_ids: Sequence[str]) -> Errand[list[list[JobVersion]]]:
     """Of each ACTIVE job its versions, newest first, as far back as they may owe a fire.
 
-    Only commands that this owner has applied count. Older ones than the newest are read where they may matter; those
-    whose fires cannot be told have none.
+    Only commands that this owner has applied count. Older ones than the newest are read where they may matter.
     """
     limit = shard.revision_limit
     wanted = [(job_id, limit) for job_id in job_ids]
@@ -55,7 +53,7 @@ def versions_of(shard: Shard, index: TimeIndex, job_ids: Sequence[str]) -> Erran
     revised = [each.job_id for each in newest if back_to < each.stamp_at and shard.has_older(each)]
     older: dict[str, list[JobVersion]] = (yield lambda: index.versions(revised, back_to)) if revised else {}
     return [
-        [version, *(silenced(each) for each in older.get(version.job_id, ()) if each.revision < version.revision)]
+        [version, *(each for each in older.get(version.job_id, ()) if each.revision < version.revision)]
         for version in newest
     ]
 

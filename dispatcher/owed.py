@@ -14,7 +14,6 @@ from waterclock.model.ids import Instant
 from waterclock.model.job import JobStatus, JobVersion
 from waterclock.model.timetable import fire_edge
 from waterclock.model.timing import JITTER_US_MAX
-from waterclock.model.untellable import silenced
 
 from .edges import Edges, begins_after
 
@@ -40,11 +39,11 @@ def stretches(
 
     The other bounds, where they are given: due at ``due_until`` at the latest, with fire times in (``fires_after``,
     ``fires_until``]. ``versions``: newest first, as far back as fires due after the edge reach. ``edges``: under which
-    late ones of them were applied. A version whose fires cannot be told owes none.
+    late ones of them were applied.
     """
     found: list[Stretch] = []
     ends_at = fires_until
-    for number, version in enumerate(map(silenced, versions)):
+    for number, version in enumerate(versions):
         until = ends_at if due_until is None else fire_edge(version, due_until)
         if until is not None and ends_at is not None:
             until = min(until, ends_at)

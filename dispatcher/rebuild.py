@@ -27,7 +27,7 @@ import structlog
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.model.job import JobStatus, JobVersion
-from waterclock.model.untellable import schedule_error, silenced
+from waterclock.model.untellable import schedule_error
 from waterclock.store.port import DueRow
 from waterclock.store.shelves import JobIndex, JobPages
 
@@ -139,7 +139,6 @@ def _of_job(shard: Shard, versions: list[JobVersion], now: Instant, scope: Held)
     try:
         if error := schedule_error(versions[0].spec.schedule):
             log_.error("a job's rows cannot be made anew", job_id=versions[0].job_id, cause=error)
-        versions = [silenced(each) for each in versions]  # what older ones still owe can be told
         for owed in expected(shard, versions) if scope is Held.ALL else ():
             ahead = ahead_of(shard, owed, now)
             rows += [row for row in ahead.rows if row.due_at <= now]

@@ -9,7 +9,6 @@ from waterclock.model.ids import US_PER_MINUTE, US_PER_S, Instant, minute_of, sl
 from waterclock.model.job import JobStatus, JobVersion, Once
 from waterclock.model.timetable import due_of, fire_edge, next_due, next_of
 from waterclock.model.timing import JITTER_US_MAX
-from waterclock.model.untellable import silenced
 from waterclock.store.port import DueDelete, DueRow
 
 from .envelope import seal
@@ -82,7 +81,7 @@ def first_rows_beyond(versions: Sequence[JobVersion], edge_at: Instant, fires_af
     """
     found: list[DueRow] = []
     ends_at: Instant | None = None
-    for version in map(silenced, versions):
+    for version in versions:
         after = max(fire_edge(version, edge_at), version.stamp_at, fires_after)
         first_at = next_of(version, after) if _goes_on(version) else None
         if first_at is not None and (ends_at is None or first_at <= ends_at):
@@ -106,7 +105,6 @@ def void_rows(before: JobVersion, stamp_at: Instant, rows_end: Instant) -> list[
     lose. Of a version whose fires cannot be told nobody knows them: the check of ghosts is left, for 26 hours at most.
     """
     found: list[DueDelete] = []
-    before = silenced(before)
     fire_at = next_of(before, stamp_at)
     while fire_at is not None and len(found) < _VOID_ROWS_MAX:
         due_at = due_of(before, fire_at)

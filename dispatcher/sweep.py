@@ -128,6 +128,7 @@ class Sweep:
             if isinstance(schedule, Cron):
                 lap.note_zone(schedule.zone, now)
             if why := schedule_error(schedule):
+                log_.error("a job's next row cannot be told", job_id=newest.job_id, cause=why)
                 lap.note_untellable(newest.job_id, why)
         lap.jobs_count += len(known)
         lap.pages = pages

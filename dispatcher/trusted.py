@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 
 import structlog
 
-from waterclock.model.errors import UndecodableRecord
+from waterclock.model.errors import RequestError, UndecodableRecord
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import JobStatus, JobVersion
+from waterclock.model.untellable import schedule_error
 from waterclock.store.port import DueRow, TimeIndex
 
 from .envelope import unseal
@@ -49,10 +50,18 @@ def first_of_each(rows: Iterable[DueRow]) -> list[DueRow]:
 
 
 def version_of(row: DueRow, index: TimeIndex) -> JobVersion:
-    """The row's version by its envelope; where that cannot be read, from job_versions: the truth behind the hint.
+    """The version that the row stands for, whose fires can be told.
 
-    Raises UndecodableRecord where there is neither.
+    Raises UndecodableRecord where nothing says which it is, RequestError where its schedule does not compile any more.
     """
+    version = _version_of(row, index)
+    if error := schedule_error(version.spec.schedule):
+        raise RequestError(error, pointer="/spec/schedule")
+    return version
+
+
+def _version_of(row: DueRow, index: TimeIndex) -> JobVersion:
+    """By its envelope; where that cannot be read, from job_versions: the truth behind the hint."""
     try:
         stamp_at, anchor_at, spec, _ = unseal(row.env)
     except UndecodableRecord as error:

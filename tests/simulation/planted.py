@@ -18,9 +18,9 @@ from waterclock.dispatcher.shard import Shard
 from waterclock.workers.executors import emitting
 from waterclock.workers.executors.emitting import Outlet
 
+from tests.compiled_schedules import forget_compiled
 from waterclock.log.memory_producer import MemoryProducer
 from waterclock.log.port import Outgoing
-from waterclock.model import cron
 from waterclock.model.cron_walk import CronWalk
 from waterclock.model.events import WorkRecord
 from waterclock.model.job import JobVersion, Once
@@ -117,12 +117,12 @@ def fold_twice() -> Iterator[None]:
     def init_both(self: CronWalk, *words: Any, shift: bool, first_only: bool) -> None:
         init(self, *words, shift=shift, first_only=False)
 
-    _forget_compiled()
+    forget_compiled()
     try:
         with mock.patch.object(CronWalk, "__init__", init_both):
             yield
     finally:
-        _forget_compiled()
+        forget_compiled()
 
 
 @contextmanager
@@ -176,11 +176,6 @@ def keys_forgotten() -> Iterator[None]:
 
     with mock.patch.object(takeover, "_read_state", read_without):
         yield
-
-
-def _forget_compiled() -> None:
-    cron._compile.cache_clear()
-    cron._shared_walk.cache_clear()
 
 
 RARE = frozenset(

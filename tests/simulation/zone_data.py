@@ -9,7 +9,8 @@ from zoneinfo import ZoneInfoNotFoundError
 
 from waterclock.dispatcher import lap
 
-from waterclock.model import cron, untellable, zone_prints, zones
+from tests.compiled_schedules import forget_compiled
+from waterclock.model import zone_prints, zones
 
 from .zone_people import ZONE
 
@@ -26,13 +27,8 @@ def _take_away(until_the_end: ExitStack) -> None:
     for module in (zones, zone_prints, lap):
         until_the_end.enter_context(mock.patch.object(module, "known_zones", return_value=known))
     until_the_end.enter_context(mock.patch.object(zone_prints, "_print", _printed_without(zone_prints._print)))
-    until_the_end.callback(_forget_compiled)
-    _forget_compiled()
-
-
-def _forget_compiled() -> None:
-    cron._compile.cache_clear()
-    untellable._error_of.cache_clear()
+    until_the_end.callback(forget_compiled)
+    forget_compiled()
 
 
 def _printed_without(right: Callable[[str, int], str]) -> Callable[[str, int], str]:

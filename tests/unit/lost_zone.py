@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 
-from waterclock.model import cron, untellable, zone_prints, zones
+from tests.compiled_schedules import forget_zones
 from waterclock.model.job import Cron
 
 ZONE = "Mars/Base"
@@ -29,7 +29,4 @@ def zone_in(folder: Path) -> Iterator[None]:
 def know(*folders: Path) -> None:
     """From now on the zones in these folders and those of the package are known, and no others."""
     zoneinfo.reset_tzpath(to=[str(folder) for folder in folders])
-    zoneinfo.ZoneInfo.clear_cache()
-    compiled = (cron._compile, cron._shared_walk, untellable._error_of)
-    for cache in (zones.known_zones, zones._chunk, zones._hint, zone_prints._print, *compiled):
-        cache.cache_clear()
+    forget_zones()

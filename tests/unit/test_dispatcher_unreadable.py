@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 from structlog.testing import capture_logs
-from waterclock.dispatcher import catch_up
 
 from tests.unit.dispatcher_world import World, every
-from waterclock.model import schedule
+from waterclock.model import schedule, untellable
 from waterclock.model.cron import CronSpec
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import US_PER_S
@@ -27,7 +26,7 @@ def test_a_job_whose_fires_can_be_told_no_longer_stops_no_shard(monkeypatch: pyt
     def forgotten(cron: Cron, job_id: str = "") -> CronSpec:
         raise RequestError(f"{cron.zone} is not known", pointer="/zone")
 
-    for module in (catch_up, schedule):
+    for module in (untellable, schedule):
         monkeypatch.setattr(module, "compile_cron", forgotten)
     world.dispatcher = world.start()
     with capture_logs() as logs:

@@ -17,7 +17,8 @@ from waterclock.dispatcher import tzdata, window
 from waterclock.dispatcher.envelope import seal, unseal
 from waterclock.dispatcher.pace import Pace
 
-from waterclock.model import cron, zone_prints, zones
+from tests.compiled_schedules import forget_zones
+from waterclock.model import zone_prints
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import US_PER_S, Instant, make_run_id
 from waterclock.model.job import CommandKind, Cron, JobSpec, JobStatus, JobVersion
@@ -36,12 +37,6 @@ DECEMBER = parse_rfc3339("2026-12-10T15:30:00Z", "")
 OLD_NOON = parse_rfc3339("2026-12-10T17:00:00Z", "")
 NEW_NOON = parse_rfc3339("2026-12-10T16:00:00Z", "")
 OLD = "2026a"
-
-
-def forget_zones() -> None:
-    zoneinfo.ZoneInfo.clear_cache()
-    for cache in (zones._chunk, zone_prints._print, cron._compile, cron._shared_walk):
-        cache.cache_clear()
 
 
 @contextmanager

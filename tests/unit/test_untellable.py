@@ -19,6 +19,7 @@ from tests.unit.lost_zone import MARS, know, zone_in
 from waterclock.clusters.doctor_upkeep import judge_sweep
 from waterclock.clusters.finding import State
 from waterclock.ledger.shards import Asked, Ledger, ShardVerdict
+from waterclock.model.events import Answered, EventKind
 from waterclock.model.ids import US_PER_MINUTE, US_PER_S, ordinal
 from waterclock.model.job import CommandKind, Cron, JobSpec, JobStatus, JobVersion
 from waterclock.model.timing import Timing
@@ -139,9 +140,12 @@ def test_a_resume_of_it_is_refused(world: World) -> None:
     world.command(CommandKind.PAUSE, ODD)
     world.run(2)
     upgraded(world)
-    world.command(CommandKind.RESUME, ODD)
+    world.command(CommandKind.RESUME, ODD, answer=True)
     world.run(2)
     assert standing(world) is JobStatus.PAUSED
+    (answer,) = [event.detail for event in world.events(EventKind.ANSWERED) if isinstance(event.detail, Answered)]
+    assert "'Mars/Base' is not a time zone" in answer.message
+    assert "Save it with another schedule, or delete it" in answer.message
 
 
 def verdict(world: World, to_s: int) -> ShardVerdict:

@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping
 
 from waterclock.model.backfill import FIRES_MAX, Backfilled, make_backfill_id
 from waterclock.model.ids import Instant, make_run_id
-from waterclock.model.job import NEVER, JobVersion
+from waterclock.model.job import JobVersion
 from waterclock.model.timetable import is_blocked, next_of
+from waterclock.model.untellable import schedule_error
 
 from .facts import Backfilled as Run
 from .facts import JobFacts
@@ -84,8 +85,8 @@ class BackfillJudge:
         if run.revision != told.revision:
             return f"made of revision {run.revision}, {name} is of {told.revision}"
         version = self._versions.get(told.revision)
-        if version is None or version.spec.schedule == NEVER:
-            return ""  # nobody can tell its fires: one that has none cannot be backfilled
+        if version is None or schedule_error(version.spec.schedule):
+            return ""  # nobody can tell its fires
         if not told.from_at <= run.fire_at < told.to_at or next_of(version, run.fire_at - 1) != run.fire_at:
             return f"made by {name}, and no fire of its range"
         return f"made by {name}, and a calendar blocks that time" if is_blocked(version.spec, run.fire_at) else ""

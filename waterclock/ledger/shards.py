@@ -25,7 +25,7 @@ from waterclock.model.ids import SLOT_COUNT, US_PER_MINUTE, Instant, ordinal, pa
 from waterclock.model.job import JobStatus, JobVersion
 from waterclock.model.time_text import format_rfc3339
 from waterclock.model.timing import JITTER_US_MAX
-from waterclock.model.untellable import schedule_error, silenced
+from waterclock.model.untellable import schedule_error
 from waterclock.model.zones import TZDATA_VERSION
 from waterclock.store.shelves import ShelfReading
 from waterclock.store.tables import PSHARDS
@@ -241,7 +241,7 @@ class Ledger:
             if error and any(told.revision == each.revision for told in said.backfills.values()):
                 self._remark(f"{job_id}: backfills of its revision {each.revision} are not judged: {error}")
         revised = {fact.revised.revision for fact in said.revised}
-        in_force = [silenced(each) for each in reversed(found) if each.revision < obeyed_to or each.revision in revised]
+        in_force = [each for each in reversed(found) if each.revision < obeyed_to or each.revision in revised]
         judge_job(job_id, in_force, said, span, sums, is_whole=is_whole)
 
     def _pages(self, shard: int, asked: Asked, facts: Facts) -> Iterator[list[str]]:

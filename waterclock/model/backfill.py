@@ -11,6 +11,7 @@ from typing import NamedTuple
 from .errors import RequestError
 from .ids import US_PER_S, Instant, split_job_id
 from .job import Delay, JobVersion, Tier
+from .untellable import schedule_error
 
 FIRES_MAX = 10_000
 """Fires of one backfill."""
@@ -111,8 +112,10 @@ def eta_s(told: Backfilled, now: Instant) -> float | None:
 def check_may_be_backfilled(version: JobVersion) -> None:
     """Refuse the fires of a Dag: a node is verified from where its DagRun begins, and a skipped fire has none.
 
-    And those of a fixed delay: which fires a past range would have had, nothing says.
+    And those of a fixed delay: which fires a past range would have had, nothing says. And of what does not compile.
     """
+    if error := schedule_error(version.spec.schedule):
+        raise RequestError(f"revision {version.revision} of {version.job_id}: {error}", pointer="/job_id")
     if isinstance(version.spec.schedule, Delay):
         raise RequestError(
             f"revision {version.revision} of {version.job_id} has a fixed delay, and so no past to be run",

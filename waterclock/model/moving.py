@@ -20,6 +20,7 @@ from functools import lru_cache
 
 from . import schedule as nominal
 from .blocks import Blocks, blocks_of
+from .cron import compile_cron
 from .ids import US_PER_S, Instant
 from .job import Cron, Schedule
 from .next_allowed import DAYS_MAX, NextAllowed
@@ -182,4 +183,6 @@ class Moving:
 @lru_cache(maxsize=1_024)
 def moving(schedule: Schedule, anchor_at: Instant, timing: Timing) -> Moving:
     """The fires of this schedule as this timing's calendars move them. Raises as the schedule's own functions do."""
+    if isinstance(schedule, Cron):
+        compile_cron(schedule)  # before anybody asks for the days of a zone that nobody knows
     return Moving(schedule, anchor_at, timing)

@@ -7,7 +7,9 @@ A fire time names a run; its *due time*, the fire time plus jitter, orders the t
 schedule: a fire is never due before its fire time, and of two fires the earlier one is due earlier. So "all fires due
 by some instant" is "all fires up to some instant" (:func:`fire_edge`), and the rest can be said in fire times.
 
-``anchor_at``: see ``schedule.py``. Everything here raises as ``schedule.next_fire`` does.
+``anchor_at``: see ``schedule.py``. What is asked of a spec raises as ``schedule.next_fire`` does. A *version* was
+accepted once: one whose schedule does not compile any more (``untellable.py``) has no fires here, so that it stands in
+nobody's way where the versions of a job are set against one another.
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ from hashlib import blake2b
 from . import schedule
 from .blocks import Blocks, blocks_of
 from .cron_walk import SEARCH_YEARS
+from .errors import RequestError
 from .ids import US_PER_S, Instant
 from .job import JobSpec, JobVersion
 from .moving import moving, zone_of
 from .timing import Timing
+from .untellable import schedule_error
 
 _SEARCH_US = SEARCH_YEARS * 366 * 86_400 * US_PER_S
 _SALT = b"jitter/1"
@@ -94,17 +98,32 @@ def count_blocked(version: JobVersion, after: Instant, until: Instant) -> int:
 
 def next_of(version: JobVersion, after: Instant) -> Instant | None:
     """The version's first fire strictly after ``after``."""
-    return next_fire(version.spec, version.anchor_at, after)
+    try:
+        return next_fire(version.spec, version.anchor_at, after)
+    except RequestError:
+        if not schedule_error(version.spec.schedule):
+            raise
+        return None
 
 
 def last_of(version: JobVersion, after: Instant, until: Instant) -> Instant | None:
     """The version's newest fire in (after, until]."""
-    return last_fire(version.spec, version.anchor_at, after, until)
+    try:
+        return last_fire(version.spec, version.anchor_at, after, until)
+    except RequestError:
+        if not schedule_error(version.spec.schedule):
+            raise
+        return None
 
 
 def count_of(version: JobVersion, after: Instant, until: Instant) -> int:
     """How many of the version's fires lie in (after, until]."""
-    return count_fires(version.spec, version.anchor_at, after, until)
+    try:
+        return count_fires(version.spec, version.anchor_at, after, until)
+    except RequestError:
+        if not schedule_error(version.spec.schedule):
+            raise
+        return 0
 
 
 def due_of(version: JobVersion, fire_at: Instant) -> Instant:
@@ -161,7 +180,10 @@ def _offset(version: JobVersion, fire_at: Instant | None = None) -> int:
 
 
 def _blocks_of(spec: JobSpec) -> Blocks | None:
-    return blocks_of(spec.timing.compiled, zone_of(spec.schedule)) if spec.timing.calendars else None
+    """None: nothing is blocked. Where the zone of a schedule is gone, so are the days of its calendars."""
+    if not spec.timing.calendars or schedule_error(spec.schedule):
+        return None
+    return blocks_of(spec.timing.compiled, zone_of(spec.schedule))
 
 
 def _within(timing: Timing, after: Instant, until: Instant) -> tuple[Instant, Instant]:
