@@ -203,6 +203,38 @@ def test_an_exception_to_whole_days_that_is_a_time_takes_away_the_day_of_its_clo
     assert days_of(*daily, f"EXDATE{exception}", zone="Asia/Tokyo") == ["2026-12-23", "2026-12-25"]
 
 
+@pytest.mark.parametrize(
+    ("zone", "until", "last"),
+    [
+        ("Europe/Berlin", "20261230T230000Z", "2026-12-31"),
+        ("Europe/Berlin", "20261231T225959Z", "2026-12-31"),
+        ("Europe/Berlin", "20261231T235959Z", "2026-12-31"),
+        ("Europe/Berlin", "20261231T000000Z", "2026-12-31"),
+        ("America/New_York", "20261231T050000Z", "2026-12-31"),
+        ("America/New_York", "20270101T045959Z", "2026-12-31"),
+        ("America/New_York", "20261231T000000Z", "2026-12-31"),
+        ("America/New_York", "20261231T000000", "2026-12-31"),
+        ("America/New_York", "20261231", "2026-12-31"),
+    ],
+)
+def test_whole_days_that_recur_until_a_time_end_with_the_day_that_it_means(zone: str, until: str, last: str) -> None:
+    found = days_of("DTSTART;VALUE=DATE:20261228", f"RRULE:FREQ=DAILY;UNTIL={until}", zone=zone)
+    assert found == [{"from": "2026-12-28", "to": last}]
+
+
+@pytest.mark.parametrize("added", ["RDATE:20261230T230000Z", "RDATE;TZID=Europe/Berlin:20261231T000000"])
+def test_a_time_that_is_added_to_whole_days_adds_the_day_of_its_clock(added: str) -> None:
+    assert days_of("DTSTART;VALUE=DATE:20261228", added, zone="Europe/Berlin") == ["2026-12-28", "2026-12-31"]
+
+
+def test_a_day_that_is_added_to_an_event_at_a_time_begins_at_that_time() -> None:
+    lines = ("DTSTART;TZID=Europe/Berlin:20261228T180000", "DURATION:PT1H", "RDATE;VALUE=DATE:20270701")
+    assert periods_of(*lines) == [
+        ("2026-12-28T17:00", "2026-12-28T18:00"),
+        ("2027-07-01T16:00", "2027-07-01T17:00"),
+    ]
+
+
 def test_a_midnight_that_the_clock_skips_is_the_beginning_of_its_day() -> None:
     daily = ("DTSTART;VALUE=DATE:20260423", "RRULE:FREQ=DAILY;COUNT=3")
     assert days_of(*daily, "EXDATE:20260423T220000Z", zone="Africa/Cairo") == ["2026-04-23", "2026-04-25"]

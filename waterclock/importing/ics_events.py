@@ -113,7 +113,7 @@ def _spans(event: Any, floating: tzinfo, window: _Window, changed: _Changed) -> 
     length = _length(event, floating, is_whole_day=is_whole_day)
     named = [*_listed(event.get("EXDATE")), *_replaced(event, changed, is_whole_day=is_whole_day)]
     gone, gone_days = _gone(named, floating, is_whole_day=is_whole_day)
-    for local in {*_starts(event, first, floating, window)}:
+    for local in {*_starts(event, first, floating, window, is_whole_day=is_whole_day)}:
         start = local.astimezone(UTC)
         if start > window.end or start in gone or local.astimezone(first.tzinfo).date() in gone_days:
             continue
@@ -123,7 +123,9 @@ def _spans(event: Any, floating: tzinfo, window: _Window, changed: _Changed) -> 
             yield _Span(start, end, is_whole_day)
 
 
-def _starts(event: Any, first: datetime, floating: tzinfo, window: _Window) -> Iterator[datetime]:
+def _starts(
+    event: Any, first: datetime, floating: tzinfo, window: _Window, *, is_whole_day: bool
+) -> Iterator[datetime]:
     """When it begins, in its own zone: by its rules and dates."""
     yield first
     for value in _listed(event.get("RDATE")):
@@ -131,13 +133,23 @@ def _starts(event: Any, first: datetime, floating: tzinfo, window: _Window) -> I
             raise RequestError(
                 "An event has an RDATE with a length of its own (VALUE=PERIOD)", hint="Give that one as another event"
             )
-        yield _moment(value, floating)[0]
+        yield _added(value, first, floating, is_whole_day=is_whole_day)
     rules = event.get("RRULE")
     for rule in rules if isinstance(rules, list) else [rules] if rules is not None else []:
-        yield from _recurring(rule, first, window)
+        ends = [_end_of(until, first, floating, is_whole_day=is_whole_day) for until in rule.get("UNTIL", [])]
+        yield from _recurring(rule, first, window, min([window.end, *ends]))
 
 
-def _recurring(rule: Any, first: datetime, window: _Window) -> Iterator[datetime]:
+def _added(value: date | datetime, first: datetime, floating: tzinfo, *, is_whole_day: bool) -> datetime:
+    """Where an RDATE begins: a day where the event is of whole days, at the event's time of day where it is not."""
+    if is_whole_day:
+        return _moment(_day_of(value, floating), floating)[0]
+    if not isinstance(value, datetime):
+        return datetime.combine(value, first.time(), first.tzinfo)
+    return _moment(value, floating)[0]
+
+
+def _recurring(rule: Any, first: datetime, window: _Window, last: datetime) -> Iterator[datetime]:
     """Local times on the clock of the first one, as RFC 5545 has it."""
     frequency = str(rule.get("FREQ", [""])[0]).upper()
     if frequency not in _FREQUENCIES:
@@ -145,10 +157,7 @@ def _recurring(rule: Any, first: datetime, window: _Window) -> Iterator[datetime
             f"An event recurs {frequency.lower() or 'by no known rule'}",
             hint="Daily, weekly, monthly or yearly: what recurs more often is no calendar of days and freezes",
         )
-    last = window.end
     plain = icalendar.vRecur({key: value for key, value in rule.items() if key != "UNTIL"})
-    for until in rule.get("UNTIL", []):
-        last = min(last, _end_of(until, first))
     zone = first.tzinfo
     count = 0
     text = plain.to_ical().decode()  # type: ignore[no-untyped-call]  # icalendar types it in part
@@ -162,10 +171,18 @@ def _recurring(rule: Any, first: datetime, window: _Window) -> Iterator[datetime
         yield start
 
 
-def _end_of(until: date | datetime, first: datetime) -> datetime:
+def _end_of(until: date | datetime, first: datetime, floating: tzinfo, *, is_whole_day: bool) -> datetime:
+    if is_whole_day and isinstance(until, datetime):
+        until = _last_day(until, floating)
     if not isinstance(until, datetime):
         return datetime.combine(until, time.max, first.tzinfo).astimezone(UTC)
     return (until if until.tzinfo else until.replace(tzinfo=first.tzinfo)).astimezone(UTC)
+
+
+def _last_day(until: datetime, floating: tzinfo) -> date:
+    """Of whole days that recur until a time: some write their zone's midnight, or the end of its day, in UTC."""
+    local = until.astimezone(floating) if until.tzinfo else until
+    return local.date() if local.time() in (time(), time(23, 59, 59)) else until.date()
 
 
 def _moment(value: date | datetime, floating: tzinfo) -> tuple[datetime, bool]:
