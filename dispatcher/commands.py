@@ -18,7 +18,6 @@ from waterclock.model.job import MUST_BE_NEW, Command, CommandKind, Every, JobSp
 from waterclock.model.timetable import due_of, fire_edge, next_of
 from waterclock.model.timing import with_newer
 from waterclock.model.timing_document import check_timing
-from waterclock.model.untellable import schedule_error
 from waterclock.store.port import JobRow
 
 from .causes import arrival_of, cause_of, check_lapse
@@ -28,6 +27,7 @@ from .owed import Stretch, stretches
 from .pauses import is_same_pause, pause_of, stamp_of
 from .position import Position
 from .spec_check import check_payload, check_spec
+from .standing_check import check_compiles, check_end
 
 NOTE_MAX = 500
 """Characters of a note that a version keeps."""
@@ -183,12 +183,12 @@ def _changed(
     }.get(command.kind)
     if wanted is None:
         raise RequestError(f"a command {command.kind} is unknown here", pointer="/kind", hint="Upgrade the dispatcher")
-    _check_end(command, standing)
+    check_end(command, standing)
     pause = pause_of(command, stamp_at, NOTE_MAX) if wanted is JobStatus.PAUSED else None
     if wanted is standing.status and is_same_pause(pause, standing.pause):
         return None
-    if wanted is JobStatus.ACTIVE and (error := schedule_error(standing.spec.schedule)):
-        raise RequestError(f"{command.job_id} cannot be resumed. {error}", pointer="/kind")
+    if wanted is JobStatus.ACTIVE:
+        check_compiles(standing)
     return standing._replace(
         revision=place.revision,
         status=wanted,
@@ -196,22 +196,6 @@ def _changed(
         pause=pause,
         **_told(command),
     )
-
-
-def _check_end(command: Command, standing: JobVersion) -> None:
-    """Refuse to pause or resume what is at its end, and to end what has none, or is paused."""
-    if standing.status is JobStatus.ENDED and command.kind in (CommandKind.PAUSE, CommandKind.RESUME):
-        raise RequestError(
-            f"{command.job_id} is at its end: it has made its {standing.spec.timing.max_runs} runs",
-            pointer="/kind",
-            hint="Raise its max_runs, or trigger it",
-        )
-    if command.kind is CommandKind.END and (standing.status is JobStatus.PAUSED or not standing.spec.timing.max_runs):
-        raise RequestError(
-            f"{command.job_id} is not at an end",
-            pointer="/kind",
-            hint="The dispatcher itself ends a job whose max_runs are made",
-        )
 
 
 class _Told(TypedDict):
@@ -237,6 +221,8 @@ def _with_calendars(command: Command, place: Place, stamp_at: Instant, standing:
     timing = with_newer(standing.spec.timing, command.calendars)
     if timing is standing.spec.timing:
         return None
+    if standing.status is JobStatus.ACTIVE:
+        check_compiles(standing)
     check_timing(timing, standing.spec.schedule)
     spec = replace(standing.spec, timing=timing)
     return standing._replace(revision=place.revision, spec=spec, stamp_at=stamp_at, **_told(command))

@@ -56,7 +56,7 @@ def version_of(row: DueRow, index: TimeIndex) -> JobVersion:
     """
     version = _version_of(row, index)
     if error := schedule_error(version.spec.schedule):
-        raise RequestError(error, pointer="/spec/schedule")
+        raise RequestError(error)
     return version
 
 

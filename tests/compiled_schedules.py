@@ -9,7 +9,7 @@ from waterclock.model import blocks, cron, moving, zone_prints, zones
 
 def forget_compiled() -> None:
     """Whatever is asked next is compiled anew, as by a process that has just started."""
-    for kept in (cron._compiled_or_refused, cron._shared_walk, moving.moving, blocks.blocks_of):
+    for kept in (cron._compile, cron._shared_walk, moving.moving, blocks.blocks_of):
         kept.cache_clear()
 
 

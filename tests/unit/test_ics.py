@@ -222,6 +222,19 @@ def test_whole_days_that_recur_until_a_time_end_with_the_day_that_it_means(zone:
     assert found == [{"from": "2026-12-28", "to": last}]
 
 
+def test_whole_days_that_recur_until_a_midnight_that_the_clock_skips_end_with_that_day() -> None:
+    found = days_of("DTSTART;VALUE=DATE:20260422", "RRULE:FREQ=DAILY;UNTIL=20260423T220000Z", zone="Africa/Cairo")
+    assert found == [{"from": "2026-04-22", "to": "2026-04-24"}]
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+@pytest.mark.parametrize("until", ["99991231T235959Z", "99991231T000000", "99991231"])
+def test_whole_days_that_recur_for_ever_do_so_in_every_zone(zone: str, until: str) -> None:
+    found = days_of("DTSTART;VALUE=DATE:20261225", f"RRULE:FREQ=YEARLY;UNTIL={until}", zone=zone)
+    assert found[0] == "2026-12-25"
+    assert len(found) == 10
+
+
 @pytest.mark.parametrize("added", ["RDATE:20261230T230000Z", "RDATE;TZID=Europe/Berlin:20261231T000000"])
 def test_a_time_that_is_added_to_whole_days_adds_the_day_of_its_clock(added: str) -> None:
     assert days_of("DTSTART;VALUE=DATE:20261228", added, zone="Europe/Berlin") == ["2026-12-28", "2026-12-31"]

@@ -79,6 +79,8 @@ def test_behind_the_last_port_there_is_none(folder):
 
 def test_a_port_for_a_server_that_starts_slowly_is_none_that_clients_are_given(monkeypatch):
     first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    if first <= 10_000:
+        pytest.skip("clients are given any port here")
     ports = {any_port() for _ in range(50)}
     assert len(ports) > 10
     assert not [port for port in ports if first <= port <= last]

@@ -145,7 +145,7 @@ def test_a_resume_of_it_is_refused(world: World) -> None:
     assert standing(world) is JobStatus.PAUSED
     (answer,) = [event.detail for event in world.events(EventKind.ANSWERED) if isinstance(event.detail, Answered)]
     assert "'Mars/Base' is not a time zone" in answer.message
-    assert "Save it with another schedule, or delete it" in answer.message
+    assert answer.hint == "Save the job with another schedule, or delete it"
 
 
 def verdict(world: World, to_s: int) -> ShardVerdict:

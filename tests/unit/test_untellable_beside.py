@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.dispatcher_world import START, World, every
-from tests.unit.lost_zone import MARS, zone_in
+from tests.unit.lost_zone import MARS, know, zone_in
 from tests.unit.test_untellable import ODD, PACE, standing, upgraded
 from waterclock.model import timetable
 from waterclock.model.calendar import Calendar, side_of
@@ -79,7 +79,8 @@ def test_one_whose_calendars_have_the_days_of_its_zone_stops_nobody(
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_it_takes_a_newer_version_of_its_calendar(world: World, *, paused: bool) -> None:
+def test_it_takes_a_newer_version_of_its_calendar_only_while_it_is_paused(world: World, *, paused: bool) -> None:
+    """Else its next row, which nobody can find, and that of the new version would both stand once it compiles again."""
     world.run(1)
     world.command(CommandKind.CREATE, ODD, JobSpec("demo.noop", MARS, timing=Timing(calendars=(freeze(1, (0, 900)),))))
     if paused:
@@ -90,8 +91,26 @@ def test_it_takes_a_newer_version_of_its_calendar(world: World, *, paused: bool)
     world.run(5)
     row = MemoryStore(world.clock, world.tables, "reader").job(ODD)
     assert row is not None
-    assert [use.version for use in row.spec.timing.calendars] == [2]
+    assert [use.version for use in row.spec.timing.calendars] == [2 if paused else 1]
     assert row.status is (JobStatus.PAUSED if paused else JobStatus.ACTIVE)
+
+
+def test_a_calendar_that_was_changed_meanwhile_doubles_no_fire_once_its_zone_is_back(
+    world: World, tmp_path: Path
+) -> None:
+    world.run(1)
+    timing = Timing(calendars=(freeze(1, (0, 10)),))
+    world.command(CommandKind.CREATE, ODD, JobSpec("demo.noop", Cron("0 */6 * * *", zone=MARS.zone), timing=timing))
+    world.run(70, 0.25)
+    upgraded(world)
+    world.command(CommandKind.CALENDAR, ODD, calendars=(freeze(2, (0, 20)),))
+    world.run(5)
+    know(tmp_path)
+    world.cluster.kill(f"d1-{world.lives}")
+    world.clock.advance(3 * 3_600 * US_PER_S)
+    world.dispatcher = world.start()
+    world.run(3 * 3_600, 5)
+    assert len(world.runs(ODD)) == 1
 
 
 def test_its_end_does_not_come_while_it_cannot_fire(world: World) -> None:

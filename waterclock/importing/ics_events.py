@@ -181,8 +181,21 @@ def _end_of(until: date | datetime, first: datetime, floating: tzinfo, *, is_who
 
 def _last_day(until: datetime, floating: tzinfo) -> date:
     """Of whole days that recur until a time: some write their zone's midnight, or the end of its day, in UTC."""
-    local = until.astimezone(floating) if until.tzinfo else until
-    return local.date() if local.time() in (time(), time(23, 59, 59)) else until.date()
+    if until.tzinfo is None or not _is_near(until):
+        return until.date()
+    day = until.astimezone(floating).date()
+    bounds = (_begins(day, floating), _begins(day + timedelta(1), floating) - timedelta(seconds=1))
+    return day if until in bounds else until.date()
+
+
+def _is_near(moment: datetime) -> bool:
+    """Whether other clocks can show it: "for ever" is written as the last second that there is."""
+    return 1_900 < moment.year < 9_000
+
+
+def _begins(day: date, zone: tzinfo) -> datetime:
+    """In UTC; of a day whose midnight the clock skips, where it goes on."""
+    return datetime.combine(day, time(), zone).astimezone(UTC)
 
 
 def _moment(value: date | datetime, floating: tzinfo) -> tuple[datetime, bool]:
@@ -235,7 +248,7 @@ def _gone(named: list[Any], floating: tzinfo, *, is_whole_day: bool) -> tuple[se
 
 
 def _day_of(value: date | datetime, floating: tzinfo) -> date:
-    """The day of an exception to whole days, which Exchange gives as a time: the one on the clock that the time is of.
+    """The day of a time in EXDATE or RDATE beside whole days, as Exchange gives them: that on the time's own clock.
 
     Of UTC that clock is a guess: some write the midnight of UTC for a day, some that of the zone they are in.
     """
@@ -243,10 +256,10 @@ def _day_of(value: date | datetime, floating: tzinfo) -> date:
         return value
     if value.time() == time() or str(value.tzinfo) != "UTC":
         return value.date()
-    day = value.astimezone(floating).date()
-    if datetime.combine(day, time(), floating).astimezone(UTC) != value:
+    day = value.astimezone(floating).date() if _is_near(value) else value.date()
+    if not _is_near(value) or _begins(day, floating) != value:
         raise RequestError(
-            f"An exception to whole days, {value:%Y-%m-%dT%H:%M:%SZ}, is no midnight in UTC nor in {floating}",
+            f"A time beside whole days, {value:%Y-%m-%dT%H:%M:%SZ}, is no midnight in UTC nor in {floating}",
             hint="Give it as VALUE=DATE, or give the zone in which it is midnight",
         )
     return day

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from .errors import RequestError
 from .ids import US_PER_S, Instant, split_job_id
 from .job import Delay, JobVersion, Tier
-from .untellable import schedule_error
+from .untellable import why_not_compiled
 
 FIRES_MAX = 10_000
 """Fires of one backfill."""
@@ -114,8 +114,12 @@ def check_may_be_backfilled(version: JobVersion) -> None:
 
     And those of a fixed delay: which fires a past range would have had, nothing says. And of what does not compile.
     """
-    if error := schedule_error(version.spec.schedule):
-        raise RequestError(f"revision {version.revision} of {version.job_id}: {error}", pointer="/job_id")
+    if why := why_not_compiled(version.spec.schedule):
+        raise RequestError(
+            f"revision {version.revision} of {version.job_id} has a schedule that does not compile any more: {why}",
+            pointer="/job_id",
+            hint="Which fires it had cannot be told: save the job with another schedule, and backfill that",
+        )
     if isinstance(version.spec.schedule, Delay):
         raise RequestError(
             f"revision {version.revision} of {version.job_id} has a fixed delay, and so no past to be run",

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 from croniter import croniter
 
@@ -66,36 +65,16 @@ class CronSpec:
         return self.walk.count(after, until)
 
 
-class _Refusal(NamedTuple):
-    """Why an expression does not compile: the words of a RequestError, without the frames that one would keep alive."""
-
-    message: str
-    pointer: str
-    hint: str
-
-
 def compile_cron(cron: Cron, job_id: str = "") -> CronSpec:
     """The compiled form of a schedule; repeated calls are a look-up. ``job_id`` is what ``H`` is drawn from.
 
     Raises RequestError with a hint: pointer ``/cron`` for the expression (also for an ``H`` where ``job_id`` is empty),
     ``/zone`` for the zone.
     """
-    found = _compiled_or_refused(cron, job_id if has_hashed(cron.text[:256]) else "")
-    if isinstance(found, _Refusal):
-        raise RequestError(found.message, pointer=found.pointer, hint=found.hint)
-    return found
+    return _compile(cron, job_id if has_hashed(cron.text[:256]) else "")
 
 
 @lru_cache(maxsize=16_384)
-def _compiled_or_refused(cron: Cron, job_id: str) -> CronSpec | _Refusal:
-    """Refusals are kept as well: to find the nearest zone takes milliseconds, and a schedule that stands and does not
-    compile any more is asked about for every job of a page, a slice or a ledger."""
-    try:
-        return _compile(cron, job_id)
-    except RequestError as error:
-        return _Refusal(error.message, error.pointer, error.hint)
-
-
 def _compile(cron: Cron, job_id: str) -> CronSpec:
     plain = read_plain(cron.text, seconds=cron.seconds, job_id=job_id)
     check_zone(cron.zone)

@@ -15,13 +15,21 @@ from .job import Cron, Schedule
 
 def schedule_error(schedule: Schedule) -> str:
     """What is wrong with a schedule that stands, and what to do; "" where it compiles."""
+    why = why_not_compiled(schedule)
+    if not why:
+        return ""
+    return (
+        f"It does not fire, for its schedule does not compile any more: {why}. "
+        "Save it with another schedule, or delete it"
+    )
+
+
+def why_not_compiled(schedule: Schedule) -> str:
+    """The reason alone; "" where the schedule compiles."""
     if not isinstance(schedule, Cron):
         return ""
     try:
         compile_cron(schedule)
     except RequestError as error:
-        return (
-            f"It does not fire, for its schedule does not compile any more: {str(error).removesuffix('?')}. "
-            "Save it with another schedule, or delete it"
-        )
+        return str(error).removesuffix("?")
     return ""

@@ -72,7 +72,8 @@ def check_zone(name: str) -> None:
     """Accept a known IANA name, in its exact spelling. Raises RequestError (pointer ``/zone``) with the nearest one."""
     if len(name) <= ZONE_MAX and name in known_zones():
         return
-    raise RequestError(f"{name[:ZONE_MAX]!r} is not a time zone", pointer="/zone", hint=_hint(name))
+    # Cut to one more than may be: what is kept of names that anybody may send must not be as long as they are.
+    raise RequestError(f"{name[:ZONE_MAX]!r} is not a time zone", pointer="/zone", hint=_hint(name[: ZONE_MAX + 1]))
 
 
 @lru_cache(maxsize=1_024)

@@ -67,14 +67,20 @@ def any_port(taken: Collection[int] = ()) -> int:
     binding to 0 gives too, one is soon somebody's on a machine where thousands of connections are made.
     """
     low = _first_of_clients()
-    for _ in range(_GUESSES if low > _LOWEST else 0):
-        port = random.randrange(_LOWEST, low)  # random: two that start at once must differ
+    for _ in range(_GUESSES):
+        # Random, for two that start at once must differ. Where clients are given all there are, so is this.
+        port = random.randrange(_LOWEST, low) if low > _LOWEST else _given_port()
         if port not in taken and is_free(port):
             return port
+    return _given_port()
+
+
+def _given_port() -> int:
+    """Any that the system gives."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind(("127.0.0.1", 0))
-        given: int = probe.getsockname()[1]
-        return given
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def _first_of_clients() -> int:
