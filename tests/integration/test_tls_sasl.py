@@ -24,6 +24,7 @@ from waterclock.clusters.making import make
 from waterclock.clusters.plan import plan_of
 from waterclock.log.kafka import KafkaLog
 from waterclock.log.kafka_topics import ensure_topics
+from waterclock.log.port import Outgoing
 from waterclock.model.errors import AccessRefused
 from waterclock.settings import Settings
 from waterclock.store.access import driver_options
@@ -99,7 +100,7 @@ def _patiently(act: Any) -> Any:
 # Getting in ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("question", ["log", "topics"])
+@pytest.mark.parametrize("question", ["log", "topics", "append"])
 def test_a_wrong_password_is_told_as_such_and_not_as_a_broker_that_is_away(
     servers: LockedServers, question: str
 ) -> None:
@@ -120,6 +121,10 @@ def _ask(servers: LockedServers, question: str, client: dict[str, str]) -> None:
         return
     log = KafkaLog(servers.bootstrap, client_id="t", extra=client)
     try:
+        if question == "append":
+            appender = log.appender()
+            appender.append(Outgoing("anything", b"key", b"value"))
+            appender.flush(10.0)
         log.partitions("anything")
     finally:
         log.close()

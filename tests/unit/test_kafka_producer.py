@@ -12,13 +12,13 @@ from waterclock.log import kafka_appender, kafka_producer
 from waterclock.log.kafka_appender import KafkaAppender
 from waterclock.log.kafka_producer import KafkaProducer
 from waterclock.log.port import Outgoing
-from waterclock.model.errors import BackendDown, Fenced, RoundInDoubt
+from waterclock.model.errors import AccessRefused, BackendDown, Fenced, RoundInDoubt
 
 RECORD = Outgoing("t", b"k", b"v")
 
 
 class PickyDriver:
-    """Takes everything; reports at a flush alone, where every record of partition 1 has failed."""
+    """Takes everything; reports at a flush alone, where all of partition 1 has failed and of 2 nothing is known yet."""
 
     def __init__(self, _conf: object, **_: object) -> None:
         self._open: list[tuple[int, Any]] = []
@@ -29,7 +29,7 @@ class PickyDriver:
     def poll(self, _timeout: float) -> None: ...
 
     def flush(self, _timeout: float) -> None:
-        for partition, report in self._open:
+        for partition, report in (each for each in self._open if each[0] != 2):
             report(KafkaError(KafkaError._MSG_TIMED_OUT) if partition == 1 else None, Message(offset=7, partition=0))
         self._open.clear()
 
@@ -114,6 +114,26 @@ def test_a_record_that_failed_is_not_forgotten_behind_many_that_landed(monkeypat
         lines.flush(1.0)
     lines.append(RECORD)
     lines.flush(1.0)
+
+
+@pytest.mark.parametrize("partition", [1, 2], ids=["given up", "under way"])
+def test_a_record_that_nobody_took_is_told_with_why_a_broker_did_not_let_us_in(
+    partition: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until a flush goes well: what is wrong after that is something else."""
+    monkeypatch.setattr(kafka_appender, "Producer", PickyDriver)
+    lines = KafkaAppender({}, "lines")
+    lines.append(RECORD)
+    lines._watch.on_error(KafkaError(KafkaError._AUTHENTICATION, "SASL authentication failed"))
+    lines.append(RECORD._replace(partition=partition))
+    with pytest.raises(AccessRefused, match="SASL authentication failed"):
+        lines.flush(1.0)
+    lines.append(RECORD)
+    lines.flush(1.0)
+    lines.append(RECORD._replace(partition=partition))
+    with pytest.raises(BackendDown) as told:
+        lines.flush(1.0)
+    assert told.type is BackendDown
 
 
 def test_what_has_landed_is_not_kept_for_who_never_flushes(monkeypatch: pytest.MonkeyPatch) -> None:

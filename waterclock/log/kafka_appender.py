@@ -2,7 +2,8 @@
 
 What must hold: ``flush`` returns only when all replicas have everything that was appended since the last one; a record
 that failed is never forgotten. How it fails: BackendDown says that some record *may* not be there; whoever repeats it
-must be able to (commands carry an idempotency key, beats are worthless when late: given up after 10 s). A fatal error
+must be able to (commands carry an idempotency key, beats are worthless when late: given up after 10 s); AccessRefused
+says the same, and that a broker did not let us in since the last flush that went well. A fatal error
 of the idempotent protocol kills the driver; the next append makes a new one. RequestError: a free property contradicts
 what idempotence asks for, which the driver says only when it is made.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaException, Producer
 
-from waterclock.model.errors import BackendDown, RequestError
+from waterclock.model.errors import AccessRefused, BackendDown, RequestError
 
 from .kafka_closing import close_in_background
 from .kafka_errors import BACKEND, append_error, error_of
@@ -68,9 +69,15 @@ class KafkaAppender:
         failed = next((ticket for ticket in tickets if ticket.error is not None), None)
         open_count = sum(1 for ticket in tickets if not ticket.is_reported)
         if failed is not None:
-            raise BackendDown(BACKEND, f"{self._name}: a record was not taken: {failed.error}")
+            raise self._down(f"{self._name}: a record was not taken: {failed.error}")
         if open_count:
-            raise BackendDown(BACKEND, f"{self._name}: {open_count} records not acknowledged after {timeout_s} s")
+            raise self._down(f"{self._name}: {open_count} records not acknowledged after {timeout_s} s")
+        self._watch.refusal = None
+
+    def _down(self, text: str) -> BackendDown:
+        """With what a broker said that did not let us in: without it a wrong password looks like one that is away."""
+        refusal = self._watch.refusal
+        return BackendDown(BACKEND, text) if refusal is None else AccessRefused(BACKEND, f"{text}: {refusal.str()}")
 
     def close(self) -> None:
         driver, self._driver = self._driver, None
