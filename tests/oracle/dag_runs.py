@@ -264,11 +264,16 @@ def _while_paused(dag, nodes, turns):
 
 
 def _told_by(dag, nodes, ends):
-    """Asks by name for the first offset that may have told how a node ended: who skips it has read no further yet."""
+    """Asks by name for the first offset that may have told how a node ended: who skips it has read no further yet.
+
+    What a rerun keeps is known from the DagRun before it: whoever says so has read no more of this one than that it is.
+    """
     by_name = {node["name"]: node for node in dag["nodes"]}
 
     @functools.cache
     def told_at(name):
+        if name in nodes and nodes[name].skipped == "kept":
+            return 0
         parents = [parent for parent in by_name[name].get("after", []) if ends[parent]]
         is_skipped = name in nodes and nodes[name].skipped
         return min(map(told_at, parents)) if is_skipped and parents else ends[name][1]
