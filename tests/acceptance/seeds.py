@@ -13,13 +13,17 @@ import os
 from tests.simulation import ledger
 from tests.simulation.hunt import CALLS_MIN, EVENTS_MIN, hunt
 from tests.simulation.keeping import kept
+from tests.simulation.play import play
 
 SHORT_FORM = False
 SEEDS = 5_000
 
 
 def main(short: bool = False) -> None:
-    """Raises where a promise was broken, something was never provoked, or seeds are missing in the ledger."""
+    """Raises where a promise was broken, something was never provoked, or seeds are missing in the ledger.
+
+    A seed that broke a promise by the word of other judges than the present ones is played again.
+    """
     first = int(os.environ.get("WATERCLOCK_FIRST_SEED") or ledger.fresh_seed())
     caught = hunt(range(first, first + (SEEDS // 50 if short else SEEDS)), processes=os.cpu_count() or 1)
     _say(
@@ -33,15 +37,31 @@ def main(short: bool = False) -> None:
         never_provoked=caught.missing,
         counts=dict(sorted(caught.counts.items())),
     )
-    digest = ledger.cores_digest()
-    before = ledger.counted(ledger.batches(), digest)
+    digest, judges, known = ledger.cores_digest(), ledger.judges_digest(), ledger.batches()
+    before = ledger.counted(known, digest)
     total = before + caught.seeds - len(caught.short)
-    broken, blank = ledger.violations(ledger.batches(), digest), ledger.never_provoked(ledger.batches(), digest)
-    _say(what="ledger", cores=digest, seeds_before=before, seeds=total, missing=max(0, ledger.WANTED - total),
-         violations=broken, never_provoked=blank)  # fmt: skip
+    broken, blank = ledger.violations(known, digest, judges), ledger.never_provoked(known, digest)
+    settled = ledger.settled(known, digest, judges)
+    again = {seed: found[:1] for seed in settled if (found := play(seed).complaints)}
+    unkept = ledger.without_a_regression(settled)
+    mine = ledger.counted_by(known, digest, judges)
+    _say(
+        what="ledger",
+        cores=digest,
+        seeds_before=before,
+        by_the_present_judges=mine,
+        seeds=total,
+        missing=max(0, ledger.WANTED - total),
+        violations=broken,
+        settled=settled,
+        broken_again=again,
+        never_provoked=blank,
+    )
     for line in kept(caught.violations):
         _say(what="kept", plan=line)
     assert not broken, f"on these very cores promises were broken before, in {broken}"
+    assert not again, f"what other judges called broken is so still: {again}"
+    assert not unkept, f"no regression names {unkept}"
     assert not blank, f"no batch of the ledger has provoked {blank}"
     assert not caught.violations, f"promises were broken in {sorted(caught.violations)}"
     assert short or not caught.missing, f"never provoked: {caught.missing}"
