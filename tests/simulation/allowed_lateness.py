@@ -32,6 +32,9 @@ _ROUND_US = 500_000
 """Of a dispatcher that is behind: rounds of 0.42 s where commits are slow."""
 _TURN_US = US_PER_S
 """Of a dispatcher that has work, and applies one command in it."""
+_TURN_OF_FEW_US = 2 * US_PER_S
+"""The same where a round has room for a few records, and fires have a part in them: 464 commands took 341 s where the
+turns of a second allowed 306 (``regressions/many-commands-in-rounds-of-three.json``)."""
 _SLOW_PER_S = 1.0
 _LONG_MISSED_US = 600 * US_PER_S
 """More than that leaves no more to make up: policies take so many fires and no more."""
@@ -46,7 +49,7 @@ def bounds_of(plan: Plan, commands: Sequence[RawRecord]) -> Bounds:
     if plan.pace.round_records < _FULL_ROUNDS:
         within_us += _paid_for_us(plan)
     if _SMALL_ROUNDS & set(plan.small):
-        within_us += _longest_wait_us(commands)  # fires wait behind commands with earlier stamps
+        within_us += _longest_wait_us(plan, commands)  # fires wait behind commands with earlier stamps
     return Bounds(within_us, _SETTLED_US, _LATE_US if is_quick else within_us)
 
 
@@ -73,11 +76,12 @@ def _paid_for_us(plan: Plan) -> int:
     return round(runs * _ROUND_US / (records * plan.pace.catch_up_share))
 
 
-def _longest_wait_us(commands: Sequence[RawRecord]) -> int:
+def _longest_wait_us(plan: Plan, commands: Sequence[RawRecord]) -> int:
     """How long a command may wait for those before it where each takes a turn of its own: all of the play in one line,
     whatever the partitions, for one dispatcher may own them all (``regressions/many-commands-one-a-turn.json``)."""
+    turn_us = _TURN_US if plan.pace.round_records >= _FULL_ROUNDS else _TURN_OF_FEW_US
     longest_us = done_at = 0
     for sent_at in sorted(cast("int", command["timestamp_us"]) for command in commands):
-        done_at = max(done_at, sent_at) + _TURN_US
+        done_at = max(done_at, sent_at) + turn_us
         longest_us = max(longest_us, done_at - sent_at)
     return longest_us
