@@ -283,7 +283,7 @@ def test_a_child_gives_way_also_to_other_sessions(tmp_path):
     (tmp_path / "go").touch()
     asyncio.run(until(lambda: child.exit_code() is not None))
     niceness, *of_the_session = child.last_lines().split("here")[-1].split()
-    assert int(niceness) == 7
+    assert int(niceness) == max(7, os.nice(0)), "at least as nice, and never less than whoever asked"
     assert of_the_session[-2:] == (["nice", "7"] if autogroup.exists() else [])
 
 
