@@ -12,7 +12,6 @@ from waterclock.clock import SystemClock
 from waterclock.log.port import Log
 from waterclock.model.document import schedule_text, spec_to_document
 from waterclock.model.errors import NotFound, RequestError
-from waterclock.model.events import RunStatus
 from waterclock.model.ids import US_PER_S, Instant, make_run_id, ordinal
 from waterclock.model.job import CommandKind, JobSpec, JobStatus, Once
 from waterclock.model.time_text import format_rfc3339, parse_duration, parse_rfc3339
@@ -190,22 +189,20 @@ def trigger(
     with open_log(settings) as log, open_store(settings) as store:
         _standing(store, job_id)
         answer = pass_one(settings, log, command_for(CommandKind.TRIGGER, job_id, payload=body))
-        series = ordinal(settings.generation, answer.offset)
-        within_s = wait_us / US_PER_S if wait_us else watching.SEEN_WITHIN_S
-        run = watching.triggered_run(store, job_id, series, within_s)
-        row = watching.row_of(store, run)
-        told = {"held": row.reason} if row and row.status is RunStatus.PENDING and row.reason else {}
-        show_one({"job": job_id, "run": run, "revision": series} | told, output)
-        if row is not None and row.status is RunStatus.SKIPPED:
+        run, told = answer.run_id, named(held=answer.held or None, skipped=answer.skipped or None)
+        show_one({"job": job_id, "run": run, "revision": ordinal(settings.generation, answer.offset)} | told, output)
+        if answer.skipped:
             raise CommandFailed(
-                f"{run} was dropped: {row.reason}",
+                f"{run} was dropped and will never run: {answer.skipped}",
                 hint=f"A run of the job is open: waterclock run list {job_id}",
                 exit_code=ExitCode.RUN_FAILED,
             )
-        if wait_us:
-            watching.await_end(store, run, within_s)
+        if wait:
+            watching.await_end(store, run, wait_us / US_PER_S)
+        elif not watching.is_shown(store, run):
+            say("history does not show it yet: how far behind is it? waterclock lag")
     if not wait:
-        say(f"next: waterclock run show '{run}'" if run else f"next: waterclock run list {job_id}")
+        say(f"next: waterclock run show '{run}'")
 
 
 @app.command()

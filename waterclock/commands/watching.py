@@ -1,53 +1,39 @@
-"""Waits for a run: until history shows it, and until it has ended. Bounded, and the bound is told."""
+"""Waits for a run that was made: until history shows it, or until it has ended. Bounded, and the bound is told."""
 
 from __future__ import annotations
 
 import time
 
+from waterclock.model.errors import BackendDown
 from waterclock.model.events import FINAL, RunStatus
-from waterclock.model.ids import make_run_id, parse_run_id
+from waterclock.model.ids import parse_run_id
 from waterclock.store.port import Reading, RunRow
 
 from .failing import CommandFailed, ExitCode
 from .output import say
 
 SEEN_WITHIN_S = 3.0
-"""How long to look for a run's id where nobody waits for its end."""
+"""How long history is given to show a run whose end nobody waits for: then the next command finds it."""
 
 _LOOK_AGAIN_S = 0.1
-_NEWEST = 20
 
 
-def triggered_run(store: Reading, job_id: str, series: int, within_s: float = SEEN_WITHIN_S) -> str | None:
-    """The id of the run that the command with this revision number made, as soon as history shows it; else None."""
-    give_up_at = time.monotonic() + within_s
-    while time.monotonic() < give_up_at:
-        for row in store.runs(job_id, _NEWEST):
-            if row.series == series:
-                return make_run_id(job_id, row.fire_at, series)
-        time.sleep(_LOOK_AGAIN_S)
-    return None
-
-
-def row_of(store: Reading, run: str | None) -> RunRow | None:
-    """What history knows of a run."""
-    if run is None:
-        return None
+def is_shown(store: Reading, run: str) -> bool:
+    """Whether history shows a run that was just made, within ``SEEN_WITHIN_S``; a store that is away does not."""
     place = parse_run_id(run)
-    return store.run(place.job_id, place.fire_at, place.series)
+    give_up_at = time.monotonic() + SEEN_WITHIN_S
+    try:
+        while store.run(place.job_id, place.fire_at, place.series) is None:
+            if time.monotonic() > give_up_at:
+                return False
+            time.sleep(_LOOK_AGAIN_S)
+    except BackendDown:
+        return False
+    return True
 
 
-def await_end(store: Reading, run: str | None, within_s: float) -> RunRow:
-    """The run's row once it is final. Raises CommandFailed: code 7 when it failed, 6 when it takes longer.
-
-    ``run`` None: history has not shown it, although that was waited for.
-    """
-    if run is None:
-        raise CommandFailed(
-            f"The command was obeyed, but history shows no run of it within {within_s:g} s",
-            hint="Is a recorder running, and how far behind is it? waterclock status, waterclock lag",
-            exit_code=ExitCode.TIMEOUT,
-        )
+def await_end(store: Reading, run: str, within_s: float) -> RunRow:
+    """The run's row once it is final. Raises CommandFailed: code 7 when it failed, 6 when it takes longer."""
     place = parse_run_id(run)
     give_up_at = time.monotonic() + within_s
     while True:
@@ -55,12 +41,7 @@ def await_end(store: Reading, run: str | None, within_s: float) -> RunRow:
         if row is not None and row.status in FINAL:
             break
         if time.monotonic() > give_up_at:
-            status = row.status.name if row else "not seen yet"
-            raise CommandFailed(
-                f"{run} has not ended within {within_s:g} s: {status}",
-                hint=f"waterclock run show '{run}'",
-                exit_code=ExitCode.TIMEOUT,
-            )
+            raise _not_ended(run, row, within_s)
         time.sleep(_LOOK_AGAIN_S)
     if row.status is not RunStatus.SUCCEEDED:
         raise CommandFailed(
@@ -70,3 +51,11 @@ def await_end(store: Reading, run: str | None, within_s: float) -> RunRow:
         )
     say(f"{run} ended {row.status.name}")
     return row
+
+
+def _not_ended(run: str, row: RunRow | None, within_s: float) -> CommandFailed:
+    late = f"{run} has not ended within {within_s:g} s"
+    if row is None:
+        hint = "Is a recorder running, and how far behind is it? waterclock status, waterclock lag"
+        return CommandFailed(f"{late}: history does not show it yet", hint=hint, exit_code=ExitCode.TIMEOUT)
+    return CommandFailed(f"{late}: {row.status.name}", hint=f"waterclock run show '{run}'", exit_code=ExitCode.TIMEOUT)
