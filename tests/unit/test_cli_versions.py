@@ -85,8 +85,8 @@ def test_a_bulk_change_says_which_jobs_or_is_refused(tiers: list[str], statuses:
 
 
 def test_where_a_bulk_change_ended_is_read_back() -> None:
-    assert bulk._place("") is None
-    assert bulk._place("17|a:b") == (17, "a:b")
+    assert bulk.place_in("") is None
+    assert bulk.place_in("17|a:b") == (17, "a:b")
     for text in ("x|a:b", "17", "17|", "9" * 19 + "|a:b"):
         with pytest.raises(RequestError):
-            bulk._place(text)
+            bulk.place_in(text)

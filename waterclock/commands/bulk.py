@@ -70,7 +70,7 @@ def bulk(
         raise RequestError("--until goes with pause alone", pointer="/until", hint="Leave it out")
     settings = here()
     with open_store(settings) as store, open_log(settings) as log:
-        found = jobs_meant(store, settings.tenant, wanted, cap, _place(after), PATIENT_MAX)
+        found = jobs_meant(store, settings.tenant, wanted, cap, place_in(after), PATIENT_MAX)
         card = _card(action, found, dry_run=not apply)
         refused, applied, silent = list[str](), 0, 0
         if apply and found.rows:
@@ -82,11 +82,27 @@ def bulk(
             applied = words[CommandVerdict.APPLIED]
             card |= {"applied": applied, "unchanged": words[CommandVerdict.UNCHANGED]}
     show_one(card, output)
-    if found.next_at is not None:
-        say(f"there may be more: the same command with --after '{found.next_at[0]}|{found.next_at[1]}' goes on behind")
+    tell_more(found)
     if not apply and found.rows:
         say("nothing was changed: the same command with --apply does it")
     tell_failures(refused, silent, done=applied)
+
+
+def place_in(text: str) -> Place | None:
+    """Behind which job to go on, as ``tell_more`` names it; None for "". Raises RequestError."""
+    if not text:
+        return None
+    at, _, job_id = text.partition("|")
+    if not (at.isascii() and at.isdecimal()) or not job_id or len(at) > 18:
+        raise RequestError("This is not where such a command ended", pointer="/after", hint="Give it as it was told")
+    return int(at), job_id
+
+
+def tell_more(found: FoundJobs) -> None:
+    """Say how to go on where jobs may have been left out."""
+    if found.next_at is not None:
+        at, job_id = found.next_at
+        say(f"there may be more: the same command with --after '{at}|{job_id}' goes on behind these")
 
 
 def _wanted(action: Action, prefix: str, tiers: list[str], handler: str, statuses: list[str]) -> JobFilter:
@@ -103,15 +119,6 @@ def _check(option: str, words: Sequence[str], known: Mapping[str, object]) -> No
     for word in words:
         if word not in known:
             raise RequestError(f"{word[:40]!r} is no {option}", pointer=f"/{option}", hint=", ".join(known))
-
-
-def _place(text: str) -> Place | None:
-    if not text:
-        return None
-    at, _, job_id = text.partition("|")
-    if not (at.isascii() and at.isdecimal()) or not job_id or len(at) > 18:
-        raise RequestError("This is not where such a command ended", pointer="/after", hint="Give it as it was told")
-    return int(at), job_id
 
 
 def _command(action: Action, row: JobRow, note: str, resume_at: Instant) -> Command:

@@ -21,6 +21,7 @@ from waterclock.serving import warning_for, who_serves
 from waterclock.settings import Settings, load_settings
 from waterclock.store.calendar_use import note_uses
 from waterclock.store.expecting import expectation_of
+from waterclock.store.job_filter import PATIENT_MAX, JobFilter, jobs_meant
 from waterclock.store.next_of_delay import next_of_delay
 from waterclock.store.port import JobRow, Reading
 from waterclock.store.standing import RUNS_LOOKED_AT
@@ -145,17 +146,19 @@ def _show_only(job_id: str, spec: JobSpec, written: object, output: Format | Non
 def list_jobs(
     tenant: Annotated[str | None, typer.Option(help="Whose (the tenant that is set)")] = None,
     limit: Annotated[int, typer.Option(min=1, max=_PAGE_MAX)] = 50,
+    after: Annotated[str, typer.Option(help="Go on there, as the command before said")] = "",
     output: OutputOption = None,
 ) -> None:
     """List the jobs of a tenant, newest first."""
     settings = here()
+    whose, behind = tenant or settings.tenant, bulk.place_in(after)
     with open_store(settings) as store:
-        lines = store.jobs(tenant or settings.tenant, limit)
-        rows = [_line(store, line.job_id) for line in lines]
-    shown = [row for row in rows if row]
-    show_rows(shown, ("job", "status", "schedule", "tier", "handler", "next_fire"), output)
-    if not shown:
-        say(f"no jobs in tenant {tenant or settings.tenant}: `waterclock job create --help`")
+        found = jobs_meant(store, whose, JobFilter(), limit, behind, PATIENT_MAX)
+    columns = ("job", "status", "schedule", "tier", "handler", "next_fire")
+    show_rows([_line(row) for row in found.rows], columns, output)
+    if found.next_at is None and not found.rows:
+        say(f"no {'more ' if behind else ''}jobs in tenant {whose}: `waterclock job create --help`")
+    bulk.tell_more(found)
 
 
 @app.command()
@@ -363,15 +366,12 @@ def _plan(job_id: str, spec: JobSpec, anchor_at: Instant, fires: list[Instant]) 
     return plan
 
 
-def _line(store: Reading, job_id: str) -> dict[str, Any] | None:
-    row = store.job(job_id)
-    if row is None or row.status is JobStatus.DELETED:
-        return None
+def _line(row: JobRow) -> dict[str, Any]:
     document = spec_to_document(row.spec)
     if error := schedule_error(row.spec.schedule):
-        say(f"{job_id}: {error}")
+        say(f"{row.job_id}: {error}")
     return {
-        "job": job_id,
+        "job": row.job_id,
         "status": row.status.name.lower(),
         "schedule": schedule_text(document),
         "tier": row.spec.tier.word,
