@@ -13,9 +13,9 @@ from waterclock.commands.failing import CommandFailed, ExitCode
 from waterclock.commands.liveness import judge
 from waterclock.commands.ordering import command_for, order
 from waterclock.log.memory import MemoryLog
-from waterclock.log.port import Isolation, TopicPartition
+from waterclock.log.port import Isolation, Ticket, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.errors import Busy, Conflict, NotFound, RequestError
+from waterclock.model.errors import AccessRefused, BackendDown, Busy, Conflict, NotFound, RequestError
 from waterclock.model.events import Answered, CommandVerdict, EventKind, Heartbeat, Lease, LeaseKind, RunEvent, Started
 from waterclock.model.ids import ordinal, partition_of
 from waterclock.model.job import Command, CommandKind
@@ -123,6 +123,104 @@ def test_a_command_that_nobody_obeys_says_where_it_stands_and_not_to_repeat_it(l
     assert told.value.exit_code is ExitCode.TIMEOUT
     assert f"waterclock.commands[{partition_of(JOB, 4)}]@0" in told.value.message
     assert "do not repeat" in told.value.hint
+
+
+class Breaking(Owned):
+    """The same, whose brokers go away: at a poll (``polls`` times), at each flush, or after so many appends."""
+
+    def __init__(self, log: MemoryLog, *, polls: int = 0, flush: BackendDown | None = None, appends: int = 9, **more):
+        super().__init__(log, **more)
+        self._polls, self._flush, self._appends = polls, flush, appends
+
+    def reader(self, *words: Any) -> Any:
+        reader = self._log.reader(*words)
+        poll = reader.poll
+
+        def polled(*limits: Any) -> Any:
+            self._polls -= 1
+            if self._polls >= 0:
+                raise AWAY
+            return poll(*limits)
+
+        reader.poll = polled
+        return reader
+
+    def appender(self) -> Any:
+        appender = super().appender()
+        append, flush = appender.append, appender.flush
+
+        def appended(message: Any) -> Any:
+            self._appends -= message.topic == NAMES.commands
+            if self._appends < 0:
+                raise AWAY
+            ticket = append(message)
+            return ticket if self._flush is None else Ticket()  # what no broker acknowledges has no place
+
+        def flushed(within_s: float) -> None:
+            if self._flush is not None:
+                raise self._flush
+            flush(within_s)
+
+        appender.append, appender.flush = appended, flushed
+        return appender
+
+
+AWAY = BackendDown("kafka", "all brokers are down")
+FOR_GOOD = 1 << 30
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(passing, "ANSWERED_WITHIN_S", 0.2)
+
+
+def failure_of(log: Any) -> CommandFailed:
+    with pytest.raises(CommandFailed) as told:
+        order(Settings(), log, Rows(), command_for(CommandKind.TRIGGER, JOB))
+    assert told.value.exit_code is ExitCode.TIMEOUT
+    assert str(AWAY) in told.value.message
+    return told.value
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_broker_that_goes_away_behind_a_command_is_told_with_its_place_and_not_to_repeat_it(log):
+    told = failure_of(Breaking(log, polls=FOR_GOOD))
+    assert f"stands at waterclock.commands[{partition_of(JOB, 4)}]@0" in told.message
+    assert "do not repeat" in told.hint
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_command_that_no_broker_acknowledged_is_told_as_one_that_may_stand(log):
+    told = failure_of(Breaking(log, flush=AWAY, obeys=False))
+    assert "may stand on waterclock.commands" in told.message
+    assert "repeat it only if" in told.hint
+
+
+def test_an_answer_counts_also_where_the_broker_was_away_before_it(log):
+    owned = Breaking(log, polls=3)
+    assert order(Settings(), owned, Rows(owned), command_for(CommandKind.PAUSE, JOB)).row is ROW
+
+
+def test_a_command_that_cannot_have_been_sent_is_told_as_a_backend_that_is_away(log):
+    for broken in (Breaking(log, appends=0), Breaking(log, flush=AccessRefused("kafka", "wrong password"))):
+        with pytest.raises(BackendDown):
+            order(Settings(), broken, Rows(), command_for(CommandKind.TRIGGER, JOB))
+
+
+@pytest.mark.usefixtures("impatient")
+def test_commands_that_a_broker_breaks_off_are_told_with_what_was_sent_and_what_was_not(log, monkeypatch):
+    monkeypatch.setattr(passing, "_SLICE", 2)
+    commands = [command_for(CommandKind.TRIGGER, JOB)._replace(run_id=f"{JOB}@{number}") for number in range(9)]
+    passed = passing.pass_on(Settings(), Breaking(log, appends=5), commands, 1_000.0)
+    done, refused, silent = passed.tally(commands)
+    assert (done, refused, silent) == (2, 0, (3, 0, 4, f"{JOB}@4", str(AWAY)))
+    with pytest.raises(CommandFailed) as told:
+        passing.tell_failures([], silent._replace(doubtful=1), done=done)
+    assert told.value.exit_code is ExitCode.TIMEOUT
+    for words in ("3 commands stand in the log", "1 were not acknowledged", f"4 were not sent: those behind {JOB}@4"):
+        assert words in told.value.message
+    assert "(2 were done, 0 refused)" in told.value.message
+    assert str(AWAY) in told.value.message
 
 
 # -- liveness: a run that waits for ever says so

@@ -21,7 +21,7 @@ from waterclock.store.port import JobRow
 
 from .connect import here, open_log, open_store
 from .output import OutputOption, say, show_one
-from .passing import pass_on, refusals, tell_failures, user_name
+from .passing import Unanswered, pass_on, refusals, tell_failures, user_name
 
 _CAP = 1_000
 _RATE_PER_S = 100.0
@@ -72,7 +72,7 @@ def bulk(
     with open_store(settings) as store, open_log(settings) as log:
         found = jobs_meant(store, settings.tenant, wanted, cap, place_in(after), PATIENT_MAX)
         card = _card(action, found, dry_run=not apply)
-        refused, applied, silent = list[str](), 0, 0
+        refused, applied, silent = list[str](), 0, Unanswered()
         if apply and found.rows:
             commands = [_command(action, row, note, resume_at) for row in found.rows]
             passed = pass_on(settings, log, commands, rate)

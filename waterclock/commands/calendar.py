@@ -15,7 +15,6 @@ from waterclock.log.port import Log
 from waterclock.model.calendar import calendar_from_text
 from waterclock.model.calendar_document import check_calendar_name
 from waterclock.model.errors import RequestError
-from waterclock.model.events import CommandVerdict
 from waterclock.model.job import Command, CommandKind
 from waterclock.settings import Settings
 from waterclock.store.calendar_port import CalendarRow
@@ -32,7 +31,7 @@ from waterclock.store.calendar_use import (
 
 from .connect import here, open_log, open_store
 from .output import OutputOption, instant_text, say, show_one, show_rows
-from .passing import pass_on, refusals, tell_failures, user_name
+from .passing import Unanswered, pass_on, refusals, tell_failures, user_name
 
 app = typer.Typer(add_completion=False, help="Days and instants on which jobs do not fire.", no_args_is_help=True)
 
@@ -167,7 +166,8 @@ def _bring(settings: Settings, log: Log, store: Calendars, row: CalendarRow, out
     now = SystemClock().now()
     pattern = Command(CommandKind.CALENDAR, "", uuid.uuid4().hex, _actor(), now, answer=True)
     after: Place | None = None
-    using = done = silent = 0
+    using = done = 0
+    silent = Unanswered()
     refused: list[str] = []
     for number in range(_PAGES_MAX):
         page = using_jobs(store, settings.tenant, row.name, now, after)
@@ -175,12 +175,13 @@ def _bring(settings: Settings, log: Log, store: Calendars, row: CalendarRow, out
         commands = bring(behind, (row.use,), pattern._replace(command_id=f"{pattern.command_id}/{number}"))
         if commands:
             passed = pass_on(settings, log, commands, _RATE_PER_S)
-            done += sum(answer.verdict != CommandVerdict.REFUSED for answer in passed.answers.values())
+            done_here, _, silent_here = passed.tally(commands)
+            done += done_here
             refused += refusals(passed, commands)
-            silent += len(commands) - len(passed.answers)
+            silent = silent_here._replace(standing=silent.standing + silent_here.standing)
         using += len(page.rows)
         after = page.next_at
-        if after is None:
+        if after is None or silent.cause:
             break
         say(f"{using} jobs looked at, {done} have the new version")
     if output is not None:

@@ -20,7 +20,7 @@ from waterclock.store.run_rows import run_or_node
 
 from .connect import here, job_id_of, open_log, open_store
 from .output import OutputOption, say, show_one
-from .passing import asked_here, confirm, pass_on, refusals, tell_failures
+from .passing import Unanswered, asked_here, confirm, pass_on, refusals, tell_failures
 
 _CAP = 1_000
 _RATE_PER_S = 100.0
@@ -58,7 +58,7 @@ def cancel(
             if row.status in FINAL:
                 say(f"{run_id} had ended: {row.status.name}")
         card: dict[str, Any] = {"matched": len(found.rows), "by_status": by_status, "dry_run": dry_run, "requested": 0}
-        refused, done, silent = list[str](), 0, 0
+        refused, done, silent = list[str](), 0, Unanswered()
         if open_ones and not dry_run:
             if not runs:
                 confirm(f"Cancel {len(open_ones)} runs ({by_status})?", yes=yes)

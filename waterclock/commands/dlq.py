@@ -24,7 +24,7 @@ from .connect import here, job_id_of, names_of, open_log, open_store
 from .instants import instant_or_age
 from .job_options import exact_json
 from .output import OutputOption, instant_text, payload_text, say, show_one, show_rows
-from .passing import Passed, asked_here, confirm, pass_on, refusals, tell_failures
+from .passing import Passed, Unanswered, asked_here, confirm, pass_on, refusals, tell_failures
 
 app = typer.Typer(add_completion=False, help="Look at dead letters, redrive or discard them.", no_args_is_help=True)
 
@@ -167,7 +167,7 @@ def _act(
             refused.append(f"{letter.run_id}: {error.message}")
     groups = [_group_line(each) for each in groups_of(found.letters)]
     card: dict[str, Any] = {"matched": len(found.letters), "dry_run": dry_run, "done": 0, "refused": len(refused)}
-    done = silent = 0
+    done, silent = 0, Unanswered()
     if dry_run or not commands:
         show_one(card | {"groups": [_group_text(each) for each in groups]}, output)
     else:
