@@ -80,6 +80,20 @@ def test_the_topic_names_the_tenant_as_it_does_for_the_intake(waterclock, monkey
     assert "does not read" in err
 
 
+def test_a_topic_outside_the_prefix_is_tried_by_the_name_that_it_has(waterclock, monkeypatch):
+    monkeypatch.setenv("WATERCLOCK_INTAKE__TENANTS", '{"acme-jobs": "acme", "job-events": "bare"}')
+    document = json.dumps(PING).encode()
+    for words, job in (
+        (("--topic", "acme-jobs"), "acme:ping"),
+        (("--topic", "job-events"), "bare:ping"),
+        (("--topic", "waterclock.job-events"), "default:ping"),
+        ((), "default:ping"),
+    ):
+        code, out, err = waterclock("schema", "check", "-", *words, "-o", "json", stdin=document)
+        assert code == 0, err
+        assert json.loads(out)["job"] == job
+
+
 def test_headers_count_as_they_do_on_the_topic(waterclock):
     document = json.dumps(PING).encode()
     code, _, err = waterclock("schema", "check", "-", "-H", "content-type=application/avro", stdin=document)

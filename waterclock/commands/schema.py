@@ -24,7 +24,6 @@ from waterclock.model.time_text import format_rfc3339
 from waterclock.settings import Settings, load_settings
 from waterclock.wire import schemata
 from waterclock.wire.codec import decode_reject
-from waterclock.wire.names import Names
 
 from .connect import here, names_of, open_log
 from .failing import CommandFailed
@@ -46,7 +45,9 @@ def check(
         str | None,
         typer.Option("--reject", metavar="PARTITION:OFFSET", help="A refused record, read back from rejects"),
     ] = None,
-    topic: Annotated[str, typer.Option(help="Where it would be sent")] = "job-events",
+    topic: Annotated[
+        str | None, typer.Option(help="Where it would be sent (job-events); the prefix may be left out")
+    ] = None,
     header: Annotated[list[str] | None, typer.Option("-H", "--header", metavar="NAME=VALUE")] = None,
     output: OutputOption = None,
 ) -> None:
@@ -58,7 +59,7 @@ def check(
         record = _refused_record(settings, reject)
     else:
         settings = load_settings()
-        record = _record_of(names_of(settings), topic, _read(file), header or [])
+        record = _record_of(_full_name(settings, topic), _read(file), header or [])
     command = _judged(settings, record)
     show_one(_card(command), output)
     say("the intake takes it" + ("" if command.spec is None or command.spec.pool == "default" else _NO_POOL_CHECK))
@@ -118,10 +119,19 @@ def _read(file: Path | None) -> bytes:
         raise RequestError(f"{file} cannot be read: {error.strerror}", hint="Give a readable file, or -") from None
 
 
-def _record_of(names: Names, topic: str, value: bytes, headers: list[str]) -> Record:
-    full = topic if topic.startswith(f"{names.prefix}.") else f"{names.prefix}.{topic}"
+def _full_name(settings: Settings, topic: str | None) -> str:
+    """A topic that the intake reads is meant as it stands: a tenant's may lie outside the prefix."""
+    names = names_of(settings)
+    if topic is None:
+        return names.job_events
+    if topic in settings.ingress(names.job_events) or topic.startswith(f"{names.prefix}."):
+        return topic
+    return f"{names.prefix}.{topic}"
+
+
+def _record_of(topic: str, value: bytes, headers: list[str]) -> Record:
     pairs = tuple((name, text.encode()) for name, _, text in (header.partition("=") for header in headers))
-    return Record(full, 0, 0, SystemClock().now(), None, value, pairs)
+    return Record(topic, 0, 0, SystemClock().now(), None, value, pairs)
 
 
 def _refused_record(settings: Settings, place: str) -> Record:

@@ -41,7 +41,8 @@ def topics() -> None:
 @app.command()
 def tail(
     topic: Annotated[
-        list[str], typer.Argument(help="Such as run-events, runs.high, leases (the prefix may be left out)")
+        list[str],
+        typer.Argument(help="Such as run-events, runs.high, leases (the prefix may be left out), or a whole name"),
     ],
     newest: Annotated[int, typer.Option("-n", help="Begin with so many of each partition's newest")] = 10,
     from_start: Annotated[bool, typer.Option("--from-start", help="Begin with the oldest that is kept")] = False,
@@ -70,17 +71,27 @@ def _places(log: Log, settings: Settings, topics: Sequence[str]) -> list[TopicPa
     """Every partition of the topics that were named, short or in full."""
     names = names_of(settings)
     known = {spec.name for spec in topic_specs(names, settings.partitions)}
-    full = [_full_name(names, known, topic) for topic in topics]
     try:
+        full = [_full_name(log, names, known, topic) for topic in topics]
         return [TopicPartition(topic, number) for topic in full for number in range(log.partitions(topic))]
     except NotFound as missing:
         ours = ", ".join(sorted(name.removeprefix(f"{names.prefix}.") for name in known))
-        raise NotFound(f"There is no topic {' or '.join(topics)}", hint=f"There are: {ours}") from missing
+        raise NotFound(
+            f"There is no topic {' or '.join(topics)}", hint=f"There are: {ours}; others by their whole name"
+        ) from missing
 
 
-def _full_name(names: Names, known: set[str], topic: str) -> str:
+def _full_name(log: Log, names: Names, known: set[str], topic: str) -> str:
+    """Under our prefix where there is such a topic, else as it stands: a tenant's may lie outside. Raises NotFound."""
     short = f"{names.prefix}.{topic}"
-    return short if short in known or not topic.startswith(f"{names.prefix}.") else topic
+    if short in known or not topic.startswith(f"{names.prefix}."):
+        try:
+            log.partitions(short)
+        except NotFound:
+            log.partitions(topic)
+        else:
+            return short
+    return topic
 
 
 def _start(log: Log, place: TopicPartition, newest: int, *, from_start: bool) -> int:
