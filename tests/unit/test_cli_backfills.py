@@ -120,6 +120,46 @@ def test_what_stands_is_listed_and_shown_with_what_is_left(store: MemoryStore) -
     assert json.loads(run("list", "--job", "other").stdout) == []
 
 
+def put(store: MemoryStore, number: int, status: BackfillStatus, job_id: str = JOB) -> str:
+    store.record(History(backfills=[BackfillRow(job_id, told(status)._replace(number=number), NOW)])).wait(1.0)
+    return f"{job_id}~{number}"
+
+
+def ids_of(result: Any) -> list[str]:
+    return [line["backfill_id"] for line in json.loads(result.stdout)]
+
+
+def test_one_that_is_open_is_found_behind_any_number_that_have_ended(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backfill, "_LISTED_MAX", 4)
+    for number in range(20, 29):
+        put(store, number, BackfillStatus.DONE)
+    running, elsewhere = put(store, 2, BackfillStatus.RUNNING), put(store, 3, BackfillStatus.PAUSED, "default:alone")
+    result = run("list", "--open", "--limit", "2")
+    assert (sorted(ids_of(result)), result.stderr) == (sorted([running, elsewhere]), "")
+    put(store, 29, BackfillStatus.RUNNING)
+    assert ids_of(run("list", "--job", "nightly", "--open", "--limit", "1")) == [f"{JOB}~29"]
+
+
+def test_a_list_of_backfills_that_was_cut_or_holds_none_says_so(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "there are none" in run("list", "--open").stderr
+    for number in range(20, 25):
+        put(store, number, BackfillStatus.DONE)
+    assert "none is open, 5 have ended" in run("list", "--open").stderr
+    assert "there are none" in run("list", "--job", "other", "--open").stderr
+    result = run("list", "--limit", "3")
+    assert len(ids_of(result)) == 3
+    assert "there are more" in result.stderr
+    assert run("list", "--limit", "5").stderr == ""
+    monkeypatch.setattr(backfill, "_LISTED_MAX", 2)
+    monkeypatch.setattr(backfill, "_LOOKED_AT_MAX", 4)
+    assert "only 4 were looked at" in run("list", "--open", "--limit", "2").stderr
+    assert "only 2 were looked at" in run("list", "--job", "nightly", "--open", "--limit", "2").stderr
+
+
 def test_one_that_reaches_into_a_pause_says_what_it_waits_for(store: MemoryStore) -> None:
     row = store.job(JOB)
     assert row is not None

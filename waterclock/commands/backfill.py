@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -26,6 +27,7 @@ from .passing import pass_on, refusals, tell_failures, user_name
 app = typer.Typer(add_completion=False, help="Run a job's fires of a past range.", no_args_is_help=True)
 
 _LISTED_MAX = 500
+_LOOKED_AT_MAX = 10_000
 _COLUMNS = ("backfill_id", "status", "from", "to", "fires", "made", "left_out", "open", "failed", "eta_s")
 _RATE_PER_S = 100.0
 
@@ -87,15 +89,40 @@ def list_(
 ) -> None:
     """List backfills, those of a job newest first."""
     settings = here()
+    job_id = job_id_of(settings, job) if job else ""
+    found: list[BackfillRow] = []
+    looked_at = 0
     with open_store(settings) as store:
-        if job:
-            found = store.backfills_of_job(job_id_of(settings, job), limit)
-        else:
-            found = store.backfills(settings.tenant, limit)
-    rows = [_card(row) for row in found if not (running and row.told.status in ENDED)]
-    show_rows(rows, _COLUMNS, output)
-    if not found:
+        for row in _all_of(store, settings.tenant, job_id):
+            looked_at += 1
+            if not (running and row.told.status in ENDED):
+                found.append(row)
+            if len(found) > limit:
+                break
+    show_rows([_card(row) for row in found[:limit]], _COLUMNS, output)
+    if len(found) > limit:
+        say(f"there are more: --limit shows up to {_LISTED_MAX}, --job those of one job")
+    elif looked_at == (_LISTED_MAX if job_id else _LOOKED_AT_MAX):
+        further = "" if job_id else ": --job looks at those of one job"
+        say(f"only {looked_at} were looked at, there may be more{further}")
+    elif looked_at and not found:
+        say(f"none is open, {looked_at} have ended: without --open they are listed too")
+    elif not found:
         say("there are none; they are kept for 30 days: waterclock backfill create --help")
+
+
+def _all_of(store: BackfillReading, tenant: str, job_id: str) -> Iterator[BackfillRow]:
+    """The newest ``_LISTED_MAX`` of a job; for "" those of the tenant, the first ``_LOOKED_AT_MAX``."""
+    if job_id:
+        yield from store.backfills_of_job(job_id, _LISTED_MAX)
+        return
+    after: tuple[str, int] | None = None
+    for _ in range(_LOOKED_AT_MAX // _LISTED_MAX):
+        page = store.backfills(tenant, _LISTED_MAX, after)
+        yield from page
+        if len(page) < _LISTED_MAX:
+            return
+        after = page[-1].job_id, page[-1].told.number
 
 
 @app.command()
