@@ -144,6 +144,17 @@ def test_export_writes_what_is_published_and_overwrites_nothing_unasked(waterclo
     assert waterclock("schema", "export", "out", "--force")[0] == 0
 
 
+def test_export_to_where_nothing_can_be_written_says_where(waterclock, tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "taken" / "job_event.avsc").mkdir(parents=True)
+    for folder, place in (("file", "file"), ("file/below", "file/below"), ("taken", "taken/job_event.avsc")):
+        code, out, err = waterclock("schema", "export", folder)
+        assert (code, out) == (2, "")
+        assert f"error: {place}" in err
+        assert "cannot be written" in err
+        assert "try: Give another DIR" in err
+
+
 def test_export_without_a_folder_keeps_out_of_the_sources_of_a_checkout(waterclock, tmp_path):
     assert waterclock("schema", "export")[0] == 0
     assert [path.name for path in tmp_path.iterdir()] == ["avro-schemas"]

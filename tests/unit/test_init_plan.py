@@ -189,8 +189,9 @@ def test_a_difference_is_said_with_the_line_that_ends_it_and_how_grave_it_is():
 
 def test_a_principal_is_a_template_of_prefix_and_role():
     assert named(Settings(), "CN={prefix}-{role},O=acme")("api") == "CN=waterclock-api,O=acme"
-    with pytest.raises(RequestError, match="no template"):
-        named(Settings(), "{user}")
+    for template in ("{user}", "{}", "{prefix", "{prefix.x}", "{prefix[x]}", "{role!x}", "{role:d}", "{role[5]}"):
+        with pytest.raises(RequestError, match="no template"):
+            named(Settings(), template)
 
 
 @pytest.mark.parametrize("form", ["json", "cql", "strimzi", "kafka", "table"])

@@ -68,7 +68,7 @@ def named(settings: Settings, template: str) -> render.Principal:
     """The names of the roles' users, from a template. Raises RequestError."""
     try:
         template.format(prefix="p", role="r")
-    except (KeyError, IndexError, ValueError):
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         raise RequestError(f"--principal {template!r} is no template", hint="Such as 'CN={prefix}-{role}'") from None
     return lambda role: template.format(prefix=settings.kafka.prefix, role=role)
 

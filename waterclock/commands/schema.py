@@ -73,12 +73,16 @@ def export(
 ) -> None:
     """Write the published Avro schemas as .avsc files: for code generators and schema registries."""
     files = {folder / f"{kind}.avsc": schemata.published_text(kind) for kind in schemata.KINDS}
-    others = [path for path, text in files.items() if path.exists() and path.read_bytes() != text]
-    if others and not force:
-        raise RequestError(f"{others[0]} exists and says something else", hint="--force overwrites it")
-    folder.mkdir(parents=True, exist_ok=True)
-    for path, text in files.items():
-        path.write_bytes(text)
+    try:
+        others = [path for path, text in files.items() if path.exists() and path.read_bytes() != text]
+        if others and not force:
+            raise RequestError(f"{others[0]} exists and says something else", hint="--force overwrites it")
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in files.items():
+            path.write_bytes(text)
+    except OSError as error:
+        place = error.filename or folder
+        raise RequestError(f"{place} cannot be written: {error.strerror}", hint="Give another DIR") from None
     rows = [{"file": str(folder / f"{kind}.avsc"), "fingerprint": schemata.current(kind).fingerprint.hex()}
             for kind in schemata.KINDS]  # fmt: skip
     show_rows(rows, ("file", "fingerprint"), output)
