@@ -120,7 +120,7 @@ def test_a_schedule_can_be_taken_away_from_a_job_that_others_start() -> None:
 
 def test_a_yaml_file_may_say_on_as_it_is(tmp_path: Any) -> None:
     file = tmp_path / "report.yaml"
-    file.write_text("handler: etl.report\non:\n  any:\n    - {job: load-orders}\nat_most_once: on\n")
+    file.write_text("handler: etl.report\non:\n  any:\n    - {job: load-orders}\nat_most_once: true\n")
     document = read_document(file)
     assert document == {
         "handler": "etl.report",

@@ -1,9 +1,12 @@
-"""A job document in a file, JSON or YAML. YAML says there what JSON would: no dates, no aliases, keys once."""
+"""A job document in a file, JSON or YAML. YAML says there what JSON would: values alike, no aliases, keys once.
+
+YAML 1.1 reads 9:30 as 570, 0755 as 493 and no as false; here what JSON would not take for a value is a text.
+"""
 
 from __future__ import annotations
 
 import json
-import math
+import re
 import sys
 from collections.abc import Hashable, Mapping
 from pathlib import Path
@@ -57,7 +60,7 @@ def _said(error: Exception) -> str:
 
 
 class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]  # the library has no types
-    """YAML whose values are JSON's: what looks like a date is a text."""
+    """YAML whose values are JSON's: what JSON would not take for a number, true, false or null is a text."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -70,22 +73,33 @@ class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]  # the library has no
         if twice is not None:
             raise yaml.YAMLError(f"{twice!r} is given twice in one object")
         for key, _ in node.value:
-            if key.tag == "tag:yaml.org,2002:bool":
-                key.tag = "tag:yaml.org,2002:str"  # YAML 1.1 takes the key "on" for true
+            if isinstance(key, yaml.ScalarNode):
+                key.tag = _TEXT  # as every key of JSON
         found: dict[Hashable, Any] = super().construct_mapping(node, deep)
         return found
 
 
-def _finite(loader: _PlainLoader, node: yaml.ScalarNode) -> float:
-    """JSON has neither infinities nor NaN: they would become null."""
-    found = float(loader.construct_yaml_float(node))
-    if not math.isfinite(found):
-        raise yaml.YAMLError(f"{node.value} is no number of JSON")
-    return found
+def _as_json(_: _PlainLoader, node: yaml.ScalarNode) -> Any:
+    """What JSON makes of the same characters: no infinity, no NaN, no integer that would lose digits."""
+    try:
+        return read_json(str(node.value).encode())
+    except RequestError:
+        line = node.start_mark.line + 1
+        raise yaml.YAMLError(f"{node.value} in line {line} is no value of JSON: in quotes it is a text") from None
 
 
-_PlainLoader.add_constructor("tag:yaml.org,2002:float", _finite)
-_PlainLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+_TEXT, _NULL, _LIST, _OBJECT = (f"tag:yaml.org,2002:{word}" for word in ("str", "null", "seq", "map"))
+_BOOL, _INT, _FLOAT = (f"tag:yaml.org,2002:{word}" for word in ("bool", "int", "float"))
+_PLAIN_WORDS = (
+    (_BOOL, r"true|false", "tf"),
+    (_FLOAT, r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", "-0123456789"),
+    (_FLOAT, r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", "-+."),  # nobody means a text by them: refused, as in JSON
+    (_NULL, r"null|~|", ("n", "~", "")),  # as YAML 1.2 has it: who writes ~ or nothing means no text either
+)
+_PlainLoader.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first in _PLAIN_WORDS:
+    _PlainLoader.add_implicit_resolver(_tag, re.compile(rf"(?:{_pattern})\Z"), list(_first))
+_PlainLoader.yaml_constructors = {
+    **{tag: yaml.SafeLoader.yaml_constructors[tag] for tag in (_TEXT, _NULL, _LIST, _OBJECT, None)},
+    **dict.fromkeys((_BOOL, _INT, _FLOAT), _as_json),
 }
