@@ -212,6 +212,27 @@ def test_a_span_or_shard_that_cannot_be_is_refused(waterclock: Any, words: tuple
     assert said in err
 
 
+def test_a_job_that_nobody_has_is_no_proof(waterclock: Any) -> None:
+    code, rows, err = waterclock("--from", "1h", "--job", "t:ten", "--job", "t:tne")
+    assert (code, rows) == (3, [])
+    assert "There is no job t:tne" in err
+    assert "balances" not in err
+
+
+def test_a_job_of_another_shard_is_no_proof(waterclock: Any) -> None:
+    own = partition_of("t:ten", 2)
+    code, rows, err = waterclock("--from", "1h", "--job", "t:ten", "--shard", str(1 - own))
+    assert (code, rows) == (2, [])
+    assert f"t:ten lies in shard {own}" in err
+    assert waterclock("--from", "1h", "--job", "t:ten", "--shard", str(own))[0] == 0
+
+
+def test_a_job_that_was_deleted_is_still_judged(waterclock: Any) -> None:
+    code, rows, _ = waterclock("--from", "1h", "--job", "t:gone")
+    assert code == 0
+    assert sum(row["owed"] for row in rows) > 0
+
+
 def test_hours_are_those_of_the_clock_in_utc(world: World) -> None:
     assert {hour for verdict in verdicts(world) for hour in verdict.hours} == {START // HOUR_US}
 

@@ -13,10 +13,10 @@ import typer
 
 from waterclock.clock import SystemClock
 from waterclock.ledger.facts import HOUR_US
-from waterclock.ledger.shards import Asked, Ledger, ShardVerdict
+from waterclock.ledger.shards import Asked, Ledger, ShardVerdict, Versions
 from waterclock.ledger.sums import FaultKind, HourSum
-from waterclock.model.errors import RequestError
-from waterclock.model.ids import US_PER_MINUTE, US_PER_S, Instant
+from waterclock.model.errors import NotFound, RequestError
+from waterclock.model.ids import US_PER_MINUTE, US_PER_S, Instant, partition_of
 from waterclock.model.time_text import format_rfc3339
 
 from .connect import here, job_id_of, names_of, open_log, open_store
@@ -50,7 +50,8 @@ def verify(
 ) -> None:
     """Compute again what was owed, and hold it against what was made and skipped, by shard and hour.
 
-    Exit code 0: it balances; 1: it does not; 2: a part of the span cannot be judged; 5: a backend does not answer.
+    Exit code 0: it balances; 1: it does not; 2: a part of the span cannot be judged; 3: there is no such job; 5: a
+    backend does not answer.
     """
     settings, now = here(), SystemClock().now()
     from_at, until_at = _span(start, end, now)
@@ -59,6 +60,7 @@ def verify(
         ledger = Ledger(log, names_of(settings), store, settings.generation)
         if shard is not None and shard >= ledger.shards:
             raise RequestError(f"there is no shard {shard}", pointer="/shard", hint=f"0 to {ledger.shards - 1}")
+        _check_jobs(store, asked.job_ids, shard, ledger.shards)
         positions = ledger.positions()
         shards = range(ledger.shards) if shard is None else [shard]
         verdicts = [ledger.judge(each, asked, positions) for each in shards]
@@ -68,6 +70,21 @@ def verify(
         raise typer.Exit(ExitCode.FAILED)
     if not all(verdict.is_whole for verdict in verdicts):
         raise typer.Exit(CANNOT_JUDGE)
+
+
+def _check_jobs(store: Versions, job_ids: Sequence[str], shard: int | None, shards: int) -> None:
+    """What nobody has, or lies elsewhere, owes nothing, and that would balance."""
+    known = store.versions(job_ids)
+    for job_id in job_ids:
+        if job_id not in known:
+            raise NotFound(
+                f"There is no job {job_id}, and none that was deleted lately",
+                pointer="/job",
+                hint="`waterclock job list` shows those there are",
+            )
+        of_job = partition_of(job_id, shards)
+        if shard not in (None, of_job):
+            raise RequestError(f"{job_id} lies in shard {of_job}", pointer="/shard", hint=f"--shard {of_job}, or none")
 
 
 def _span(start: str, end: str | None, now: Instant) -> tuple[Instant, Instant]:
