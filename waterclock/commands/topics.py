@@ -19,6 +19,7 @@ from waterclock.wire.names import Names, topic_specs
 
 from .connect import here, names_of, open_log
 from .output import payload_text, say, show_line
+from .visible import visible
 
 app = typer.Typer(add_completion=False, help="Look into topics.", no_args_is_help=True)
 
@@ -62,7 +63,7 @@ def tail(
             if output is TailFormat.JSONL:
                 show_line(_document(record))
             else:
-                typer.echo(_text(record))
+                typer.echo(visible(_text(record)))
             if number == count:
                 return
 
