@@ -2,7 +2,8 @@
 
 What must hold: once it has been ready, a process that ends is started again, within a second at first and at most ten
 seconds apart in a crash loop, until it is asked to stop. Before it was ready for the first time, three deaths are
-enough: then StackTrouble with its last lines. Every wait is bounded.
+enough: then StackTrouble with its last lines. Every wait is bounded; that for a process that was started again is told
+at its bound, and goes on as long as the process lives.
 """
 
 from __future__ import annotations
@@ -119,12 +120,7 @@ class Member:
             except StackTrouble as trouble:
                 self._say(trouble.message)
                 continue
-            try:
-                await self._until_ready()
-                self._say(f"{self.name} is back (pid {self.process.pid if self.process else 0})")
-            except StackTrouble as trouble:
-                if self.process is not None and self.process.exit_code() is None:
-                    self._say(f"{self.name} does not get ready: {trouble.message}")
+            await self._back()
 
     async def stop(self, grace_s: float) -> None:
         """SIGTERM, then SIGKILL once ``grace_s`` is over."""
@@ -140,13 +136,26 @@ class Member:
             process.kill()
         self._turn("stopped")
 
+    async def _back(self) -> None:
+        """Until it is ready again, or has ended. That it takes long is told, each time anew, and ends nothing."""
+        process = self.process
+        while process is not None and process.exit_code() is None:
+            try:
+                await self._until_ready()
+            except StackTrouble as trouble:
+                if process.exit_code() is None:
+                    self._say(f"{self.name} does not get ready: {trouble.message}")
+            else:
+                self._say(f"{self.name} is back (pid {process.pid})")
+                return
+
     async def _until_ready(self) -> None:
         """Asks in a thread: a server may take its time to answer."""
         process, give_up_at = self.process, time.monotonic() + self._ready_within_s
         while process is not None and not await asyncio.to_thread(process.is_ready):
             if time.monotonic() > give_up_at:
                 raise StackTrouble(
-                    f"{self.name} is not ready after {self._ready_within_s:.0f} s (pid {process.pid})",
+                    f"{self.name} is not ready after {self._lived_s():.0f} s (pid {process.pid})",
                     hint=f"Look into its log: {process.log_path}",
                 )
             await asyncio.sleep(_LOOK_AGAIN_S)
