@@ -153,6 +153,34 @@ def test_nothing_is_started_any_more_once_a_server_could_not_be_prepared(play):
     assert {process.life for process in read_state(play / "data").processes if process.pid} == {"stopped"}
 
 
+def test_a_stop_does_not_wait_for_topics_or_tables_that_are_being_made(play):
+    begun, ended = threading.Event(), threading.Event()
+
+    def prepare(_: object) -> str:
+        begun.set()
+        ended.wait(20)  # a broker that was killed meanwhile is asked for as long
+        return "too late"
+
+    told = Told()
+    stack = supervisor(play, told, [server(play, "log")._replace(prepare=prepare)], [role(play, "worker-1")])
+
+    async def scene() -> None:
+        running = asyncio.create_task(stack.run(lambda: None))
+        await until(begun.is_set)
+        ask_to_stop()
+        await running
+
+    try:
+        began_s = time.monotonic()
+        asyncio.run(scene())
+        assert time.monotonic() - began_s < 10
+    finally:
+        ended.set()
+    assert story(play) == ["log starts", "log stops"]
+    assert read_state(play / "data").phase == "stopped"
+    assert not told.has("too late")
+
+
 def test_a_killed_role_is_back_within_a_second(play):
     told = Told()
     stack = supervisor(play, told, [], [role(play, "worker-1")])

@@ -12,8 +12,10 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import NamedTuple
 
 from .member import Member, Process
@@ -118,7 +120,7 @@ class Supervisor:
         process = member.process
         assert process is not None, "ready without a process"
         self._say(f"{member.name} ready: {getattr(process, 'address', '')}")
-        self._say(await asyncio.to_thread(plan.prepare, process))
+        self._say(await _left_behind_at_a_stop(lambda: plan.prepare(process)))
         self._watch(member)
         prepared.set()
 
@@ -191,3 +193,21 @@ class Supervisor:
         """Whoever listened may be gone, and a log may be full: that ends nothing."""
         with suppress(OSError):
             self._heard(line)
+
+
+async def _left_behind_at_a_stop(work: Callable[[], str]) -> str:
+    """What ``work`` returns or raises. Nobody joins its thread where the wait is cancelled.
+
+    A thread of asyncio's own pool would be: topics and tables are asked for up to a minute, of servers that are gone.
+    """
+    found: Future[str] = Future()
+    found.set_running_or_notify_cancel()  # so it is never cancelled itself, and takes what comes too late
+
+    def run() -> None:
+        try:
+            found.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - raised where it is awaited
+            found.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return await asyncio.wrap_future(found)
