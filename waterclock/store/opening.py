@@ -13,9 +13,12 @@ from waterclock.settings import Settings
 from .access import driver_options
 from .cassandra import CassandraStore
 
+_DEADLINE_S = 5.0
+"""A role tries again by itself, and looks in between whether it is to stop."""
+
 
 def open_store(settings: Settings) -> CassandraStore:
-    """Waits for the server within the store's own bound. Raises BackendDown, AccessRefused."""
+    """Waits for the server for 5 s, or as long as one try takes. Raises BackendDown, AccessRefused."""
     cassandra = settings.cassandra
     return CassandraStore(
         list(cassandra.contact_points),
@@ -23,6 +26,7 @@ def open_store(settings: Settings) -> CassandraStore:
         cassandra.keyspace,
         SystemClock(),
         local_dc=cassandra.local_dc,
+        deadline_s=_DEADLINE_S,
         options=driver_options(cassandra),
     )
 
