@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from waterclock.commands.worker import worker
 from waterclock.model.errors import RequestError
-from waterclock.settings import load_settings
+from waterclock.settings import Settings, load_settings
 from waterclock.stack.child import Child
 from waterclock.stack.up import Up
 from waterclock.store.access import driver_options
@@ -89,14 +92,24 @@ def test_the_certificate_and_its_name_are_checked_unless_told_otherwise():
     assert driver_options(lenient)["ssl_context"].verify_mode.name == "CERT_REQUIRED"
 
 
-def test_roles_of_a_local_stack_start_where_files_hold_settings_that_it_hands_on(monkeypatch, tmp_path):
-    for name, text in {
-        "KAFKA__BOOTSTRAP": "broker:9092",
-        "API__PORT": "45690",
-        "CASSANDRA__PASSWORD": "s3cret",
-    }.items():
+def settings_in_files(monkeypatch, texts: Mapping[str, str]) -> None:
+    for name, text in texts.items():
         Path(name).write_text(text)
         monkeypatch.setenv(f"WATERCLOCK_{name}_FILE", name)
+
+
+def settings_of(monkeypatch, env: Mapping[str, str]) -> Settings:
+    """What a process reads that is started with this environment."""
+    for name in [name for name in os.environ if name.startswith("WATERCLOCK_")]:
+        monkeypatch.delenv(name)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    return load_settings()
+
+
+def test_roles_of_a_local_stack_start_where_files_hold_settings_that_it_hands_on(monkeypatch):
+    texts = {"KAFKA__BOOTSTRAP": "broker:9092", "API__PORT": "45690", "CASSANDRA__PASSWORD": "s3cret"}
+    settings_in_files(monkeypatch, texts)
     told = []
     monkeypatch.setattr(Child, "__init__", lambda *parts, **_: told.append(parts[4]))
     up = Up(load_settings(), str)
@@ -105,11 +118,29 @@ def test_roles_of_a_local_stack_start_where_files_hold_settings_that_it_hands_on
         plan.launch()
     assert {env["WATERCLOCK_INSTANCE"] for env in told} > {"api-1", "worker-1"}
     for env in told:
-        for name in [name for name in os.environ if name.startswith("WATERCLOCK_")]:
-            monkeypatch.delenv(name)
-        for name, value in env.items():
-            monkeypatch.setenv(name, value)
-        settings = load_settings()
+        settings = settings_of(monkeypatch, env)
         assert settings.kafka.bootstrap == "broker:9092"
         assert settings.api.port == 45_690
         assert settings.cassandra.password.get_secret_value() == "s3cret"
+
+
+def test_a_worker_of_ones_own_starts_where_files_hold_settings_that_it_is_given(monkeypatch):
+    Path("shop.py").write_text("from waterclock import App\n\napp = App()\n")
+    texts = {
+        "KAFKA__BOOTSTRAP": "broker:9092",
+        "CASSANDRA__CONTACT_POINTS": "one,two",
+        "CASSANDRA__PORT": "9142",
+        "CASSANDRA__PASSWORD": "s3cret",
+        "WORKER__POOL": "slow",
+    }
+    settings_in_files(monkeypatch, texts)
+    told = []
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(os, "execve", lambda _program, _words, env: told.append(env))
+    worker("shop:app", pool="fast", slots=3)
+    (env,) = told
+    settings = settings_of(monkeypatch, env)
+    assert settings.kafka.bootstrap == "broker:9092"
+    assert (settings.cassandra.contact_points, settings.cassandra.port) == (("one", "two"), 9142)
+    assert settings.cassandra.password.get_secret_value() == "s3cret"
+    assert (settings.worker.pool, settings.worker.slots) == ("fast", 3)

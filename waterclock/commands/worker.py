@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from waterclock.app import load_app
+from waterclock.stack.role_process import said_once
 
 from .connect import here
 from .output import say
@@ -34,15 +35,17 @@ def worker(
     sys.path.insert(0, os.getcwd())  # noqa: PTH109 - what `python -m` does: your module lies here
     handlers = load_app(target).handlers  # before anything else: a typing error ends here, with its own message
     say(f"worker {instance} of pool {pool or settings.worker.pool}: {', '.join(sorted(handlers)) or 'no handlers'}")
-    env = {
-        **os.environ,
-        "WATERCLOCK_KAFKA__BOOTSTRAP": settings.kafka.bootstrap,
-        "WATERCLOCK_CASSANDRA__CONTACT_POINTS": ",".join(settings.cassandra.contact_points),
-        "WATERCLOCK_CASSANDRA__PORT": str(settings.cassandra.port),
-        "WATERCLOCK_WORKER__APP": target,
-        "WATERCLOCK_INSTANCE": instance,
-        **({"WATERCLOCK_WORKER__SLOTS": str(slots)} if slots else {}),
-        **({"WATERCLOCK_WORKER__POOL": pool} if pool else {}),
-    }
+    env = said_once(
+        {
+            **os.environ,
+            "WATERCLOCK_KAFKA__BOOTSTRAP": settings.kafka.bootstrap,
+            "WATERCLOCK_CASSANDRA__CONTACT_POINTS": ",".join(settings.cassandra.contact_points),
+            "WATERCLOCK_CASSANDRA__PORT": str(settings.cassandra.port),
+            "WATERCLOCK_WORKER__APP": target,
+            "WATERCLOCK_INSTANCE": instance,
+            **({"WATERCLOCK_WORKER__SLOTS": str(slots)} if slots else {}),
+            **({"WATERCLOCK_WORKER__POOL": pool} if pool else {}),
+        }
+    )
     # Become the worker: signals reach it, and its exit code is ours. Roles are never imported from here.
     os.execve(sys.executable, [sys.executable, "-m", "waterclock.workers"], env)  # noqa: S606 - becoming it is the purpose

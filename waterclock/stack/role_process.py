@@ -46,7 +46,7 @@ class RoleProcess(Child):
         log_path = folder / "logs" / f"{spec.instance}.log"
         set_aside(log_path)
         argv = [sys.executable, "-m", spec.module]
-        super().__init__(spec.instance, argv, log_path, _once({**env, **spec.env, **own}), own_session=False)
+        super().__init__(spec.instance, argv, log_path, said_once({**env, **spec.env, **own}), own_session=False)
 
     def is_ready(self) -> bool:
         """Whether it wrote READY. Raises StackTrouble with its last lines when it is dead."""
@@ -59,7 +59,7 @@ class RoleProcess(Child):
             return False
 
 
-def _once(env: Mapping[str, str]) -> dict[str, str]:
+def said_once(env: Mapping[str, str]) -> dict[str, str]:
     """Without the ``..._FILE`` of what is said beside it: the role refuses a setting that is given twice."""
     return {
         name: value
