@@ -116,6 +116,16 @@ def test_a_job_that_is_gone_behind_the_answer_is_not_found(log):
         order(Settings(), Owned(log), Rows(), command_for(CommandKind.DELETE, JOB))
 
 
+def test_a_store_that_goes_away_behind_the_answer_makes_nobody_repeat_the_command(log):
+    def away(job_id: str) -> object:
+        raise BackendDown("cassandra", f"nothing of {job_id}")
+
+    with pytest.raises(CommandFailed, match=r"was obeyed.*cassandra") as told:
+        order(Settings(), Owned(log), SimpleNamespace(job=away), command_for(CommandKind.CREATE, JOB))
+    assert told.value.exit_code is ExitCode.TIMEOUT
+    assert f"Do not repeat it: waterclock job show {JOB}" in told.value.hint
+
+
 def test_a_command_that_nobody_obeys_says_where_it_stands_and_not_to_repeat_it(log, monkeypatch):
     monkeypatch.setattr(passing, "ANSWERED_WITHIN_S", 0.2)
     with pytest.raises(CommandFailed) as told:

@@ -60,7 +60,7 @@ def test_a_document_in_a_file_is_read_as_exactly(tmp_path: Path, text: str) -> N
     assert refused.value.hint
 
 
-TEXTS = ["9:30", "01234", "0755", "0o17", "0x1F", "1_000", "+5", "1.", ".5", "2026-12-25", "no", "True", "NULL"]
+TEXTS = ["9:30", "01234", "0755", "0o17", "0x1F", "1_000", "+5", "1.", ".5", "2026-12-25", "no", "On", "nULL"]
 """What YAML 1.1, or 1.2, takes for a number, a date, a flag or nothing, and JSON does not."""
 
 
@@ -84,6 +84,14 @@ def test_what_is_a_value_of_json_is_the_same_in_yaml(tmp_path: Path, word: str) 
 
 def test_nothing_and_a_tilde_are_null_in_yaml(tmp_path: Path) -> None:
     assert yaml_of(tmp_path, "payload:\nzone: ~\n") == {"payload": None, "zone": None}
+
+
+FLAGS = {"True": True, "TRUE": True, "False": False, "FALSE": False, "Null": None, "NULL": None}
+
+
+@pytest.mark.parametrize(("word", "value"), FLAGS.items())
+def test_a_capital_makes_no_text_of_a_flag_or_of_nothing_in_yaml(tmp_path: Path, word: str, value: bool | None) -> None:
+    assert yaml_of(tmp_path, f"payload: {word}") == {"payload": value}
 
 
 @pytest.mark.parametrize("key", ["on", "yes", "1", "0755", "null", "~", "=", "<<", "2026-12-25"])

@@ -49,3 +49,8 @@ def test_as_json_lines_a_record_is_told_exactly(tail: Callable[..., str]) -> Non
     (line,) = tail(b"key", {"note": TITLE}, "-o", "jsonl").splitlines()
     assert line.isprintable()
     assert orjson.loads(line)["value"] == {"note": TITLE}
+
+
+def test_a_detail_that_is_no_object_is_shown_like_any_other_part(tail: Callable[..., str]) -> None:
+    (line,) = tail(b"key", {"detail": "x", "note": ["y"]}).splitlines()
+    assert line.endswith("detail=x note=['y']")

@@ -82,7 +82,7 @@ class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]  # the library has no
 def _as_json(_: _PlainLoader, node: yaml.ScalarNode) -> Any:
     """What JSON makes of the same characters: no infinity, no NaN, no integer that would lose digits."""
     try:
-        return read_json(str(node.value).encode())
+        return read_json(_WORDS.get(node.value, node.value).encode())
     except RequestError:
         line = node.start_mark.line + 1
         raise yaml.YAMLError(f"{node.value} in line {line} is no value of JSON: in quotes it is a text") from None
@@ -91,11 +91,13 @@ def _as_json(_: _PlainLoader, node: yaml.ScalarNode) -> Any:
 _TEXT, _NULL, _LIST, _OBJECT = (f"tag:yaml.org,2002:{word}" for word in ("str", "null", "seq", "map"))
 _BOOL, _INT, _FLOAT = (f"tag:yaml.org,2002:{word}" for word in ("bool", "int", "float"))
 _PLAIN_WORDS = (
-    (_BOOL, r"true|false", "tf"),
+    (_BOOL, r"true|True|TRUE|false|False|FALSE", "tTfF"),
     (_FLOAT, r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", "-0123456789"),
     (_FLOAT, r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", "-+."),  # nobody means a text by them: refused, as in JSON
-    (_NULL, r"null|~|", ("n", "~", "")),  # as YAML 1.2 has it: who writes ~ or nothing means no text either
+    (_NULL, r"null|Null|NULL|~|", ("n", "N", "~", "")),
 )
+# As YAML 1.2's core schema: whoever writes True, ~ or nothing means no text either.
+_WORDS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 _PlainLoader.yaml_implicit_resolvers = {}
 for _tag, _pattern, _first in _PLAIN_WORDS:
     _PlainLoader.add_implicit_resolver(_tag, re.compile(rf"(?:{_pattern})\Z"), list(_first))

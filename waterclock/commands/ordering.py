@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from waterclock.clock import SystemClock
 from waterclock.log.port import Log
-from waterclock.model.errors import NotFound
+from waterclock.model.errors import BackendDown, NotFound
 from waterclock.model.events import CommandVerdict
 from waterclock.model.ids import Instant
 from waterclock.model.job import Command, CommandKind, JobSpec
@@ -20,6 +20,7 @@ from waterclock.settings import Settings
 from waterclock.store.port import JobRow, Reading
 from waterclock.wire.names import Names
 
+from .failing import CommandFailed, ExitCode
 from .passing import pass_one, user_name
 
 
@@ -74,10 +75,18 @@ def check_pool(settings: Settings, log: Log, spec: JobSpec, job_id: str = "") ->
 def order(settings: Settings, log: Log, store: Reading, command: Command) -> Obeyed:
     """Send ``command`` and wait. The row is read after the answer: whoever obeys writes it first.
 
-    Raises what it was refused with, CommandFailed when nobody answers in time, BackendDown.
+    Raises what it was refused with, CommandFailed when nobody answers in time or the row cannot be read, BackendDown
+    when it was not sent.
     """
     answer = pass_one(settings, log, command)
-    row = store.job(command.job_id)
+    try:
+        row = store.job(command.job_id)
+    except BackendDown as down:
+        raise CommandFailed(
+            f"The command was obeyed, and how the job {command.job_id} stands now cannot be read: {down}",
+            hint=f"Do not repeat it: waterclock job show {command.job_id}, once Cassandra answers",
+            exit_code=ExitCode.TIMEOUT,
+        ) from None
     if row is None:
         raise NotFound(f"The command was obeyed, and since then the job {command.job_id} is gone")
     return Obeyed(row, was_so=answer.verdict == CommandVerdict.UNCHANGED)

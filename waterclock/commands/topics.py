@@ -182,8 +182,10 @@ def _document(record: Record) -> dict[str, Any]:
 def _text(record: Record) -> str:
     """One line: when, where, whose, what."""
     kind, fields = _decoded(record)
-    detail = fields.pop("detail", None) or {}
-    shown = {name: part for name, part in (fields | detail).items() if part not in (None, "", 0, [], {}, "NONE")}
+    detail = fields.get("detail")  # of a stranger's record it may be anything
+    if isinstance(detail, dict):
+        fields = {name: part for name, part in fields.items() if name != "detail"} | detail
+    shown = {name: part for name, part in fields.items() if part not in (None, "", 0, [], {}, "NONE")}
     what = shown.pop("kind", kind)
     about = shown.pop("run_id", None) or shown.pop("job_id", None) or shown.pop("worker", None)
     shown.pop("job_id", None)
