@@ -351,6 +351,9 @@ def _change_course(shard: Shard, out: Emitter, plan: Plan, now: Instant) -> Admi
     """What the command decided; answers what became of the run of a trigger, where there was something to decide."""
     applied, version = plan.applied, plan.applied.version
     if version is not None and plan.caught_up:
+        # Fires of older versions go by what the job's newest one says of limits and counts; of one that says nothing no
+        # record stands, so after a take-over nobody else would know.
+        shard.lately.setdefault(version.job_id, list(plan.before))
         decide_apart(shard, out, version.job_id, plan.caught_up, now, plan.grace_us)
     for skipped, reason in applied.skipped:
         out.skip(skipped, reason, now=now)

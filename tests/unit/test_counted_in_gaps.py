@@ -127,6 +127,37 @@ def test_the_end_skips_what_is_owed_in_a_gap_blocked_or_not() -> None:
     balanced(world)
 
 
+def test_an_edit_that_decides_a_gap_counts_nothing_of_it_where_no_number_stood_before() -> None:
+    """The owner took the shard over inside a due time, and finds no record of a job whose newest version has none."""
+    world = World(partitions=1, pace=Pace(catch_up_per_s=0.001, round_records=1))
+    bounded = Timing(misfire=Misfire.ALL, max_runs=2)
+    world.command(CommandKind.CREATE, JOB, every(50, timing=bounded, start_at=START))
+    for number in range(6):
+        world.command(CommandKind.CREATE, f"t:z{number}", every(10, start_at=START))
+    world.run(1)
+    away(world, 120)
+    world.run(3)
+    world.command(CommandKind.UPDATE, JOB, every(50, timing=replace(bounded, max_runs=0), start_at=START))
+    world.run(1)
+    for _ in range(1_000):
+        world.run(0.02, 0.02)
+        if progress(world).cursor.job_id:
+            break
+    assert progress(world).cursor.job_id > JOB, "the take-over is inside a due time, behind the job's place"
+    assert progress(world).gaps
+    world.command(CommandKind.UPDATE, JOB, every(50, timing=bounded, start_at=START))
+    at_full_pace(world)
+    until_closed(world)
+    world.run(200)
+    assert [(run.gap_to_at > 0, run.is_last) for run in made(world, JOB)] == [
+        (True, False),
+        (True, False),
+        (False, False),
+        (False, True),
+    ]
+    balanced(world)
+
+
 def test_what_a_calendar_blocks_does_not_count() -> None:
     world = World(partitions=1)
     timing = Timing(max_runs=3, calendars=(freeze(1, (3, 9)),))
