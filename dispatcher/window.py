@@ -165,7 +165,9 @@ def dispose_slice(shard: Shard, index: TimeIndex, now: Instant) -> Errand[None]:
         return
     if minute >= minute_of(progress.undecided_from):
         return
-    yield lambda: index.dispose_due(shard.slots, minute)
+    is_disposed = yield lambda: index.dispose_due(shard.slots, minute)
+    if not is_disposed:
+        return  # the clock has stepped back since ``now``
     shard.disposed_minute = minute + 1
     shard.forget_before(min(now, progress.begins_at) - _HOUR_US)
 

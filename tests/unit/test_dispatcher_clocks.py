@@ -200,3 +200,26 @@ def test_a_clock_that_steps_back_while_a_jump_is_prepared_never_takes_the_edge_b
     world.run(30, 0.2)
     assert set(Counter(world.runs()).values()) == {1}
     assert world.unbalanced() == []
+
+
+def test_a_clock_that_steps_back_before_a_minute_is_disposed_of_puts_that_off(world: Owners) -> None:
+    """Decided by one look at the clock, and held against a second one by the store: a second between them is enough."""
+    clock = world.take_over()
+    world.command(CommandKind.CREATE, "t:a", every(10, start_at=START))
+    world.run(90 * 60, 1.0)
+    of, asked = world.dispatcher._shards[0], list[int]()
+    dispose = MemoryStore.dispose_due
+
+    def stepped_back(store: MemoryStore, slots: list[int], minute: int) -> bool:
+        asked.append(minute)
+        clock.skew_us = -30 * US_PER_S if asked == [minute] else 0
+        return dispose(store, slots, minute)
+
+    disposed_to = of.disposed_minute
+    assert disposed_to > START // (60 * US_PER_S), "buckets are disposed of by now"
+    with mock.patch.object(MemoryStore, "dispose_due", stepped_back):
+        world.run(180, 1.0)
+    assert asked[:2] == [disposed_to, disposed_to], "the same one again, once the clock is right"
+    assert of is world.dispatcher._shards[0], "nothing was dropped"
+    assert of.disposed_minute > disposed_to
+    assert world.unbalanced() == []

@@ -295,8 +295,12 @@ class TimeIndex(Protocol):
         """Write rows ahead, acknowledged. They expire three days after due, or after ``kept_from``; or are left out."""
         ...
 
-    def dispose_due(self, slots: Sequence[int], minute: int) -> None:
-        """Delete whole consumed buckets, with the stamp end of bucket + 1 h (never above the clock)."""
+    def dispose_due(self, slots: Sequence[int], minute: int) -> bool:
+        """Delete whole consumed buckets, with the stamp end of bucket + 1 h.
+
+        False, and nothing is done, while that stamp lies above the store's clock: it may have stepped back since the
+        caller looked at his.
+        """
         ...
 
 

@@ -166,12 +166,13 @@ class TabularStore(TabularCalendars, TabularDagNodes, TabularShelves, TabularUpk
         keys = [(row.slot, row.minute, row.due_at, row.job_id, row.revision, row.entry) for row in due]
         return [bool(found) for found in self._cells.select("standing_due", _DUE_ROW, keys)]
 
-    def dispose_due(self, slots: Sequence[int], minute: int) -> None:
+    def dispose_due(self, slots: Sequence[int], minute: int) -> bool:
         wts = (minute + 1) * US_PER_MINUTE + rows.US_PER_HOUR
         if wts > self._clock.now():
-            raise ValueError(f"bucket {minute} is disposed of too early: one hour after its end, not before")
+            return False
         if slots:
             self._write("dispose_due", [Remove(DUE, (slot, minute), wts) for slot in slots]).wait(WAIT_S)
+        return True
 
     # -- histories
 
