@@ -33,6 +33,24 @@ class End(typing.NamedTuple):
     retry_after_us: int = 0
 
 
+class Age(typing.NamedTuple):
+    """From when the limits of a run count, and what they are; 0: there is none.
+
+    ``since``: its whole age, from when it was made or went out, of a trigger from what it was asked for.
+    ``claimable_at``: from when a worker could claim the attempt that waits.
+    """
+
+    since: int
+    claimable_at: int
+    queue_us: int
+    run_us: int
+
+    def over_at(self):
+        """When a run that waits is over its time; None: never."""
+        queued = [self.claimable_at + self.queue_us] if self.queue_us else []
+        return min(queued + ([self.since + self.run_us] if self.run_us else []), default=None)
+
+
 class Cancel(typing.NamedTuple):
     """A CANCEL_REQUESTED, and how its run stood there. ``status``: None where nothing of the run stood before it."""
 
@@ -54,6 +72,8 @@ class Chronicle:
         self.ends = {}
         self.retries = {}
         self.verdicts = {}
+        self.verdict_at = {}
+        self.ages = {}
         self.judged = {}
         self.cancels = collections.defaultdict(list)
         self.ignored = collections.defaultdict(list)
@@ -94,6 +114,18 @@ class Chronicle:
             self.runs[each] = run | {"job_id": event["job_id"]}
             (self.open.discard if run["status"] in FINAL else self.open.add)(each)
         self._note(record, event, (run_id, event["attempt"]))
+        if kind in ("PENDING", "RETRYING"):
+            self.ages[run_id] = self._age(event, was_held=bool(before) and before["held"])
+
+    def _age(self, event, *, was_held):
+        """By the stamps of whoever wrote the event: no other clock is asked."""
+        if event["kind"] == "RETRYING":
+            due_at = event["retrying"]["due_at"] if event["retrying"] else event["at"]
+            return self.ages[event["run_id"]]._replace(claimable_at=max(due_at, event["at"]))
+        made = event["pending"]
+        is_asked_for = made["origin"] == "TRIGGER" and not was_held
+        since = made["fire_at"] if is_asked_for else event["at"]
+        return Age(since, event["at"], made["queue_timeout_us"], made["run_timeout_us"])
 
     def _note(self, record, event, key):
         kind, run_id, stamp = event["kind"], event["run_id"], record["timestamp_us"]
@@ -113,6 +145,7 @@ class Chronicle:
             self.judged[run_id, event["attempt"] - 1] = stamp
         elif kind in ("RUN_FAILED", "RUN_EXPIRED"):
             self.verdicts[run_id] = (kind, event["reason"])
+            self.verdict_at[run_id] = event["at"]
             if kind == "RUN_FAILED":
                 self.judged[key] = stamp
 

@@ -2,7 +2,8 @@
 
 Input: a Chronicle, and the policy of each run: from what its job's commands say (``makings.meant``), or where nobody
 has those from the dumped work records, which carry it as stored text. Judged are the accepted RETRYING and RUN_FAILED:
-how many attempts counted before, the class of the last error, and how long was to be waited.
+how many attempts counted before, the class of the last error, and how long was to be waited; and of what has expired,
+whether its time was over by then.
 """
 
 import collections
@@ -11,6 +12,7 @@ import json
 from .records import decode
 
 NEVER = ("gone", "egress-refused", "executor-refused", "program-refused", "body-refused")
+EXPIRED, WORK_GONE = "expired", "work-record-gone"
 WORDS = {"ATTEMPT_FAILED": "failed", "ATTEMPT_TIMED_OUT": "timed-out", "ATTEMPT_LOST": "lost"}
 DEFAULT = {
     "max_attempts": 4,
@@ -50,15 +52,57 @@ def check(chronicle, work=(), meant=None):
         counts["handed back"] += end.error_class == "drained"
     for run_id, (kind, reason) in chronicle.verdicts.items():
         counts["expired"] += kind == "RUN_EXPIRED"
-        ended = (run_id, chronicle.runs[run_id]["attempt"]) in chronicle.ends
-        if kind == "RUN_FAILED" and not ended:
-            complaints.append(f"{run_id}: given up, and its last attempt has no end")
-        elif kind == "RUN_FAILED" and run_id in policies and run_id not in once:
-            end, spent = _before(chronicle, run_id, chronicle.runs[run_id]["attempt"] + 1)
-            counts["given up"] += 1
-            if not _may_give_up(policies[run_id], end, spent, reason):
-                complaints.append(f"{run_id}: given up after {spent} attempts that count ({reason})")
+        counts["given up"] += kind == "RUN_FAILED" and run_id in policies and run_id not in once
+        early = _expired_early(chronicle, run_id) if reason == EXPIRED and kind == "RUN_EXPIRED" else ""
+        wrong = early or (_wrong_end(chronicle, run_id, reason, policies, once) if kind == "RUN_FAILED" else "")
+        complaints += [f"{run_id}: {wrong}"] if wrong else []
     return complaints, counts
+
+
+def _wrong_end(chronicle, run_id, reason, policies, once):
+    """What is wrong with a run that was given up after its last attempt; "" where nothing is."""
+    last = chronicle.runs[run_id]["attempt"]
+    if (run_id, last) not in chronicle.ends:
+        return "given up, and its last attempt has no end"
+    if run_id not in policies:
+        return ""
+    policy, (end, spent) = policies[run_id], _before(chronicle, run_id, last + 1)
+    if run_id in once and end.error_class != "drained":
+        return ""
+    if end.kind == "ATTEMPT_CANCELLED" or spent >= _limit(policy, _class_of(end)) or reason == WORK_GONE:
+        return ""
+    if reason == EXPIRED and policy["run_timeout_us"]:
+        return _given_up_early(chronicle, run_id, end, spent, policy)
+    return "" if run_id in once else f"given up after {spent} attempts that count ({reason})"
+
+
+def _expired_early(chronicle, run_id):
+    """What is wrong with a run that has expired while it waited; "" where nothing is.
+
+    Its router has read the very stamps that are read here, and decided by the clock by which it says when that was: so
+    no clock that is ahead is forgiven. Of DagRuns others judge (``dag_runs.py``).
+    """
+    age, at = chronicle.ages.get(run_id), chronicle.verdict_at[run_id]
+    if chronicle.runs[run_id]["nodes"] is not None:
+        return ""
+    over_at = age and age.over_at()
+    if over_at is None:
+        return f"expired at {at}, and it has no limit"
+    return f"expired at {at}, and its time is over at {over_at} ({age})" if at < over_at else ""
+
+
+def _given_up_early(chronicle, run_id, end, spent, policy):
+    """Likewise of one whose next attempt could only begin when the time of the whole run is over.
+
+    How long that one was to wait nobody says: with jitter up to the longest wait of the policy.
+    """
+    age, at, most = chronicle.ages[run_id], chronicle.verdict_at[run_id], 0
+    if end.error_class != "drained":
+        most = max(_bounds(policy, _class_of(end), spent)[1], min(end.retry_after_us, policy["max_delay_us"]))
+    over_at = age.since + age.run_us
+    if at + most < over_at:
+        return f"expired at {at}, it waits {most} us at most, and its time is over at {over_at} ({age})"
+    return ""
 
 
 def _before(chronicle, run_id, attempt):
@@ -103,9 +147,3 @@ def _bounds(policy, word, spent):
         return delays[0], delays[0]
     most = min(delays[0] * 2 ** (spent - 1), policy["max_delay_us"])
     return (0 if policy["jitter"] else most), most
-
-
-def _may_give_up(policy, end, spent, reason):
-    if reason == "work-record-gone" or (reason == "expired" and policy["run_timeout_us"]):
-        return True
-    return end.kind == "ATTEMPT_CANCELLED" or spent >= _limit(policy, _class_of(end))

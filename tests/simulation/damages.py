@@ -130,6 +130,16 @@ def decided_late(dumps: Dumps) -> Dumps:
     return with_events(dumps, [late if each is newest else each for each in dumps.events])
 
 
+def expired_at_once(dumps: Dumps) -> Dumps:
+    """All that expired is said to have done so before it was made."""
+    events = []
+    for each in dumps.events:
+        if kind_of(each) == "RUN_EXPIRED":
+            each = {**each, "value": encode_event(decode_event(bytes_of(each))._replace(at=1))}  # noqa: PLW2901
+        events.append(each)
+    return with_events(dumps, events)
+
+
 def stood_before(dumps: Dumps, operation: str) -> Dumps:
     """The keeper that fenced last stood still until that very instant, before this call."""
     at = int(str(dumps.leases[-1]["timestamp_us"]))

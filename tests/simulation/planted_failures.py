@@ -95,7 +95,12 @@ def _one_short(work: Any, state: RunState, trail: Any, now: Instant) -> Again | 
     return short if isinstance(short, Never) and isinstance(verdict, Again) and state.attempt > 1 else verdict
 
 
-_failed, _decide, _onward = shard.failed, deciding.decide, ladder.onward
+def _ages_while_held(before: Any, event: RunEvent, *, was_held: bool = False) -> Any:
+    """The age of a run that waited for others counts from its trigger, and may be over when it goes out."""
+    return _follow(before, event, was_held=False)
+
+
+_failed, _follow, _decide, _onward = shard.failed, shard.follow, deciding.decide, ladder.onward
 
 
 @contextmanager
@@ -248,6 +253,7 @@ PLANTED_FAILURES: dict[str, Planted] = {
     "reducer skips the token check": no_token_check,
     "cancel overwrites an attempt's success": cancel_overwrites,
     "attempt not counted after a crash": _instead(shard, "failed", _crash_costs_nothing),
+    "a run's age counts from before it went out": _instead(shard, "follow", _ages_while_held),
     "dead letter before the last retry": _instead(verdicts, "decide", _one_short),
     "dead letter before its verdict is accepted": letter_with_its_verdict,
     "retry moved early": _instead(ladder, "onward", _early),

@@ -30,6 +30,7 @@ from waterclock.wire.codec import (
 from .checkers import CHECKERS, judged, the_books_balance
 from .damages import (
     decided_late,
+    expired_at_once,
     first,
     kind_of,
     other_policy,
@@ -323,6 +324,7 @@ def with_another_byte(record: RawRecord) -> RawRecord:
             "I6 .* given up after",
             lambda d: rewritten(d, "RETRYING", lambda event: event._replace(kind=EventKind.RUN_FAILED, attempt=1)),
         ),
+        ("I6 .* its time is over at", expired_at_once),
         ("I8 .* was not dead", lambda d: replace(d, leases=[])),
         ("I8 .* dead since", of_somebody_dead),
         ("I8 .* was fenced", fenced_though_it_beat),

@@ -80,6 +80,26 @@ def test_many_runs_that_nobody_claims_have_each_its_own_work_in_its_letter() -> 
         assert (work.run_id, letter.reason) == (letter.run_id, "expired")
 
 
+def test_the_times_of_a_trigger_that_waited_for_others_count_from_when_it_went_out() -> None:
+    """Waiting for others never expires a run, however much older than its limits it is by then (docs/overlap.md)."""
+    world = World()
+    asked_at = world.clock.now()
+    run_id = make_run_id(JOB, asked_at)
+    detail = Pending(1, asked_at, None, Tier.HIGH, Origin.TRIGGER, run_timeout_us=MINUTE)
+    world.event(EventKind.HELD, run_id, reason="overlap", detail=detail)
+    world.turn(router := world.router())
+    world.clock.advance(10 * MINUTE)
+    world.turn(router, steps=5)
+    assert not expired(world), "who is held has no limits yet"
+    world.event(EventKind.PENDING, run_id, detail=detail)
+    world.clock.advance(50 * US_PER_S)
+    world.turn(router, steps=5)
+    assert not expired(world), "its time began when it went out"
+    world.clock.advance(10 * US_PER_S)
+    world.turn(router, steps=5)
+    assert expired(world) == [run_id]
+
+
 def test_an_expired_run_whose_work_is_gone_has_a_letter_that_says_so() -> None:
     world = World()
     run_id, place = world.pending(queue_timeout_us=MINUTE)
