@@ -28,11 +28,16 @@ ANY = {"one_success": "S", "one_failed": "FU", "one_done": "SF"}
 
 
 class Span(typing.NamedTuple):
-    """When a DagRun's PENDING was written, on which partition, and when it ended; 0 while it has not. By the log."""
+    """When a DagRun's PENDING was written, on which partition, and when it ended; 0 while it has not. By the log.
+
+    ``went_out_at``, ``expired_at``: what PENDING, and the RUN_EXPIRED that ended it for its time, say themselves.
+    """
 
     begun_at: int
     partition: int
+    went_out_at: int
     ended_at: int = 0
+    expired_at: int | None = None
 
 
 class Seen(typing.NamedTuple):
@@ -73,6 +78,7 @@ def check(events, work, meant):
         if run_id in spans and run_id not in expiries and not run["cancel"]:
             timeout_us = json.loads(meant[run_id].dag).get("timeout_us", 0)
             found += _over_time(timeout_us, spans[run_id], acts[spans[run_id].partition])
+        found += _within_time(json.loads(meant[run_id].dag).get("timeout_us", 0), spans[run_id])
         if run["status"] not in ("SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED"):
             found.append(f"{run['status']} at rest")
         elif not (run["cancel"] or run["expired"]) and run["status"] != "SKIPPED":
@@ -123,7 +129,9 @@ def _clock(told, others, spans):
     if told.after is None:
         return
     if told.event["kind"] == "PENDING" and "/" not in run_id:
-        spans[run_id] = Span(stamp, told.record["partition"])
+        spans[run_id] = Span(stamp, told.record["partition"], told.event["at"])
+    if told.event["kind"] == "RUN_EXPIRED" and told.event["reason"] == "expired" and run_id in spans:
+        spans[run_id] = spans[run_id]._replace(expired_at=told.event["at"])
     for each, run in {run_id: told.after, **others}.items():
         if each in spans and run["status"] in WAYS and not spans[each].ended_at:
             spans[each] = spans[each]._replace(ended_at=stamp)
@@ -149,6 +157,18 @@ def _over_time(timeout_us, span, acts):
     if any(late_at <= at <= span.ended_at - LATE_US for at in acts):
         lived_s = (span.ended_at - span.begun_at) / 1e6
         yield f"lived {lived_s:g} s, {timeout_us / 1e6:g} s are its timeout, and it was not expired"
+
+
+def _within_time(timeout_us, span):
+    """A DagRun that was ended for its time before that was over.
+
+    Its engine counts from what the PENDING says, by the clock by which it says when it decided: no clock is forgiven.
+    """
+    if span.expired_at is not None and not timeout_us:
+        yield f"expired at {span.expired_at}, and it has no timeout"
+    elif span.expired_at is not None and span.expired_at < span.went_out_at + timeout_us:
+        lived_s = (span.expired_at - span.went_out_at) / 1e6
+        yield f"expired at {span.expired_at}, {lived_s:g} s after it went out, {timeout_us / 1e6:g} s are its timeout"
 
 
 def _reruns(events):

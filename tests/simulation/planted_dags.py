@@ -17,7 +17,7 @@ from waterclock.model.dag_events import NodeEnd
 from waterclock.model.dag_release import DagRunState
 from waterclock.model.dag_steps import NodeState
 from waterclock.model.dag_work import split_node_run_id
-from waterclock.model.events import RunEvent
+from waterclock.model.events import Pending, RunEvent
 from waterclock.model.run_state import RunState
 from waterclock.recorder import batch
 from waterclock.recorder.batch import Batch
@@ -39,6 +39,20 @@ def released_on_an_attempt() -> Iterator[None]:
 
     right = Shard._follow_node
     with mock.patch.object(Shard, "_follow_node", follow_node):
+        yield
+
+
+@contextmanager
+def ages_while_held() -> Iterator[None]:
+    """The age of a DagRun that waited for others counts from when it began to wait."""
+
+    def told(self: OpenDag, event: RunEvent, pending: Pending, offset: int) -> None:
+        held_at = self.began_at
+        right(self, event, pending, offset)
+        self.began_at = held_at or self.began_at
+
+    right = OpenDag.told
+    with mock.patch.object(OpenDag, "told", told):
         yield
 
 
@@ -177,6 +191,7 @@ PLANTED_DAGS: dict[str, Planted] = {
     "ended nodes forgotten at a take-over": ended_forgotten,
     "pause of a DagRun holds nothing": pause_holds_nothing,
     "time-out of a DagRun not watched": time_not_watched,
+    "age of a DagRun counts from before it went out": ages_while_held,
     "nodes left behind in history": nodes_left_behind_in_history,
     "results of nodes not in history": results_not_in_history,
 }

@@ -198,6 +198,25 @@ def test_a_dag_run_over_its_time_is_told_so_and_control_before() -> None:
     assert world.kept() == {}
 
 
+@pytest.mark.parametrize("is_taken_over", [False, True])
+def test_the_age_of_a_dag_run_counts_from_when_it_went_out(*, is_taken_over: bool) -> None:
+    """However long it waited for others before (docs/dags.md)."""
+    world = World(Node("a", "h"), timeout_us=10 * US_PER_S)
+    run_id = world.fire(EventKind.HELD)
+    world.turn(engine := world.engine(window=1), 80)
+    world.made -= 1
+    world.fire()
+    world.turn(engine, 5)
+    if is_taken_over:
+        world.cluster.kill("dag-engine-1")
+        engine = world.engine("dag-engine-2", window=1)
+    world.turn(engine, 20)
+    assert world.released() == ["a"]
+    assert world.events(EventKind.RUN_EXPIRED) == []
+    world.turn(engine, 60)
+    assert [each.run_id for each in world.events(EventKind.RUN_EXPIRED)] == [run_id]
+
+
 def test_a_paused_dag_run_releases_nothing_until_it_goes_on() -> None:
     world = chain()
     run_id = world.fire()

@@ -201,6 +201,26 @@ def test_a_timeout_that_nobody_was_there_to_see_or_that_came_too_late_is_none() 
         assert not any("are its timeout" in complaint for complaint in complaints), complaints
 
 
+@pytest.mark.parametrize(
+    ("timeout_s", "after_s", "said"),
+    [(10, 10, ""), (10, 9, "9 s after it went out, 10 s are its timeout"), (0, 90, "and it has no timeout")],
+)
+def test_a_dag_run_that_is_ended_for_its_time_before_that_is_over_is_told(
+    timeout_s: int, after_s: int, said: str
+) -> None:
+    """It counts from when it went out: this one was held for a minute before."""
+    world = World(Node("a", "h"), timeout_us=timeout_s * 1_000_000)
+    world.fire(EventKind.HELD)
+    world.clock.advance(60_000_000)
+    world.made -= 1
+    run_id = world.fire()
+    world.clock.advance(after_s * 1_000_000)
+    world.event(EventKind.RUN_EXPIRED, run_id, reason="expired")
+    found = [each for each in _judged(world, run_id) if "expired at" in each]
+    assert len(found) == bool(said)
+    assert all(said in each for each in found)
+
+
 def test_a_kept_node_that_made_no_result_is_told_from_one_whose_result_was_too_large() -> None:
     dag = {"nodes": [{"name": "a"}, {"name": "b", "after": ["a"], "inputs": ["a"]}]}
     ends, started, _ = dags.settle(dag, {"b": (True, None)}, kept={"a": ("S", None)})
