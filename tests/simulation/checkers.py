@@ -186,16 +186,24 @@ def _without_repeated_refusals(dumps: Dumps, complaints: list[str], counts: Coun
 
 
 def work_lies_in_its_pool(dumps: Dumps, counts: Counts) -> list[str]:
-    """I2: every work record lies in the topic of the pool that it and its PENDING name."""
+    """I2: every work record lies in the topic of the tier that it names, and of the pool that it and its PENDING name.
+
+    Which tier it has to name its making says (``runs_are_made_of_their_revision``).
+    """
     events = [decode(record["value"])[1] for record in dumps.events]
     complaints = []
     pools = {event["run_id"]: event["pending"]["pool"] for event in events if event["kind"] == "PENDING"}
     for record in dumps.work:
         work_of = decode(record["value"])[1]
         counts[f"work of pool {work_of['pool']}"] += 1
-        lane = str(record["topic"]).partition(".runs.")[2].partition(".")[2] or "default"
+        tier, _, lane = str(record["topic"]).partition(".runs.")[2].partition(".")
+        lane = lane or "default"
         if not lane == work_of["pool"] == pools.get(work_of["run_id"], lane):
             complaints.append(f"I2 {work_of['run_id']}: its work for pool {work_of['pool']} lies in that of {lane}")
+        if tier != work_of["tier"].lower():
+            said = f"its work of attempt {work_of['attempt']} for {work_of['tier']}"
+            place = f"{record['topic']} {record['partition']}@{record['offset']}"
+            complaints.append(f"I2 {work_of['run_id']}: {said} lies on another tier, at {place}")
     return complaints
 
 

@@ -12,10 +12,12 @@ from waterclock.retry_router import keeper, ladder, shard, verdicts
 from waterclock.retry_router.deaths import Deaths
 from waterclock.retry_router.decide import Again, Never
 from waterclock.retry_router.keeper import Keeper
+from waterclock.retry_router.ladder import Ladder
 from waterclock.retry_router.letters import letter
 from waterclock.retry_router.loop import RetryRouter
 from waterclock.retry_router.open_attempts import OpenAttempts
 from waterclock.retry_router.shard import GivenUp, Undecided
+from waterclock.retry_router.standing import Standing
 from waterclock.retry_router.verdicts import Verdicts
 from waterclock.retry_router.watched import Watched
 from waterclock.workers.attempts import Attempts
@@ -28,6 +30,7 @@ from waterclock.log.port import Log, Outgoing, TopicPartition
 from waterclock.model import reduce as reducing
 from waterclock.model.events import EventKind, Lease, LeaseKind, RunEvent, RunStatus
 from waterclock.model.ids import Instant
+from waterclock.model.job import Tier
 from waterclock.model.reduce import RunState, Verdict
 from waterclock.transact import Round, Rounds
 from waterclock.wire.messages import dead_letter_message, lease_message
@@ -132,6 +135,20 @@ def letter_with_its_verdict() -> Iterator[None]:
 def _early(names: Names, tier_topic: str, record: Outgoing, due_at: Instant, now: Instant) -> Outgoing:
     """Whoever has stood on a rung goes to its tier, although more is left to wait than the rung's time."""
     return _onward(names, tier_topic, record, now, now)
+
+
+@contextmanager
+def retries_on_high() -> Iterator[None]:
+    """What waited on a rung comes to HIGH in the end, whatever its tier."""
+
+    def following(self: Ladder, standing: Standing, now: Instant) -> Outgoing:
+        runs = self._names.runs
+        with mock.patch.object(Names, "runs", lambda _, __, pool: runs(Tier.HIGH, pool)):
+            return right(self, standing, now)
+
+    right = Ladder._next
+    with mock.patch.object(Ladder, "_next", following):
+        yield
 
 
 @contextmanager
@@ -257,6 +274,7 @@ PLANTED_FAILURES: dict[str, Planted] = {
     "dead letter before the last retry": _instead(verdicts, "decide", _one_short),
     "dead letter before its verdict is accepted": letter_with_its_verdict,
     "retry moved early": _instead(ladder, "onward", _early),
+    "retry comes to another tier": retries_on_high,
     "retry apart from its verdict": retry_apart_from_its_verdict,
     "a partition forgotten after a trouble": _instead(RetryRouter, "_start_over", _one_forgotten),
     "lost before fencing": _instead(keeper, "fence", _say_only),

@@ -293,6 +293,7 @@ def with_another_byte(record: RawRecord) -> RawRecord:
         ("I1", lambda d: replace(d, commands=[*d.commands, {**d.commands[0], "offset": 10_000}])),
         ("I2", lambda d: replace(d, work=d.work[1:])),
         ("I2", lambda d: replace(d, work=[{**each, "topic": "waterclock.runs.high.side"} for each in d.work])),
+        ("I2 .* on another tier", lambda d: replace(d, work=[{**e, "topic": "waterclock.runs.low"} for e in d.work])),
         ("I2", lambda d: replace(d, work=[*d.work, d.work[0]], swallowed=[])),
         ("I2 .* 3 work records", swallowed_once_and_handed_out_twice),
         ("I2 .* 1 work records of attempt 1", work_without_its_run),

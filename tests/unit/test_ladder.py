@@ -128,6 +128,18 @@ def test_a_delayed_record_is_never_early_and_at_most_a_second_late(wait_us: int)
     assert 0 <= late_us <= 8 * TICK_US
 
 
+@pytest.mark.parametrize("tier", Tier)
+@pytest.mark.parametrize("wait_us", [300 * MS, 7_300 * MS])
+def test_a_record_comes_to_its_own_tier_in_the_end(tier: Tier, wait_us: int) -> None:
+    """Whichever rungs it stood on (docs/retries.md)."""
+    world = World()
+    world.turn(ladder := world.ladder(), for_us=200_000)
+    run_id = world.place(wait_us, tier=tier)
+    world.turn(ladder, for_us=wait_us + 1_500 * MS)
+    arrived = {each: [decode_work(work.value or b"").run_id for work in world.kept(NAMES.runs(each))] for each in Tier}
+    assert arrived == {each: [run_id] if each is tier else [] for each in Tier}
+
+
 def test_a_record_climbs_down_the_largest_rungs_that_fit() -> None:
     world = World()
     world.turn(ladder := world.ladder(), for_us=200_000)
