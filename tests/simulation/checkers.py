@@ -54,6 +54,7 @@ from .failure_checkers import (
     the_dead_are_silent,
     the_reconciler_finds_nothing,
     work_goes_out_once,
+    work_that_stands_is_not_called_gone,
 )
 from .ledger_checkers import the_ledger_agrees_with_the_books
 from .senders import SHOP
@@ -375,6 +376,7 @@ CHECKERS: tuple[Checker, ...] = (
     everything_ends,
     runs_are_made_of_their_revision,
     runs_are_tried_as_their_policy_says,
+    work_that_stands_is_not_called_gone,
     retries_are_never_early,
     the_dead_are_silent,
     nobody_who_beats_is_fenced,

@@ -36,6 +36,30 @@ def runs_are_tried_as_their_policy_says(dumps: Dumps, counts: Counts) -> list[st
     return [f"I6 {complaint}" for complaint in complaints]
 
 
+def work_that_stands_is_not_called_gone(dumps: Dumps, _counts: Counts) -> list[str]:
+    """I6, I11: no run ends because its work is gone, and no letter says so, while that stands on its tier or a rung.
+
+    Nothing is tolerated: retention spares the work of runs that are open, and what else it took was put back.
+    """
+    chronicle, gone = dumps.chronicle, {}
+    for record in dumps.letters:
+        letter = decode(record["value"])[1]
+        if letter["reason"].endswith(f"; {verdicts.WORK_GONE}"):
+            gone[letter["run_id"]] = "I11", "its letter"
+    for run_id, (kind, reason) in chronicle.verdicts.items():
+        if reason == verdicts.WORK_GONE:
+            gone[run_id] = "I6", f"{kind} at {chronicle.verdict_at[run_id]}"
+    complaints = []
+    for record in dumps.work + dumps.waiting if gone else ():
+        work = decode(record["value"])[1]
+        run_id, attempt = work["run_id"], work["attempt"]
+        if run_id in gone and attempt == max(1, chronicle.runs[run_id]["attempt"]):
+            promise, who = gone[run_id]
+            place = f"{record['topic']} {record['partition']}@{record['offset']}"
+            complaints.append(f"{promise} {run_id}: its work is gone, says {who}; attempt {attempt}'s is at {place}")
+    return complaints
+
+
 def runs_are_made_of_their_revision(dumps: Dumps, counts: Counts) -> list[str]:
     """I1: PENDING and work of every run say what the command says whose revision owes it."""
     complaints, found = makings.check(dumps.commands, dumps.events, dumps.work + dumps.waiting, dumps.rules)

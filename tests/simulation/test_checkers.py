@@ -12,6 +12,7 @@ import pytest
 
 from tests.oracle import runs
 from tests.oracle.records import decode
+from tests.oracle.verdicts import WORK_GONE
 from waterclock.model.events import EventKind, LeaseKind, RunEvent
 from waterclock.model.failure_policy import Backoff, FailurePolicy
 from waterclock.model.ids import US_PER_S
@@ -294,6 +295,8 @@ def with_another_byte(record: RawRecord) -> RawRecord:
         ("I2", lambda d: replace(d, work=d.work[1:])),
         ("I2", lambda d: replace(d, work=[{**each, "topic": "waterclock.runs.high.side"} for each in d.work])),
         ("I2 .* on another tier", lambda d: replace(d, work=[{**e, "topic": "waterclock.runs.low"} for e in d.work])),
+        ("I11 .* its letter; attempt", lambda d: with_letter(d, work=None, reason="failed; work-record-gone")),
+        ("I6 .* says RUN_FAILED", lambda d: rewritten(d, "RUN_FAILED", lambda e: e._replace(reason=WORK_GONE))),
         ("I2", lambda d: replace(d, work=[*d.work, d.work[0]], swallowed=[])),
         ("I2 .* 3 work records", swallowed_once_and_handed_out_twice),
         ("I2 .* 1 work records of attempt 1", work_without_its_run),
