@@ -7,11 +7,12 @@ final event, and under way from its first STARTED: limits hold for either.
 """
 
 import collections
-import json
 
 from . import jobs, owed, policies, reducer
 from .books import is_limited
+from .limits import group_of, limits_of, stops_others
 from .records import decode
+from .stopping import Stops
 
 MASK = owed.MASK
 IN_VAIN = 60_000_000
@@ -39,6 +40,7 @@ class _Job:
         self.fires = {}
         self.order = {}
         self.people = set()
+        self.stops = Stops()
         self.quiet_from = healed_at
         self.healed_at = healed_at
 
@@ -61,38 +63,9 @@ class _Job:
     def revise(self, version):
         """This one is the newest from here on."""
         self.newest = version
+        self.stops.specs.append(None if version is None or version.status == "DELETED" else version.spec)
         if version is not None:
             self.held = {run_id: group_of(version.spec, self.waiting[run_id]) for run_id in self.held}
-
-
-def group_of(spec, payload):
-    """By the key of these limits."""
-    pointer = policies.beside(spec)["key"]
-    return (pointer, value_at(payload, pointer)) if pointer else None
-
-
-def value_at(payload, pointer):
-    """What a JSON pointer finds, as text; "null" where it finds nothing."""
-    try:
-        found = json.loads(payload)
-    except ValueError:
-        return "null"
-    for name in pointer.split("/")[1:]:
-        name = name.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901 - unescaped
-        if isinstance(found, dict):
-            found = found.get(name)
-        elif isinstance(found, list):
-            found = found[int(name)] if name.isdecimal() and int(name) < len(found) else None
-        else:
-            found = None
-    return json.dumps(found, sort_keys=True)
-
-
-def limits_of(spec):
-    """(how many of the job, how many of one key) may be open; None: any number."""
-    said = policies.beside(spec)
-    most = said["max_concurrent"] or (1 if said["overlap"] != "allow" and not said["key"] else None)
-    return most, (said["max_per_key"] or 1) if said["key"] else None
 
 
 def check(commands, events, rules=owed.Rules(), healed_at=0):  # noqa: B008  # a value
@@ -119,6 +92,7 @@ def check(commands, events, rules=owed.Rules(), healed_at=0):  # noqa: B008  # a
                 _close(job, run_id, stamp)
     for job in known.values():
         complaints += [f"{run_id}: held at rest" for run_id in job.held]
+        complaints += job.stops.at_rest()
         counts["jobs with limits"] += any(is_limited(version.spec) for version in job.versions.values())
     return complaints, counts
 
@@ -139,11 +113,16 @@ def _moved(job, event, before, counts, stamp):
         yield from _dropped(job, event, before, counts, stamp)
     if kind == "CANCEL_REQUESTED" and event["reason"] in ("cancel_other", "terminate_other"):
         counts[f"asked to end by {event['reason']}"] += 1
+        if run_id not in job.alive:
+            yield f"asked to end by {event['reason']}, and it is not open"
+    if kind == "CANCEL_REQUESTED":
+        job.stops.ask(event, job.open.get(run_id))
 
 
 def _close(job, run_id, stamp):
     if "/" in run_id:
         return
+    job.stops.close(run_id, job.open.get(run_id), stamp)
     job.open.pop(run_id, None)
     job.alive.discard(run_id)
     job.held.pop(run_id, None)
@@ -167,7 +146,8 @@ def _waits(job, event, stamp):
         yield "held, and nothing limits its job"
         return
     yield from _in_vain(job, stamp)
-    if _is_fire(event) and _stops(spec):
+    yield from job.stops.held(job, spec, job.group(event, spec), stamp)
+    if _is_fire(event) and stops_others(spec):
         group = job.group(event, spec)
         beside = {**job.open, **job.held}
         newer = [each for each, its in beside.items() if job.fires.get(each, 0) > event["pending"]["fire_at"]]
@@ -186,6 +166,7 @@ def _waits(job, event, stamp):
 def _goes(job, event, *, was_held):
     run_id = event["run_id"]
     job.alive.add(run_id)
+    job.stops.opened(event)
     if _is_fire(event):
         job.fires[run_id] = event["pending"]["fire_at"]
     spec = _spec_of(job, event, was_held=was_held)
@@ -248,10 +229,6 @@ def _is_older(job, event):
     return "~" not in event["run_id"] and any(at > event["skipped"]["from_at"] for at in job.fires.values())
 
 
-def _stops(spec):
-    return policies.beside(spec)["overlap"] in ("cancel_other", "terminate_other")
-
-
 def _in_vain(job, stamp):
     """Whether it finds no room although nothing has been open, and nobody has waited, for long."""
     if not job.alive and not job.held and job.quiet_from < stamp - IN_VAIN:
@@ -267,11 +244,11 @@ def _dropped(job, event, before, counts, stamp):
             yield "withdrawn, and it was not held"
         return
     word = policies.beside(spec)["overlap"] if spec is not None else "allow"
-    is_older = spec is not None and _stops(spec) and _is_older(job, event)
+    is_older = spec is not None and stops_others(spec) and _is_older(job, event)
     counts["dropped: a later fire was there"] += is_older and not cap and before is None
     if not cap and before is None and word not in ("skip", "buffer_one") and not is_older:
         yield f"dropped, and its job says {word}"
-    if not cap and before is not None and not any(_stops(version.spec) for version in job.versions.values()):
+    if not cap and before is not None and not any(stops_others(version.spec) for version in job.versions.values()):
         yield "it was held, and its job was never one that stops others"
     if before is None:
         yield from _in_vain(job, stamp)

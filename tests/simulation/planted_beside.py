@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from waterclock.dispatcher import putting_out
+from waterclock.dispatcher import admission, putting_out
 from waterclock.dispatcher.flow import Flow, FlowJob
-from waterclock.dispatcher.flow_runs import Held
+from waterclock.dispatcher.flow_runs import Held, Open
 
+from waterclock.model.concurrency import Concurrency
 from waterclock.model.events import Outcome, RunEvent, RunStatus
 from waterclock.model.ids import Instant
 from waterclock.wire import codec
@@ -80,10 +81,40 @@ def cancelled_still_waits() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def all_stopped() -> Iterator[None]:
+    """A fire asks every open run to end where the end of one is enough."""
+
+    def stopped(job: FlowJob, limits: Concurrency, group: str, held_count: int) -> tuple[str, ...]:
+        found = right(job, limits, group, held_count)
+        if not found:
+            return ()
+        is_of_key = group and limits.key_limit and job.by_group[group] >= limits.key_limit
+        scope = [run for run in job.open.values() if not is_of_key or run.kept.group == group]
+        return tuple(run.kept.run_id for run in sorted(scope, key=admission._age) if not run.asked)
+
+    right = admission._stopped
+    with mock.patch.object(admission, "_stopped", stopped):
+        yield
+
+
+@contextmanager
+def newest_stopped() -> Iterator[None]:
+    """A fire asks the newest open run to end, and the oldest goes on."""
+
+    def youth(run: Open) -> tuple[int, str]:
+        return -run.kept.fire_at, run.kept.run_id
+
+    with mock.patch.object(admission, "_age", youth):
+        yield
+
+
 PLANTED_BESIDE: dict[str, Planted] = {
     "held runs forgotten at a take-over": held_forgotten,
     "limit counts attempts": attempts_counted,
     "ends of open runs not read at a take-over": ends_not_read,
     "pause lets go of what waits": pause_lets_go,
     "cancelled run still waits": cancelled_still_waits,
+    "a fire stops all that are open": all_stopped,
+    "a fire stops the newest": newest_stopped,
 }

@@ -1,0 +1,109 @@
+"""The judge of runs beside one another: it has nothing against a sound dispatcher, and names what a broken one does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, TypeAlias
+from unittest import mock
+
+import pytest
+from waterclock.dispatcher import admission, admitting, window
+
+from tests.oracle import beside
+from tests.simulation.planted_beside import PLANTED_BESIDE
+from tests.unit.dispatcher_world import NAMES, World, raw
+from tests.unit.test_overlap import JOB, define, define_job, fire, run, start
+from tests.unit.test_overlap_limits import trigger
+from waterclock.model.concurrency import Concurrency, Overlap
+from waterclock.model.events import EventKind
+from waterclock.model.job import CommandKind
+
+Bug: TypeAlias = AbstractContextManager[Any]
+
+A, B = b'{"k":"a"}', b'{"k":"b"}'
+
+
+@pytest.fixture
+def world():
+    with mock.patch.object(window, "SLOTS_PER_SLICE", 256):
+        yield World(partitions=1)
+
+
+def judged(world: World) -> list[str]:
+    """What it says of all that stands there, but that the runs are not at rest."""
+    records = [[raw(record) for record in world.records(topic)] for topic in (NAMES.commands, NAMES.run_events)]
+    return [each for each in beside.check(*records)[0] if "held at rest" not in each]
+
+
+def stops(world: World) -> None:
+    define(world, Overlap.CANCEL_OTHER, max_concurrent=3)
+    fire(world, 3)
+    for number in (1, 2, 3):
+        start(world, run(world, number))
+    fire(world, 2)
+
+
+def stops_what_has_not_begun(world: World) -> None:
+    define(world, Overlap.TERMINATE_OTHER, max_concurrent=2)
+    fire(world, 5)
+
+
+def stops_one_of_a_key(world: World) -> None:
+    define(world, Overlap.CANCEL_OTHER, key="/k", max_per_key=2)
+    trigger(world, A)
+    fire(world, 2)
+    for number in (1, 2):
+        start(world, run(world, number))
+    fire(world)
+
+
+def stops_as_many_as_an_edit_has_made_too_many(world: World) -> None:
+    define(world, Overlap.CANCEL_OTHER, max_concurrent=3)
+    fire(world, 3)
+    for number in (1, 2, 3):
+        start(world, run(world, number))
+    define_job(world, JOB, Concurrency(Overlap.CANCEL_OTHER), CommandKind.UPDATE)
+    fire(world)
+    asked = [event.run_id for event in world.events(EventKind.CANCEL_REQUESTED)]
+    assert asked == [run(world, number) for number in (1, 2, 3)]
+
+
+SOUND = [stops, stops_what_has_not_begun, stops_one_of_a_key, stops_as_many_as_an_edit_has_made_too_many]
+
+
+@pytest.mark.parametrize("history", SOUND)
+def test_a_sound_history_passes(world: World, history: Callable[[World], None]) -> None:
+    history(world)
+    assert judged(world) == []
+
+
+def asks_nobody() -> Bug:
+    return mock.patch.object(admission, "_stopped", return_value=())
+
+
+def says_another_policy() -> Bug:
+    right = admitting.ask_to_end
+    return mock.patch.object(
+        admitting, "ask_to_end", lambda out, run, _, now: right(out, run, Overlap.TERMINATE_OTHER, now)
+    )
+
+
+BROKEN = [
+    (stops, PLANTED_BESIDE["a fire stops all that are open"], "3 runs were asked to end, 1 have to"),
+    (stops_one_of_a_key, PLANTED_BESIDE["a fire stops all that are open"], "2 runs were asked to end, 1 have to"),
+    (stops_what_has_not_begun, PLANTED_BESIDE["a fire stops all that are open"], "2 runs were asked to end"),
+    (stops, PLANTED_BESIDE["a fire stops the newest"], "was asked to end for it, and "),
+    (stops, asks_nobody, "0 of 3 open runs are asked to end, 1 have to"),
+    (stops_one_of_a_key, asks_nobody, "0 of 2 open runs are asked to end, 1 have to"),
+    (stops, says_another_policy, "was asked to end by terminate_other, its job says cancel_other"),
+]
+
+
+@pytest.mark.parametrize(("history", "bug", "complaint"), BROKEN)
+def test_a_broken_history_is_named(
+    world: World, history: Callable[[World], None], bug: Callable[[], Bug], complaint: str
+) -> None:
+    with bug():
+        history(world)
+    assert [each for each in judged(world) if complaint in each]

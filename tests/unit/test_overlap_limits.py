@@ -1,0 +1,54 @@
+"""Limits above one: how many go out, how many are stopped for one fire, and how many may wait."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import pytest
+from waterclock.dispatcher import window
+
+from tests.unit.dispatcher_world import World
+from tests.unit.test_overlap import JOB, define, fire, rest, run, start, told
+from waterclock.model.concurrency import Overlap
+from waterclock.model.job import CommandKind
+
+STOP = [Overlap.CANCEL_OTHER, Overlap.TERMINATE_OTHER]
+
+
+@pytest.fixture
+def world():
+    with mock.patch.object(window, "SLOTS_PER_SLICE", 256):
+        yield World(partitions=1)
+
+
+def trigger(world: World, *payloads: bytes) -> list[str]:
+    """What becomes of triggers with these payloads."""
+    before = len(told(world))
+    for payload in payloads:
+        world.command(CommandKind.TRIGGER, JOB, payload=payload)
+    rest(world)
+    return [line.split()[0] for line in told(world)[before:]]
+
+
+@pytest.mark.parametrize("overlap", STOP)
+def test_one_fire_stops_the_oldest_run_and_no_other(world: World, overlap: Overlap) -> None:
+    """docs/overlap.md: the oldest open run is asked to stop."""
+    define(world, overlap, max_concurrent=3)
+    fire(world, 3)
+    for number in (1, 2, 3):
+        start(world, run(world, number))
+    fire(world)
+    assert told(world)[3:] == [f"CANCEL_REQUESTED 1 {overlap}", "HELD 4 overlap"]
+    fire(world)  # the newest wins, and one is on its way to its end
+    assert told(world)[5:] == ["SKIPPED 4 overlap", "HELD 5 overlap"]
+
+
+@pytest.mark.parametrize("overlap", STOP)
+def test_the_oldest_of_its_key_is_stopped_and_those_of_others_go_on(world: World, overlap: Overlap) -> None:
+    define(world, overlap, key="/k", max_per_key=2)
+    assert trigger(world, b'{"k":"a"}') == ["PENDING"]
+    fire(world, 2)
+    for number in (1, 2):
+        start(world, run(world, number))
+    fire(world)
+    assert told(world)[3:] == [f"CANCEL_REQUESTED 1 {overlap}", "HELD 3 overlap"]
