@@ -10,7 +10,7 @@ import collections
 
 from . import jobs, owed, policies, reducer
 from .books import is_limited
-from .limits import group_of, limits_of, stops_others
+from .limits import group_of, held_most, limits_of, stops_others
 from .records import decode
 from .stopping import Stops
 
@@ -146,6 +146,7 @@ def _waits(job, event, stamp):
         yield "held, and nothing limits its job"
         return
     yield from _in_vain(job, stamp)
+    yield from _too_many_wait(job, spec, job.group(event, spec))
     yield from job.stops.held(job, spec, job.group(event, spec), stamp)
     if _is_fire(event) and stops_others(spec):
         group = job.group(event, spec)
@@ -161,6 +162,25 @@ def _waits(job, event, stamp):
     job.order[event["run_id"]] = len(job.order)
     if "~" in event["run_id"]:
         job.people.add(event["run_id"])
+
+
+def _too_many_wait(job, spec, group):
+    """Whether one less may wait. Only whoever comes is judged: what waits already stays, whatever an edit says."""
+    if len(job.held) >= held_most(spec):
+        yield f"{len(job.held) + 1} runs of the job wait, {held_most(spec)} may"
+    word = policies.beside(spec)["overlap"]
+    if word == "skip":
+        yield "held, and its job says skip"
+    if len({policies.beside(version.spec)["key"] for version in job.versions.values()}) > 1:
+        return  # by another key, and taken over, a run is of no group until its owner has read what it is made of
+    queue = _queue(job, group)
+    if queue and (word == "buffer_one" or stops_others(spec)):
+        yield f"it waits beside {queue[0]}, and its job says {word}"
+
+
+def _queue(job, group):
+    """Who waits in the queue of a run with this group; its own limits have no key where that is None."""
+    return [each for each, its in job.held.items() if group is None or its == group]
 
 
 def _goes(job, event, *, was_held):
@@ -248,6 +268,11 @@ def _dropped(job, event, before, counts, stamp):
     counts["dropped: a later fire was there"] += is_older and not cap and before is None
     if not cap and before is None and word not in ("skip", "buffer_one") and not is_older:
         yield f"dropped, and its job says {word}"
+    if not cap and before is None and word == "buffer_one" and not _queue(job, job.group(event, spec)):
+        yield "dropped, and nobody waits, its job says buffer_one"
+    # An owner writes itself, and first, whatever ends a run that waits: it knows how many do.
+    if cap == "max_held" and (spec is None or len(job.held) < held_most(spec)):
+        yield f"dropped because of {cap}, and {len(job.held)} wait"
     if not cap and before is not None and not any(stops_others(version.spec) for version in job.versions.values()):
         yield "it was held, and its job was never one that stops others"
     if before is None:

@@ -15,6 +15,12 @@ def limits_of(spec):
     return most, (said["max_per_key"] or 1) if said["key"] else None
 
 
+def held_most(spec):
+    """How many of the job may wait."""
+    said = policies.beside(spec)
+    return (said["max_held"] or 100) if said["overlap"] in ("allow", "buffer_all") else 1_000
+
+
 def stops_others(spec):
     """Whether a fire that finds no room asks another run to end."""
     return policies.beside(spec)["overlap"] in ("cancel_other", "terminate_other")

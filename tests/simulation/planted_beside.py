@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from waterclock.dispatcher import admission, putting_out
+from waterclock.dispatcher import admission, admitting, putting_out
+from waterclock.dispatcher.admission import Admission, Fate
 from waterclock.dispatcher.flow import Flow, FlowJob
 from waterclock.dispatcher.flow_runs import Held, Open
 
@@ -109,6 +110,32 @@ def newest_stopped() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def held_by_key() -> Iterator[None]:
+    """``max_held`` counts the runs of one key: of a job as many times so many wait as there are keys."""
+
+    def admit(
+        job: FlowJob, limits: Concurrency, group: str, fire_at: Instant | None, *, paused: bool, full: bool
+    ) -> Admission:
+        found = right(job, limits, group, fire_at, paused=paused, full=full)
+        if found.cap == admission.MAX_HELD and len(job.waiting(limits, group)) < limits.held_limit:
+            return Admission(Fate.HOLD, admission.OVERLAP)
+        return found
+
+    right = admission.admit
+    with mock.patch.object(admitting, "admit", admit):
+        yield
+
+
+@contextmanager
+def held_one_less() -> Iterator[None]:
+    """One less than ``max_held`` may wait."""
+    right = Concurrency.held_limit.fget
+    assert right is not None
+    with mock.patch.object(Concurrency, "held_limit", property(lambda self: right(self) - 1)):
+        yield
+
+
 PLANTED_BESIDE: dict[str, Planted] = {
     "held runs forgotten at a take-over": held_forgotten,
     "limit counts attempts": attempts_counted,
@@ -117,4 +144,6 @@ PLANTED_BESIDE: dict[str, Planted] = {
     "cancelled run still waits": cancelled_still_waits,
     "a fire stops all that are open": all_stopped,
     "a fire stops the newest": newest_stopped,
+    "max_held counts the runs of one key": held_by_key,
+    "one less may wait": held_one_less,
 }

@@ -69,7 +69,23 @@ def stops_as_many_as_an_edit_has_made_too_many(world: World) -> None:
     assert asked == [run(world, number) for number in (1, 2, 3)]
 
 
-SOUND = [stops, stops_what_has_not_begun, stops_one_of_a_key, stops_as_many_as_an_edit_has_made_too_many]
+def waits(world: World) -> None:
+    define(world, Overlap.BUFFER_ALL, key="/k", max_held=2)
+    assert len(trigger(world, A, B, A, B, A, B)) == 6
+
+
+def waits_alone(world: World) -> None:
+    define(world, Overlap.BUFFER_ONE)
+    fire(world, 4)
+
+
+def skips(world: World) -> None:
+    define(world, Overlap.SKIP)
+    fire(world, 2)
+
+
+SOUND = [stops, stops_what_has_not_begun, stops_one_of_a_key, stops_as_many_as_an_edit_has_made_too_many, waits,
+         waits_alone, skips]  # fmt: skip
 
 
 @pytest.mark.parametrize("history", SOUND)
@@ -89,6 +105,21 @@ def says_another_policy() -> Bug:
     )
 
 
+def drops_nobody() -> Bug:
+    return mock.patch.object(admitting, "drop_held")
+
+
+def comes_to(fate: admission.Fate) -> Bug:
+    """Whatever finds no room, whoever waits."""
+    right = admission.admit
+
+    def admit(*given: Any, **more: Any) -> admission.Admission:
+        found = right(*given, **more)
+        return found if found.fate is admission.Fate.RUN else admission.Admission(fate, "overlap")
+
+    return mock.patch.object(admitting, "admit", admit)
+
+
 BROKEN = [
     (stops, PLANTED_BESIDE["a fire stops all that are open"], "3 runs were asked to end, 1 have to"),
     (stops_one_of_a_key, PLANTED_BESIDE["a fire stops all that are open"], "2 runs were asked to end, 1 have to"),
@@ -97,6 +128,12 @@ BROKEN = [
     (stops, asks_nobody, "0 of 3 open runs are asked to end, 1 have to"),
     (stops_one_of_a_key, asks_nobody, "0 of 2 open runs are asked to end, 1 have to"),
     (stops, says_another_policy, "was asked to end by terminate_other, its job says cancel_other"),
+    (stops, drops_nobody, "and its job says cancel_other"),
+    (waits, PLANTED_BESIDE["max_held counts the runs of one key"], "3 runs of the job wait, 2 may"),
+    (waits, PLANTED_BESIDE["one less may wait"], "dropped because of max_held, and 1 wait"),
+    (skips, lambda: comes_to(admission.Fate.HOLD), "held, and its job says skip"),
+    (waits_alone, lambda: comes_to(admission.Fate.HOLD), "and its job says buffer_one"),
+    (waits_alone, lambda: comes_to(admission.Fate.DROP), "dropped, and nobody waits, its job says buffer_one"),
 ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from waterclock.dispatcher import window
 
 from tests.unit.dispatcher_world import World
-from tests.unit.test_overlap import JOB, define, fire, rest, run, start, told
+from tests.unit.test_overlap import JOB, define, end, fire, rest, run, start, told
 from waterclock.model.concurrency import Overlap
 from waterclock.model.job import CommandKind
 
@@ -52,3 +52,20 @@ def test_the_oldest_of_its_key_is_stopped_and_those_of_others_go_on(world: World
         start(world, run(world, number))
     fire(world)
     assert told(world)[3:] == [f"CANCEL_REQUESTED 1 {overlap}", "HELD 3 overlap"]
+
+
+def test_max_held_is_of_the_job_whatever_the_keys_of_those_that_wait(world: World) -> None:
+    """docs/overlap.md: how many runs of the job may wait."""
+    define(world, Overlap.BUFFER_ALL, key="/k", max_held=2)
+    a, b = b'{"k":"a"}', b'{"k":"b"}'
+    assert trigger(world, a, b, a, b) == ["PENDING", "PENDING", "HELD", "HELD"]
+    assert trigger(world, b, a) == ["SKIPPED", "SKIPPED"]
+
+
+def test_whoever_leaves_the_queue_makes_a_place_in_it(world: World) -> None:
+    define(world, Overlap.BUFFER_ALL, max_held=2)
+    fire(world, 4)
+    end(world, run(world, 1))
+    fire(world, 2)
+    waited = ["PENDING 1", "HELD 2 overlap", "HELD 3 overlap", "SKIPPED 4 overlap"]
+    assert told(world) == [*waited, "PENDING 2", "HELD 5 overlap", "SKIPPED 6 overlap"]
