@@ -24,6 +24,7 @@ class _Job:
     the newest revision's key, with its own payload (``waiting``), whoever is open by the one that it went out by.
 
     ``fires``: of its schedule's runs, when they were to be.
+    ``out_since``: the groups of all that went out since it had been quiet for long, and no edit since then; else None.
     ``alive``: all that are open, also those whose revision limits nothing: they take room from an older one's fires.
     """
 
@@ -42,6 +43,7 @@ class _Job:
         self.people = set()
         self.stops = Stops()
         self.quiet_from = healed_at
+        self.out_since = None
         self.healed_at = healed_at
 
     @property
@@ -63,6 +65,7 @@ class _Job:
     def revise(self, version):
         """This one is the newest from here on."""
         self.newest = version
+        self.out_since = None
         self.stops.specs.append(None if version is None or version.status == "DELETED" else version.spec)
         if version is not None:
             self.held = {run_id: group_of(version.spec, self.waiting[run_id]) for run_id in self.held}
@@ -84,6 +87,7 @@ def check(commands, events, rules=owed.Rules(), healed_at=0):  # noqa: B008  # a
         found = reducer.changes(states, event, record["offset"])
         states |= found
         if event["run_id"] in found and "/" not in event["run_id"]:
+            _note_quiet(job, stamp)
             wrong = _moved(job, event, before, counts, stamp)
             complaints += [f"{event['run_id']}: {each}" for each in wrong]
         for run_id, run in found.items():  # of a DagRun too, which an event of a node may have ended
@@ -110,7 +114,7 @@ def _moved(job, event, before, counts, stamp):
     elif kind == "STARTED" and run_id in job.open:
         job.running.add(run_id)
     elif kind == "SKIPPED" and event["reason"] in policies.DROPPED and event["reason"] != policies.MAX_RUNS:
-        yield from _dropped(job, event, before, counts, stamp)
+        yield from _dropped(job, event, before, counts)
     if kind == "CANCEL_REQUESTED" and event["reason"] in ("cancel_other", "terminate_other"):
         counts[f"asked to end by {event['reason']}"] += 1
         if run_id not in job.alive:
@@ -145,7 +149,7 @@ def _waits(job, event, stamp):
     if spec is None or not is_limited(spec):
         yield "held, and nothing limits its job"
         return
-    yield from _in_vain(job, stamp)
+    yield from _in_vain(job, spec, job.group(event, spec))
     yield from _too_many_wait(job, spec, job.group(event, spec))
     yield from job.stops.held(job, spec, job.group(event, spec), stamp)
     if _is_fire(event) and stops_others(spec):
@@ -194,6 +198,8 @@ def _goes(job, event, *, was_held):
     if reducer.is_of_backfill(event):
         group = _group_of_backfill(job, event, spec)
         job.open[run_id] = group  # counted also where nothing limits its job yet
+    if job.out_since is not None:
+        job.out_since.append(group)
     if spec is None or (not is_limited(spec) and not was_held):
         return
     yield from _overtakes(job, run_id, group, spec)
@@ -249,13 +255,25 @@ def _is_older(job, event):
     return "~" not in event["run_id"] and any(at > event["skipped"]["from_at"] for at in job.fires.values())
 
 
-def _in_vain(job, stamp):
-    """Whether it finds no room although nothing has been open, and nobody has waited, for long."""
+def _note_quiet(job, stamp):
+    """Whether nothing has been open, and nobody has waited, for long."""
     if not job.alive and not job.held and job.quiet_from < stamp - IN_VAIN:
-        yield f"it found no room, and nothing has been open for {(stamp - job.quiet_from) / 1_000_000:.0f} s"
+        job.out_since = []
 
 
-def _dropped(job, event, before, counts, stamp):
+def _in_vain(job, spec, group):
+    """Whether it finds no room where its owner must see some: of what went out since it was quiet it knows all, and
+    ends that it has not read yet only make more. Behind somebody who waits it waits, whatever room there is."""
+    if job.out_since is None or job.held:
+        return
+    most, most_of_key = limits_of(spec)
+    if most is not None and len(job.out_since) >= most:
+        return
+    if group is None or job.out_since.count(group) < most_of_key:
+        yield f"it found no room, and since its job was quiet no more than {len(job.out_since)} have been open"
+
+
+def _dropped(job, event, before, counts):
     spec = _spec_of(job, event, was_held=before is not None)
     cap = event["skipped"]["cap"]
     counts[f"dropped:{event['reason']} {cap}".strip()] += 1
@@ -275,5 +293,5 @@ def _dropped(job, event, before, counts, stamp):
         yield f"dropped because of {cap}, and {len(job.held)} wait"
     if not cap and before is not None and not any(stops_others(version.spec) for version in job.versions.values()):
         yield "it was held, and its job was never one that stops others"
-    if before is None:
-        yield from _in_vain(job, stamp)
+    if before is None and spec is not None and cap != "held_per_shard":  # which holds for others too
+        yield from _in_vain(job, spec, job.group(event, spec))

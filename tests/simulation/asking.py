@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import cycle
 from typing import Any
@@ -100,6 +100,15 @@ class Asking:
         for number, job_id in zip(range(count), cycle(job_ids), strict=False):
             command = Command(CommandKind.TRIGGER, job_id, f"{why} {number}", "people", now)
             appender.append(command_message(self._names, command))
+        appender.close()
+
+    def probe(self, payloads: Mapping[str, Sequence[str]], now: Instant) -> None:
+        """A run, now, for each of these payloads of each job; "": its own."""
+        appender = self._log.appender()
+        asked = [(job_id, payload) for job_id, those in payloads.items() for payload in those]
+        for number, (job_id, payload) in enumerate(asked):
+            command = Command(CommandKind.TRIGGER, job_id, f"probe {number}", "people", now)
+            appender.append(command_message(self._names, command._replace(payload=payload.encode() or None)))
         appender.close()
 
     def cancel(self, run_ids: Iterable[str], now: Instant) -> None:

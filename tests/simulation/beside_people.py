@@ -74,5 +74,15 @@ def beside(rng: random.Random, *, keyed: bool = True) -> Concurrency:
     )
 
 
+def probes(limits: Concurrency) -> list[str]:
+    """Payloads of as many triggers as find room where nothing is open, and of one more, which finds none."""
+    if not limits.key:
+        return [""] * ((limits.max_concurrent or int(limits.overlap is not Overlap.ALLOW)) + 1)
+    most_of_key = limits.max_per_key or 1
+    most = limits.max_concurrent or most_of_key + 1
+    same = [_payload("probe")] * min(most_of_key, most)
+    return [*same, *(_payload(f"probe {number}") for number in range(len(same), most)), _payload("probe")]
+
+
 def _payload(customer: str) -> str:
     return f'{{"customer":"{customer}"}}'

@@ -136,6 +136,13 @@ def held_one_less() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def one_of_key() -> Iterator[None]:
+    """One run of a key may be open, whatever ``max_concurrent_per_key`` says."""
+    with mock.patch.object(Concurrency, "key_limit", property(lambda self: int(bool(self.key)))):
+        yield
+
+
 PLANTED_BESIDE: dict[str, Planted] = {
     "held runs forgotten at a take-over": held_forgotten,
     "limit counts attempts": attempts_counted,
@@ -146,4 +153,5 @@ PLANTED_BESIDE: dict[str, Planted] = {
     "a fire stops the newest": newest_stopped,
     "max_held counts the runs of one key": held_by_key,
     "one less may wait": held_one_less,
+    "one run of a key, whatever its limit": one_of_key,
 }

@@ -25,7 +25,7 @@ from waterclock.store.memory import MemoryStore
 
 from .api_clients import ApiClients
 from .asking import Asking
-from .beside_people import BESIDE
+from .beside_people import BESIDE, probes
 from .checkers import CHECKERS, Checker, judged
 from .counted_people import COUNTED
 from .dice import dice
@@ -266,14 +266,18 @@ class _Play:
         return self._wait_for("lets go of what waits for others", self._at_rest)
 
     def _probe(self) -> None:
-        """Long after the end a job with limits has room: whoever has forgotten an end drops what is asked for now."""
+        """Long after the end a job with limits has room for as many as they say, and no more: whoever has forgotten an
+        end, or counts otherwise, drops or holds what is asked for now."""
+        world = self._world
         jobs = sorted({order.job_id for order in self._plan.orders if order.job_id.startswith(BESIDE)})
         if not jobs:
             return
-        self._world.clock.advance(_LONG_AFTER_US)
+        world.clock.advance(_LONG_AFTER_US)
         self._schedule.run(self._schedule.tick + _SLICE)
-        self._asking.trigger(jobs, len(jobs), self._world.clock.now(), "probe")
-        self._wait_for("runs what is asked for at last", self._at_rest)
+        rows = MemoryStore(world.clock, world.tables, "onlooker").job_rows(jobs)
+        wanted = {row.job_id: probes(row.spec.concurrency) for row in rows if row}
+        self._asking.probe(wanted, world.clock.now())
+        self._wait_for("runs what is asked for at last", lambda: self._at_rest() and not self._onlooker.held())
 
     def _sleep(self) -> bool:
         """Whoever is left waits for a retry: nobody plays every second of it. Some wait for more than an hour."""

@@ -84,8 +84,13 @@ def skips(world: World) -> None:
     fire(world, 2)
 
 
+def finds_room(world: World) -> None:
+    define(world, key="/k", max_per_key=2)
+    assert len(trigger(world, A, A, B, A)) == 4
+
+
 SOUND = [stops, stops_what_has_not_begun, stops_one_of_a_key, stops_as_many_as_an_edit_has_made_too_many, waits,
-         waits_alone, skips]  # fmt: skip
+         waits_alone, skips, finds_room]  # fmt: skip
 
 
 @pytest.mark.parametrize("history", SOUND)
@@ -134,6 +139,7 @@ BROKEN = [
     (skips, lambda: comes_to(admission.Fate.HOLD), "held, and its job says skip"),
     (waits_alone, lambda: comes_to(admission.Fate.HOLD), "and its job says buffer_one"),
     (waits_alone, lambda: comes_to(admission.Fate.DROP), "dropped, and nobody waits, its job says buffer_one"),
+    (finds_room, PLANTED_BESIDE["one run of a key, whatever its limit"], "quiet no more than 1 have been open"),
 ]
 
 

@@ -54,6 +54,15 @@ def test_the_oldest_of_its_key_is_stopped_and_those_of_others_go_on(world: World
     assert told(world)[3:] == [f"CANCEL_REQUESTED 1 {overlap}", "HELD 3 overlap"]
 
 
+@pytest.mark.parametrize("overlap", [Overlap.ALLOW, Overlap.SKIP, Overlap.BUFFER_ONE, Overlap.BUFFER_ALL, *STOP])
+def test_as_many_runs_of_a_key_go_out_as_its_limit_says(world: World, overlap: Overlap) -> None:
+    """docs/overlap.md: how many of one group may be open; there is room where fewer are."""
+    define(world, overlap, key="/k", max_per_key=2)
+    a, b = b'{"k":"a"}', b'{"k":"b"}'
+    assert trigger(world, a, a, b, b) == ["PENDING"] * 4
+    assert trigger(world, a)[0] != "PENDING"
+
+
 def test_max_held_is_of_the_job_whatever_the_keys_of_those_that_wait(world: World) -> None:
     """docs/overlap.md: how many runs of the job may wait."""
     define(world, Overlap.BUFFER_ALL, key="/k", max_held=2)
