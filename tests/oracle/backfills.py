@@ -8,7 +8,7 @@ time; at the end all of them, unless it was cancelled, stands paused, or waits f
 import bisect
 import collections
 
-from . import jobs, owed, runs
+from . import backfill_turns, jobs, owed, runs
 
 MASK = owed.MASK
 ENDED = ("DONE", "CANCELLED")
@@ -27,6 +27,7 @@ def check(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
         made = collections.defaultdict(list)
         for fact in job.backfilled:
             made[fact.event["pending"]["backfill"] & MASK].append(fact)
+        turned = backfill_turns.turns(job)
         strange = (told.keys() | made.keys()) - asked.keys()
         complaints += [f"{job.job_id}~{number}: nobody asked for it" for number in sorted(strange)]
         for offset, each in asked.items():
@@ -35,6 +36,8 @@ def check(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
             wrong = [*_made(job, each, told[offset], made[offset], moves, final_at, counts)]
             wrong += _told(each, told[offset], made[offset], statuses)
             wrong += _owed(job, each, told[offset], statuses, counts)
+            wrong += backfill_turns.check(job, each, told[offset], turned[offset])
+            counts.update(f"{turn.kind} {turn.verdict or 'unanswered'}" for turn in turned[offset])
             complaints += [f"{name}: {what}" for what in wrong]
     return complaints, counts
 

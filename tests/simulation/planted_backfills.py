@@ -7,12 +7,16 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
-from waterclock.dispatcher import backfill_lanes, backfill_reading
+from waterclock.dispatcher import applying, backfill_lanes, backfill_reading, backfills
+from waterclock.dispatcher.applying import Plan
 from waterclock.dispatcher.backfills import Backfills
 from waterclock.dispatcher.emit import Emitter
 from waterclock.dispatcher.flow import Flow
+from waterclock.dispatcher.shard import Shard
 
 from waterclock.model.events import RunStatus
+from waterclock.model.ids import Instant
+from waterclock.model.job import JobStatus
 from waterclock.store.made_runs import MadeRun
 
 Planted = Callable[[], AbstractContextManager[None]]
@@ -107,6 +111,22 @@ def unverified() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def cancelled_by_the_end() -> Iterator[None]:
+    """A job that has come to the end of its runs cancels its backfills, as one that is deleted."""
+
+    def change_course(shard: Shard, out: Emitter, plan: Plan, now: Instant) -> Any:
+        admission = right(shard, out, plan, now)
+        version = plan.applied.version
+        if version is not None and version.status is JobStatus.ENDED:
+            backfills.cancel_of_job(shard, out, version.job_id, backfills.DELETED, now)
+        return admission
+
+    right = applying._change_course
+    with mock.patch.object(applying, "_change_course", change_course):
+        yield
+
+
 PLANTED_BACKFILLS: dict[str, Planted] = {
     "backfill begun anew at a take-over": begun_anew,
     "backfill goes by history alone": history_alone,
@@ -117,4 +137,5 @@ PLANTED_BACKFILLS: dict[str, Planted] = {
     "backfill ignores limits": limits_ignored,
     "backfill's record apart from its runs": position_apart,
     "backfill's work not verified": unverified,
+    "backfill cancelled by the end of its job": cancelled_by_the_end,
 }

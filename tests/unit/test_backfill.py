@@ -416,6 +416,20 @@ def test_it_takes_nothing_of_max_runs_and_runs_the_past_of_a_job_that_has_ended(
     assert counted.check(*_dumped(world))[0] == []
 
 
+def test_the_end_of_its_job_leaves_one_that_is_under_way_going_on(world: BackfillWorld) -> None:
+    """Cancelled is only what somebody cancels, and what is of a job that was deleted (docs/backfill.md, States)."""
+    world.define(JobSpec("demo.noop", Cron("* * * * *"), timing=Timing(max_runs=1)))
+    under_way, waiting = world.ask(-3, 0, concurrency=1), world.ask(-4, -3)
+    world.wait(65)
+    row = world.store.job(JOB)
+    assert row is not None
+    assert (world.minutes(), row.status) == ([-3], JobStatus.ENDED)
+    for _ in range(5):
+        world.end_all()
+    assert world.minutes() == [-3, -2, -1, -4]
+    assert [world.told(each)[-1].status for each in (under_way, waiting)] == ["DONE", "DONE"]
+
+
 def test_a_repeat_makes_no_second_one_and_is_answered_with_the_first(world: BackfillWorld) -> None:
     world.define()
     first = world.ask(-2, 0, idempotency_key="k")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from unittest import mock
 
@@ -14,7 +15,7 @@ from tests.unit.backfill_world import JOB, BackfillWorld
 from tests.unit.dispatcher_world import NAMES, raw
 from waterclock.model.backfill import Backfilled, BackfillStatus
 from waterclock.model.concurrency import Concurrency, Overlap
-from waterclock.model.events import Ended, EventKind, Origin, Pending, RunEvent, Started
+from waterclock.model.events import Answered, CommandVerdict, Ended, EventKind, Origin, Pending, RunEvent, Started
 from waterclock.model.job import CommandKind, Cron, JobSpec, Tier
 from waterclock.wire.codec import decode_event, encode_event
 
@@ -157,6 +158,79 @@ def test_a_backfill_that_nobody_asked_for_is_seen(history: tuple[Records, Record
     commands = [each for each in history[0] if decode(each["value"])[1]["kind"] != "BACKFILL"]
     complaints: list[str] = backfills.check(commands, history[1])[0]
     assert any("nobody asked for it" in complaint for complaint in complaints)
+
+
+@pytest.fixture(scope="module")
+def turned() -> tuple[Records, Records]:
+    """One is paused, told so again, and goes on; one is cancelled; one goes with its job."""
+    with mock.patch.object(window, "SLOTS_PER_SLICE", 256):
+        world = BackfillWorld()
+        world.define()
+        paused, cancelled, deleted = (world.ask(-5, 0, concurrency=1) for _ in range(3))
+        world.rest()
+        for kind in (CommandKind.PAUSE_BACKFILL, CommandKind.PAUSE_BACKFILL, CommandKind.RESUME_BACKFILL):
+            world.turn(kind, paused)
+        world.turn(CommandKind.CANCEL_BACKFILL, cancelled, note="not needed")
+        world.turn(CommandKind.RESUME_BACKFILL, cancelled)
+        world.command(CommandKind.DELETE, JOB)
+        world.rest()
+        world.end_all()
+        assert [world.told(each)[-1].status for each in (cancelled, deleted)] == ["CANCELLED", "CANCELLED"]
+        return [raw(each) for each in world.records(NAMES.commands)], [
+            raw(each) for each in world.records(NAMES.run_events)
+        ]
+
+
+def test_what_was_turned_by_those_who_may_passes(turned: tuple[Records, Records]) -> None:
+    complaints, counts = backfills.check(*turned)
+    assert complaints == []
+    kinds = ("PAUSE_BACKFILL applied", "PAUSE_BACKFILL unchanged", "RESUME_BACKFILL applied",
+             "RESUME_BACKFILL refused", "CANCEL_BACKFILL applied")  # fmt: skip
+    assert [counts[kind] for kind in kinds] == [1] * len(kinds)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (CommandKind.PAUSE_BACKFILL, "PAUSED .*nobody asked"),
+        (CommandKind.RESUME_BACKFILL, "WAITING .*nobody asked"),
+        (CommandKind.CANCEL_BACKFILL, "CANCELLED .*not needed.*nobody asked"),
+        (CommandKind.DELETE, "CANCELLED .*deleted.*nobody asked"),
+    ],
+)
+def test_who_turns_one_unasked_is_seen(turned: tuple[Records, Records], kind: CommandKind, said: str) -> None:
+    commands = [each for each in turned[0] if decode(each["value"])[1]["kind"] != kind.value]
+    complaints: list[str] = backfills.check(commands, turned[1])[0]
+    assert any(re.search(said, complaint) for complaint in complaints), complaints
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (BackfillStatus.PAUSED, "PAUSE_BACKFILL .* answered applied"),
+        (BackfillStatus.CANCELLED, "CANCEL_BACKFILL .* answered applied"),
+    ],
+)
+def test_a_turn_that_was_answered_and_never_came_is_seen(
+    turned: tuple[Records, Records], status: BackfillStatus, said: str
+) -> None:
+    kept = [each for each in turned[1] if _status(each) is not status]
+    assert any(re.search(said, complaint) for complaint in judged(turned, kept)), judged(turned, kept)
+
+
+def test_a_refusal_of_what_goes_on_is_seen(turned: tuple[Records, Records]) -> None:
+    events = [
+        {**each, "value": encode_event(_event(each)._replace(detail=detail._replace(verdict=CommandVerdict.REFUSED)))}
+        if isinstance(detail := _event(each).detail, Answered) and detail.verdict == CommandVerdict.UNCHANGED
+        else each
+        for each in turned[1]
+    ]
+    assert any("was refused, and it stands PAUSED" in complaint for complaint in judged(turned, events))
+
+
+def _status(record: dict[str, object]) -> BackfillStatus | None:
+    detail = _event(record).detail
+    return detail.status if isinstance(detail, Backfilled) else None
 
 
 def _event(record: dict[str, object]) -> RunEvent:
