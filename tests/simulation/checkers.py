@@ -58,6 +58,7 @@ from .failure_checkers import (
 )
 from .ledger_checkers import the_ledger_agrees_with_the_books
 from .senders import SHOP
+from .stop_checkers import attempts_stop_when_their_time_is_over
 from .upkeep_checkers import (
     rows_repeat_themselves,
     the_sweep_makes_good_what_was_lost_and_nothing_else,
@@ -381,6 +382,7 @@ CHECKERS: tuple[Checker, ...] = (
     the_dead_are_silent,
     nobody_who_beats_is_fenced,
     cancels_have_one_winner,
+    attempts_stop_when_their_time_is_over,
     calls_at_most_once,
     the_reconciler_finds_nothing,
     the_sweep_makes_good_what_was_lost_and_nothing_else,

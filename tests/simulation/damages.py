@@ -144,3 +144,10 @@ def stood_before(dumps: Dumps, operation: str) -> Dumps:
     """The keeper that fenced last stood still until that very instant, before this call."""
     at = int(str(dumps.leases[-1]["timestamp_us"]))
     return replace(dumps, stood=[("nobody", at - US_PER_S, at, operation)])
+
+
+def nobody_asked(dumps: Dumps) -> Dumps:
+    """What was asked to stop, or ended, goes on as if nothing were."""
+    unasked = {"asked_at_s": -1, "asked_turns": -1, "gone_turns": -1}
+    events = [each for each in dumps.events if kind_of(each) != "ATTEMPT_CANCELLED"]
+    return replace(with_events(dumps, events), in_hand=[{**row, **unasked} for row in dumps.in_hand])

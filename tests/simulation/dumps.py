@@ -33,6 +33,7 @@ from waterclock.wire.names import RUNGS
 from .allowed_lateness import bounds_of
 from .handlers import OUTPUTS
 from .history import Line
+from .in_hand import Turn
 from .plan import POOLS
 from .rewriting import RunRows, rows_of, write_anew
 from .senders import OTHER_TENANT, OWN_TENANT, SHOP, tenants_of
@@ -59,7 +60,7 @@ class Dumps:
     of which must be ignored. ``asleep_us``: how long nobody was awake. ``history`` is the clients', ``lagging`` and
     ``unstable`` say what is not at rest, ``rows_*``: see ``losses.py``. ``listed`` names each tenant's jobs as a list
     of them shows. ``versions``: of each job, oldest first. ``kept``: what the state topics of ``KEEPS_RUNS`` were told.
-    ``rows`` and ``rows_anew``: see ``rewriting.py``.
+    ``rows`` and ``rows_anew``: see ``rewriting.py``; ``in_hand`` and ``turns``, by process: ``in_hand.py``.
     """
 
     seed: int
@@ -92,6 +93,8 @@ class Dumps:
     jobs: list[Row]
     versions: dict[str, list[JobVersion]]
     calls: list[Row]
+    in_hand: list[Row]
+    turns: dict[str, list[Turn]]
     job_events: list[RawRecord]
     sold: list[RawRecord]
     history: list[Line]
@@ -204,6 +207,8 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         jobs=[{"job_id": job.job_id, "status": job.status.name, "revision": job.revision} for job in jobs],
         versions={job: found[::-1] for job, found in store.versions(job_ids).items()},
         calls=list(world.calls),
+        in_hand=[row for each in world.in_hand for row in each.rows()],
+        turns={each.process: each.turns for each in world.in_hand},
         job_events=[record for topic in tenants_of(NAMES) for record in _records(world, topic)],
         sold=_records(world, SHOP),
         history=list(world.history.lines),

@@ -1,8 +1,8 @@
 """User code that is none: how long an attempt takes, how it ends, and whether it listens, are drawn.
 
-``called`` is told each start, which is the ledger outside the system. Must hold: what a run's code emits is the same in
-each call of it; what is deaf stops neither when it is asked nor by force, and comes back even after it was forgotten,
-as the port allows for a thread that nobody can stop.
+``called`` is told each start, and ``in_hand`` what is held: the ledgers outside the system. Must hold: what a run's
+code emits is the same in each call of it; what is deaf stops neither when it is asked nor by force, and comes back even
+after it was forgotten, as the port allows for a thread that nobody can stop.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from waterclock.clock import Clock
 from waterclock.model.errors import LeaseLost
 from waterclock.model.events import Outcome
 from waterclock.model.ids import US_PER_S, murmur2
+
+from .in_hand import InHand
 
 OUTPUTS = "sim.outputs"
 _GONE = "sim.gone"
@@ -60,12 +62,14 @@ class DrawnExecutors:
         rng: random.Random,
         prefix: str,
         called: Callable[[Attempt], None],
+        in_hand: InHand,
         is_closing: Callable[[], bool] = lambda: False,
     ) -> None:
         self._clock = clock
         self._rng = rng
         self._outlet = Outlet(prefix, lambda _: True)
         self._called = called
+        self._in_hand = in_hand
         self._is_closing = is_closing
         self._tasks: list[_Task] = []
         self._allowed_until_s = float("inf")
@@ -92,14 +96,16 @@ class DrawnExecutors:
             ends_at_s = begins_at_s + rng.choice(usual_us) / US_PER_S
             task = _Task(attempt, begins_at_s, ends_at_s, self._end(attempt), is_deaf=handler == "sim.deaf")
             self._tasks.append(task)
+            self._in_hand.take(attempt)
         self._begin()
 
     def take_ended(self) -> list[EndedAttempt]:
+        self._in_hand.note_turn()
         self._lapse()
         self._begin()
         now_s = self._clock.monotonic_s()
         ended = [task for task in self._tasks if task.has_begun and task.ends_at_s <= now_s]
-        self._tasks = [task for task in self._tasks if task not in ended]
+        self._leave([task for task in self._tasks if task not in ended])
         return [task.end for task in ended]
 
     def wait(self, enough: int, timeout_s: float) -> None:
@@ -116,6 +122,7 @@ class DrawnExecutors:
         """Half of those who listen give up soon; the others finish what they do."""
         for task in self._those(attempts):
             task.attempt.is_asked_to_stop = True
+            self._in_hand.ask(task.attempt)
             if not task.is_deaf and self._rng.random() < 0.5:
                 self._stop(task, self._rng.random() * _ASKED_S_MAX)
 
@@ -126,7 +133,7 @@ class DrawnExecutors:
 
     def withdraw(self) -> list[Attempt]:
         waiting = [task for task in self._tasks if not task.has_begun]
-        self._tasks = [task for task in self._tasks if task.has_begun]
+        self._leave([task for task in self._tasks if task.has_begun])
         return [task.attempt for task in waiting]
 
     def forget(self) -> None:
@@ -134,7 +141,7 @@ class DrawnExecutors:
         self._drop()
 
     def stop(self, grace_s: float) -> None:
-        self._tasks = []
+        self._leave([])
 
     def _lapse(self) -> None:
         """Past the lease, what can be stopped is, and nobody is told: only ``forget`` makes room for a new lease."""
@@ -143,7 +150,14 @@ class DrawnExecutors:
             self._drop()
 
     def _drop(self) -> None:
-        self._tasks = [task for task in self._tasks if task.has_begun and task.is_deaf]
+        self._leave([task for task in self._tasks if task.has_begun and task.is_deaf])
+
+    def _leave(self, kept: list[_Task]) -> None:
+        """Only these go on."""
+        for task in self._tasks:
+            if task not in kept:
+                self._in_hand.leave(task.attempt)
+        self._tasks = kept
 
     def _begin(self) -> None:
         now_s = self._clock.monotonic_s()

@@ -117,6 +117,7 @@ MUST_HAPPEN = (
     "attempt CANCELLED",
     "attempt TIMED_OUT",
     "attempt DRAINED",
+    "attempts timed out by their worker",
     "leases FENCED",
     "retries begun",
     "retries begun after more than 5 s",

@@ -37,6 +37,7 @@ from .planted_failures import PLANTED_FAILURES, Planted
 from .planted_fires import PLANTED_FIRES
 from .planted_gaps import PLANTED_GAPS
 from .planted_kept import PLANTED_KEPT
+from .planted_stops import PLANTED_STOPS
 from .planted_triggers import PLANTED_TRIGGERS
 from .planted_upkeep import PLANTED_UPKEEP
 
@@ -237,4 +238,5 @@ PLANTED: dict[str, Planted] = {
     **PLANTED_BACKFILLS,
     **PLANTED_TRIGGERS,
     **PLANTED_KEPT,
+    **PLANTED_STOPS,
 }

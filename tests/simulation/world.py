@@ -44,6 +44,7 @@ from .dice import dice
 from .handlers import OUTPUTS, DrawnExecutors, emits_count
 from .hearing import HearingLog, is_behind
 from .history import History
+from .in_hand import InHand
 from .intake_process import IntakeProcess
 from .late_answers import LateAnswers
 from .onlooker import Onlooker
@@ -97,6 +98,8 @@ class World:
         self.executors: dict[str, DrawnExecutors] = {}
         self.calls: list[dict[str, object]] = []
         """The ledger outside the system: every start of user code."""
+        self.in_hand: list[InHand] = []
+        """Of each process of a worker: what it had in hand, and when that was asked to stop."""
         self.leases: dict[TopicPartition, dict[int, tuple[Record, Instant]]] = {}
         """Every committed record of ``leases``, also those that the log cleaner has removed since, and when it came."""
         self.stood: list[tuple[str, Instant, Instant, str]] = []
@@ -310,9 +313,10 @@ class World:
         return IntakeProcess(intake, heard)
 
     def _worker(self, life: Life, log: MemoryLog, clock: Clock) -> Worker:
-        rng = dice(self.plan.seed, f"handlers/{life.client}")
+        rng, in_hand = dice(self.plan.seed, f"handlers/{life.client}"), InHand(self.clock, life.client)
+        self.in_hand.append(in_hand)
         executors = self.executors[life.client] = DrawnExecutors(
-            clock, rng, NAMES.prefix, self._note_call(life), lambda: self.is_closing
+            clock, rng, NAMES.prefix, self._note_call(life), in_hand, lambda: self.is_closing
         )
         return Worker(
             clock,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -33,13 +34,13 @@ def claimed(world: World, count: int = 1, slots: int = 8) -> tuple[Worker, HandE
     return worker, executors, run_ids
 
 
-def fire_with(world: World, policy: FailurePolicy, number: int = 1) -> str:
+def fire_with(world: World, policy: FailurePolicy, number: int = 1, **asked: Any) -> str:
     job_id, fire_at = "acme:timed", START + number
     run_id = make_run_id(job_id, fire_at)
     pending = Pending(1, fire_at, fire_at, Tier.MEDIUM, Origin.SCHEDULE)
     world.put(event_message(world.names, RunEvent(EventKind.PENDING, job_id, run_id, START, detail=pending)))
     work = WorkRecord(run_id, fire_at, fire_at, 1, job_id, 1, Tier.MEDIUM, "default", "slow", b"")
-    world.put(work_message(world.names, work._replace(policy=policy_to_json(policy))))
+    world.put(work_message(world.names, work._replace(policy=policy_to_json(policy), **asked)))
     return run_id
 
 
@@ -68,10 +69,12 @@ def error_class(event: RunEvent) -> str:
 # -- time-outs ------------------------------------------------------------------------------------------------------
 
 
-def test_an_attempt_whose_time_is_over_is_asked_then_forced_and_has_timed_out() -> None:
+@pytest.mark.parametrize("asked", [{}, {"at_most_once": True}, {"verify_from": 0}], ids=["", "once", "verified"])
+def test_an_attempt_whose_time_is_over_is_asked_then_forced_and_has_timed_out(asked: dict[str, Any]) -> None:
+    """Whether it began with its claim, or once that was read back (docs/retries.md, `timeouts`)."""
     world = World()
     worker, executors = world.worker()
-    run_id = fire_with(world, FailurePolicy(attempt_timeout_us=5 * US_PER_S))
+    run_id = fire_with(world, FailurePolicy(attempt_timeout_us=5 * US_PER_S), **asked)
     world.settle(worker)
     attempt = executors.running[0]
     world.turn(worker, count=220)  # 4.4 s
