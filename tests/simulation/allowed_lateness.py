@@ -13,6 +13,7 @@ from tests.oracle.timeliness import Bounds
 from waterclock.model.ids import US_PER_S
 from waterclock.model.timing import Misfire
 
+from .buggify import SMALL
 from .plan import Plan
 
 RawRecord = dict[str, object]
@@ -21,6 +22,9 @@ _FULL_ROUNDS = 1_000
 _SMALL_ROUNDS = {"commands applied at a time", "commands polled at a time"}
 _SMALL_READING = "events of open runs at a time"
 """A take-over reads a thousand of them in a hundred turns, and decides nothing before."""
+_SMALL_READ_BACK, _SMALL_CONTROL = "records read back at a time", "records of control at a time"
+_TURNS_TO_HEAR = 10
+"""Some polls in a row may bring next to nothing."""
 _LONG_GONE_US = 3_600 * US_PER_S
 _BACKLOG_US, _SETTLED_US, _LATE_US = 120 * US_PER_S, 25 * US_PER_S, 3 * US_PER_S
 """Of 300 seeds the worst were 53 s, and once settled 1.7 s: a turn of a dispatcher that finds nothing to do."""
@@ -51,6 +55,17 @@ def bounds_of(plan: Plan, commands: Sequence[RawRecord]) -> Bounds:
     if _SMALL_ROUNDS & set(plan.small):
         within_us += _longest_wait_us(plan, commands)  # fires wait behind commands with earlier stamps
     return Bounds(within_us, _SETTLED_US, _LATE_US if is_quick else within_us)
+
+
+def turns_to_hear(plan: Plan, events: Sequence[RawRecord], control: Sequence[RawRecord]) -> int:
+    """In how many turns a worker reads that an attempt of its own is cancelled. In small slices it comes to a cancel
+    behind all others that were sent with it, and to what is on file behind the whole history of the partition."""
+    turns = _TURNS_TO_HEAR
+    if _SMALL_READ_BACK in plan.small:
+        turns += 2 * len(events) // SMALL[_SMALL_READ_BACK].value
+    if _SMALL_CONTROL in plan.small:
+        turns += 2 * len(control) // SMALL[_SMALL_CONTROL].value
+    return turns
 
 
 def _missed_us(plan: Plan) -> int:

@@ -58,7 +58,7 @@ from .failure_checkers import (
 )
 from .ledger_checkers import the_ledger_agrees_with_the_books
 from .senders import SHOP
-from .stop_checkers import attempts_stop_when_their_time_is_over
+from .stop_checkers import attempts_stop_when_their_time_is_over, cancels_reach_what_runs
 from .upkeep_checkers import (
     rows_repeat_themselves,
     the_sweep_makes_good_what_was_lost_and_nothing_else,
@@ -383,6 +383,7 @@ CHECKERS: tuple[Checker, ...] = (
     nobody_who_beats_is_fenced,
     cancels_have_one_winner,
     attempts_stop_when_their_time_is_over,
+    cancels_reach_what_runs,
     calls_at_most_once,
     the_reconciler_finds_nothing,
     the_sweep_makes_good_what_was_lost_and_nothing_else,

@@ -30,7 +30,7 @@ from waterclock.store.memory import MemoryStore
 from waterclock.store.port import AttemptRow, FailureRow, RunRow
 from waterclock.wire.names import RUNGS
 
-from .allowed_lateness import bounds_of
+from .allowed_lateness import bounds_of, turns_to_hear
 from .handlers import OUTPUTS
 from .history import Line
 from .in_hand import Turn
@@ -38,6 +38,7 @@ from .plan import POOLS
 from .rewriting import RunRows, rows_of, write_anew
 from .senders import OTHER_TENANT, OWN_TENANT, SHOP, tenants_of
 from .standing import Lag, lagging, unstable
+from .visibility import held_up, stable_at
 from .world import GENERATION, NAMES, World
 
 RawRecord = dict[str, object]
@@ -60,7 +61,8 @@ class Dumps:
     of which must be ignored. ``asleep_us``: how long nobody was awake. ``history`` is the clients', ``lagging`` and
     ``unstable`` say what is not at rest, ``rows_*``: see ``losses.py``. ``listed`` names each tenant's jobs as a list
     of them shows. ``versions``: of each job, oldest first. ``kept``: what the state topics of ``KEEPS_RUNS`` were told.
-    ``rows`` and ``rows_anew``: see ``rewriting.py``; ``in_hand`` and ``turns``, by process: ``in_hand.py``.
+    ``rows`` and ``rows_anew``: see ``rewriting.py``; ``in_hand`` and ``turns``, by process: ``in_hand.py``;
+    ``held_up``: which partitions of run-events (``visibility.py``).
     """
 
     seed: int
@@ -95,6 +97,8 @@ class Dumps:
     calls: list[Row]
     in_hand: list[Row]
     turns: dict[str, list[Turn]]
+    held_up: list[tuple[int, Instant, Instant]]
+    hears_within_turns: int
     job_events: list[RawRecord]
     sold: list[RawRecord]
     history: list[Line]
@@ -171,7 +175,7 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
     tried = [(*run[:3], "") for run in rows] + [node[:4] for node in nodes]
     places = [RunId(*place) for place in tried]
     jobs = [job for job_id in job_ids if (job := store.job(job_id)) is not None]
-    events, commands = _events(world), _records(world, NAMES.commands)
+    events, commands, control = _events(world), _records(world, NAMES.commands), _control(world)
     return Dumps(
         seed=world.plan.seed,
         rules=_rules(world),
@@ -187,7 +191,7 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         work=[record for pool in POOLS for tier in Tier for record in _records(world, NAMES.runs(tier, pool))],
         letters=_records(world, NAMES.dlq),
         leases=_leases(world),
-        control=_records(world, NAMES.control),
+        control=control,
         waiting=[record for rung in RUNGS for record in _records(world, NAMES.delay(rung))],
         rejects=_records(world, NAMES.rejects),
         kept={role: _records(world, NAMES.state(role)) for role in KEEPS_RUNS},
@@ -209,6 +213,8 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         calls=list(world.calls),
         in_hand=[row for each in world.in_hand for row in each.rows()],
         turns={each.process: each.turns for each in world.in_hand},
+        held_up=held_up(world, NAMES.run_events),
+        hears_within_turns=turns_to_hear(world.plan, events, control),
         job_events=[record for topic in tenants_of(NAMES) for record in _records(world, topic)],
         sold=_records(world, SHOP),
         history=list(world.history.lines),
@@ -313,6 +319,14 @@ def _records(world: World, topic: str) -> list[RawRecord]:
         appended, low, high = world.appended_at(place), log.low_watermark(place), log.high_watermark(place)
         records = read_range(log, Isolation.COMMITTED, place, low, high, headers=True)
         found += [_raw(record, appended[record.offset]) for record in records]
+    return found
+
+
+def _control(world: World) -> list[RawRecord]:
+    """Each with when readers could come to it."""
+    found, stable = _records(world, NAMES.control), stable_at(world, NAMES.control)
+    for record in found:
+        record["stable_us"] = stable[int(str(record["partition"])), int(str(record["offset"]))]
     return found
 
 

@@ -137,6 +137,8 @@ MUST_HAPPEN = (
     "cancel after the end",
     "cancel of a claimed run, which ended CANCELLED",
     "cancel of a claimed run, which ended SUCCEEDED",
+    "cancels that reached a run",
+    "cancels that reached a node",
     "api ok",
     "api fail",
     "api info",

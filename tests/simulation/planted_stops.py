@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
+from waterclock.workers import attempts
 from waterclock.workers.attempts import Attempts
+from waterclock.workers.executors.port import Attempt
 from waterclock.workers.read_back import Answer
 from waterclock.workers.timeouts import Timeouts
 
@@ -26,6 +28,18 @@ def read_back_and_not_timed() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def nodes_not_named() -> Iterator[None]:
+    """A cancel of a DagRun is none of its nodes: what runs goes on."""
+
+    def is_of(attempt: Attempt, named: set[str]) -> bool:
+        return attempt.work.run_id in named
+
+    with mock.patch.object(attempts, "_is_of", is_of):
+        yield
+
+
 PLANTED_STOPS: dict[str, Planted] = {
     "attempts that were read back have no time-out": read_back_and_not_timed,
+    "cancel of a DagRun misses nodes that run": nodes_not_named,
 }

@@ -332,6 +332,7 @@ def with_another_byte(record: RawRecord) -> RawRecord:
         ("I6 .* its time is over at", expired_at_once),
         ("I6 .* that it may have, and not asked to stop", nobody_asked),
         ("I6 .* timed out at", nobody_asked),
+        ("I13 .* and not asked to stop by", nobody_asked),
         ("I8 .* was not dead", lambda d: replace(d, leases=[])),
         ("I8 .* dead since", of_somebody_dead),
         ("I8 .* was fenced", fenced_though_it_beat),

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from tests.oracle import stops
+from tests.oracle.chronicle import Chronicle
 from waterclock.model.dag_events import DagStart
-from waterclock.model.events import Ended, EventKind, Origin, Pending, RunEvent, Started
+from waterclock.model.events import Control, ControlKind, Ended, EventKind, Origin, Pending, RunEvent, Started
 from waterclock.model.ids import US_PER_S, job_of_run, make_run_id
 from waterclock.model.job import Tier
-from waterclock.wire.codec import encode_event
+from waterclock.wire.codec import encode_control, encode_event
 
 S = US_PER_S
 START = 1_795_000_020 * S
@@ -50,6 +51,11 @@ def events_of(cancelled: str, *more: RunEvent) -> list[Raw]:
     return [record(offset, (each.at - START) / S, encode_event(each)) for offset, each in enumerate(told)]
 
 
+def control_of(cancelled: str, stable_s: float = CANCEL_S) -> list[Raw]:
+    told = Control(ControlKind.CANCEL_REQUESTED, "t:dag", cancelled, at(CANCEL_S))
+    return [record(0, CANCEL_S, encode_control(told)) | {"stable_us": at(stable_s)}]
+
+
 def in_hand(run_id: str, token: int, **more: Any) -> Raw:
     """From the first second on, for ever, and never asked to stop."""
     row = {"run_id": run_id, "attempt": 1, "token": token, "process": "w#1", "policy": "", "at": at(1), "at_s": 1.0}
@@ -58,6 +64,49 @@ def in_hand(run_id: str, token: int, **more: Any) -> Raw:
 
 TURNS = {"w#1": [(at(1 + turn / 2), 1 + turn / 2) for turn in range(40)]}
 """Two a second; the one before which the cancel came is the eighth."""
+
+
+def unheard(events: list[Raw], row: Raw, control: list[Raw], **more: Any) -> tuple[list[str], Counter[str]]:
+    parts = {"turns": TURNS, "held_up": [], "turns_max": 4} | more
+    heard = stops.Heard(in_hand=[row], control=control, **parts)
+    complaints, counts = stops.unheard(events, Chronicle(events).ends, heard)
+    return complaints, counts
+
+
+@pytest.mark.parametrize(("cancelled", "found", "token"), [(DAG_RUN, NODE, 3), (NODE, NODE, 3), (RUN, RUN, 4)])
+def test_a_cancel_that_does_not_reach_what_runs_is_seen(cancelled: str, found: str, token: int) -> None:
+    events, control = events_of(cancelled), control_of(cancelled)
+    (complaint,), _ = unheard(events, in_hand(found, token), control)
+    assert complaint.startswith(f"{found} attempt 1: cancelled at 5, ")
+    complaints, counts = unheard(events, in_hand(found, token, asked_turns=10), control)
+    assert (complaints, sum(n for name, n in counts.items() if name.startswith("cancels that reached"))) == ([], 1)
+    late, _ = unheard(events, in_hand(found, token, asked_turns=20), control)
+    assert late == [complaint]
+
+
+def test_what_is_not_cancelled_or_not_running_needs_no_asking() -> None:
+    assert unheard(events_of(DAG_RUN), in_hand(RUN, 4), control_of(DAG_RUN)) == ([], Counter())
+    assert unheard(events_of(DAG_RUN), in_hand(NODE, 9), control_of(DAG_RUN)) == ([], Counter())
+
+
+def test_who_has_ended_or_was_dropped_by_then_needs_no_asking() -> None:
+    ended = event(EventKind.ATTEMPT_CANCELLED, NODE, 6, token=3, detail=Ended(0))
+    assert unheard(events_of(DAG_RUN, ended), in_hand(NODE, 3), control_of(DAG_RUN))[0] == []
+    assert unheard(events_of(DAG_RUN), in_hand(NODE, 3, gone_turns=9), control_of(DAG_RUN))[0] == []
+
+
+def test_time_in_which_nobody_can_read_the_cancel_does_not_count() -> None:
+    events, row = events_of(DAG_RUN), in_hand(NODE, 3, asked_turns=24)
+    assert unheard(events, row, control_of(DAG_RUN))[0] != []
+    assert unheard(events, row, control_of(DAG_RUN, stable_s=11))[0] == []
+    assert unheard(events, row, control_of(DAG_RUN), held_up=[(0, at(4), at(11))])[0] == []
+    assert unheard(events, row, control_of(DAG_RUN), held_up=[(1, at(4), at(11))])[0] != []
+    assert unheard(events, row, control_of(DAG_RUN), turns_max=20)[0] == []
+
+
+def test_who_takes_no_turns_asks_nobody() -> None:
+    few = {"w#1": TURNS["w#1"][:14]}
+    assert unheard(events_of(DAG_RUN), in_hand(NODE, 3), control_of(DAG_RUN), turns=few)[0] == []
 
 
 def test_an_attempt_that_goes_on_over_its_time_is_seen() -> None:

@@ -87,6 +87,23 @@ def test_a_node_of_a_dag_run_that_retention_has_removed_runs(
     assert [attempt.work.run_id for attempt in executors.submitted] == ([] if cancelled else [NODE])
 
 
+def test_a_cancel_of_its_dag_run_asks_a_node_that_runs_to_stop() -> None:
+    """What runs is asked to stop (docs/dags.md, Cancel)."""
+    world = World()
+    begun_at = _put(world, EventKind.PENDING, DAG_RUN, DagStart())
+    _put(world, EventKind.PENDING, NODE)
+    worker, executors = world.worker()
+    _work(world, begun_at)
+    world.settle(worker, 10)
+    (attempt,) = executors.running
+    world.cancel(make_run_id("acme:nightly", START + 1))
+    world.settle(worker, 10)
+    assert executors.asked == []
+    world.cancel(DAG_RUN)
+    world.settle(worker, 10)
+    assert executors.asked == [attempt]
+
+
 def test_the_work_of_a_dags_nodes_spreads_by_node() -> None:
     world = World()
     work = WorkRecord(NODE, START, START, 1, JOB, 1, Tier.HIGH, "default", "load", b"")
