@@ -4,8 +4,8 @@ The round thread's view of everything that is held. What must hold (design §7):
 
 * user code of a claim that must be verified, or whose run ``control`` names, begins only after its STARTED was read
   back as accepted, with no cancel on file; what is not accepted is stopped and dropped without a record;
-* what ``control`` says decides nothing by itself: EXPIRED is ignored once the claim counts, a cancel on file stops the
-  attempt, asked first and forced after the grace;
+* what ``control`` says decides nothing by itself: that a run has expired is ignored once the claim counts; a cancel on
+  file, and that the node's DagRun is over its time, stops the attempt, asked first and forced after the grace;
 * what a handler emitted leaves only behind the control barrier, and never while the log is being asked about its claim.
 
 How it fails: BackendDown where the log does not answer; all goes on at the next turn.
@@ -178,11 +178,11 @@ class Attempts:
         if not answer.accepted:
             self._drop(attempt, begun=begun)
         elif not begun:
-            if answer.cancel_requested:
+            if answer.is_to_end:
                 self._end(stopped(attempt, Why.CANCELLED))
             else:
                 self._run([attempt])
-        elif answer.cancel_requested and not attempt.has_ended:
+        elif answer.is_to_end and not attempt.has_ended:
             self._stops.ask([attempt], Why.CANCELLED, 0.0 if self._control.is_hard(attempt) else None)
 
     def _drop(self, attempt: Attempt, *, begun: bool) -> None:

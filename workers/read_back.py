@@ -49,11 +49,12 @@ _BEGINNINGS = frozenset({EventKind.PENDING, EventKind.HELD, EventKind.SKIPPED})
 
 
 class Answer(NamedTuple):
-    """What the log says of one claim. ``cancel_requested``: on file for this very attempt, which is still open."""
+    """What the log says of one claim. ``is_to_end``: on file for this very attempt, which is still open: a cancel, or
+    that the time of its DagRun is over."""
 
     attempt: Attempt
     accepted: bool
-    cancel_requested: bool = False
+    is_to_end: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -184,8 +185,8 @@ class _Reading:
         attempt = question.attempt
         run_id = attempt.work.run_id
         state = self._told[run_id] if run_id in self._told else self._fold.state(run_id)
-        requested = state is not None and state.attempt_open and state.cancel_requested and state.token == attempt.token
-        return Answer(attempt, question.accepted, question.accepted and requested)
+        is_to_end = state is not None and state.attempt_open and state.ending and state.token == attempt.token
+        return Answer(attempt, question.accepted, question.accepted and is_to_end)
 
 
 def _is_known(work: WorkRecord) -> bool:

@@ -17,6 +17,9 @@ from .runs import is_open, tell_all
 
 NEVER = -1
 MASK = (1 << 48) - 1
+ASKS = ("CANCEL_REQUESTED", "RUN_EXPIRED")
+"""Behind the second a run is open only where it is a node, and the time of its DagRun is over."""
+
 BY_THE_WORKER = "the attempt did not end within"
 """What a worker says of an attempt that it has stopped; user code that gives up by itself says something else."""
 
@@ -85,13 +88,13 @@ def unheard(events, ends, heard):
     """(complaints, counts): a cancel reaches the user code of each attempt that it finds running, a DagRun's nodes too.
 
     ``ends``: {(run, attempt): its accepted end}. Whoever ended, was called lost or was dropped by then needs no asking.
-    What waits and what stands still has no turns. A DagRun that is over its time is not looked at here.
+    What waits and what stands still has no turns. So does the end of a DagRun's time, which is a cancel of its nodes.
     """
     complaints, counts = [], collections.Counter()
     rows, said = _by_claim(heard.in_hand), _said(heard.control)
     for told, others in tell_all(events):
         run_id = told.event["run_id"]
-        if told.event["kind"] != "CANCEL_REQUESTED" or told.after is None:
+        if told.event["kind"] not in ASKS or told.after is None:
             continue
         readable_at = _readable_at(told.record, said[run_id])
         for each, run in {run_id: told.after, **others}.items():
@@ -107,8 +110,9 @@ def unheard(events, ends, heard):
             if NEVER < row["asked_turns"] <= last:
                 counts[f"cancels that reached {of}"] += 1
             elif last < len(mine) and not NEVER < row["gone_turns"] <= last and not (end and end.stamp <= mine[last]):
+                why = f"{told.event['kind']} at {told.record['offset']}"
                 complaints.append(
-                    f"{each} attempt {run['attempt']}: cancelled at {told.record['offset']}, to be read from {at} on, "
+                    f"{each} attempt {run['attempt']}: {why}, to be read from {at} on, "
                     f"and not asked to stop by {mine[last]} in the hands of {row['process']}"
                 )
     return complaints, counts
@@ -127,7 +131,7 @@ def _said(control):
     found = collections.defaultdict(list)
     for record in control:
         _, body = decode(record["value"])
-        if body["kind"] == "CANCEL_REQUESTED":
+        if body["kind"] in ASKS:
             found[body["run_id"]].append(record)
     return found
 

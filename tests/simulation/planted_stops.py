@@ -9,7 +9,7 @@ from unittest import mock
 from waterclock.workers import attempts
 from waterclock.workers.attempts import Attempts
 from waterclock.workers.executors.port import Attempt
-from waterclock.workers.read_back import Answer
+from waterclock.workers.read_back import Answer, _Question, _Reading
 from waterclock.workers.timeouts import Timeouts
 
 from .planted_failures import Planted
@@ -39,7 +39,22 @@ def nodes_not_named() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def time_asks_nobody() -> Iterator[None]:
+    """A DagRun whose time is over waits for the nodes that run, as long as they like."""
+
+    def answer(self: _Reading, question: _Question) -> Answer:
+        found, run_id = right(self, question), question.attempt.work.run_id
+        state = self._told[run_id] if run_id in self._told else self._fold.state(run_id)
+        return found._replace(is_to_end=found.is_to_end and state is not None and state.cancel_requested)
+
+    right = _Reading._answer
+    with mock.patch.object(_Reading, "_answer", answer):
+        yield
+
+
 PLANTED_STOPS: dict[str, Planted] = {
     "attempts that were read back have no time-out": read_back_and_not_timed,
     "cancel of a DagRun misses nodes that run": nodes_not_named,
+    "end of a DagRun's time asks no node to stop": time_asks_nobody,
 }

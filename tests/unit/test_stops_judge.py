@@ -43,16 +43,19 @@ def pending(run_id: str, *, is_dag: bool = False) -> RunEvent:
     return event(EventKind.PENDING, run_id, 0, detail=detail)
 
 
-def events_of(cancelled: str, *more: RunEvent) -> list[Raw]:
-    """A node and a run are claimed at offsets 3 and 4; then somebody cancels."""
+CANCEL = EventKind.CANCEL_REQUESTED
+
+
+def events_of(cancelled: str, *more: RunEvent, kind: EventKind = CANCEL) -> list[Raw]:
+    """A node and a run are claimed at offsets 3 and 4; then somebody cancels, or the time of a DagRun is over."""
     told = [pending(DAG_RUN, is_dag=True), pending(NODE), pending(RUN)]
     told += [event(EventKind.STARTED, run_id, 1, detail=Started("", 0, 0)) for run_id in (NODE, RUN)]
-    told += [event(EventKind.CANCEL_REQUESTED, cancelled, CANCEL_S), *more]
+    told += [event(kind, cancelled, CANCEL_S), *more]
     return [record(offset, (each.at - START) / S, encode_event(each)) for offset, each in enumerate(told)]
 
 
-def control_of(cancelled: str, stable_s: float = CANCEL_S) -> list[Raw]:
-    told = Control(ControlKind.CANCEL_REQUESTED, "t:dag", cancelled, at(CANCEL_S))
+def control_of(cancelled: str, stable_s: float = CANCEL_S, kind: EventKind = CANCEL) -> list[Raw]:
+    told = Control(ControlKind[kind.value], "t:dag", cancelled, at(CANCEL_S))
     return [record(0, CANCEL_S, encode_control(told)) | {"stable_us": at(stable_s)}]
 
 
@@ -73,11 +76,21 @@ def unheard(events: list[Raw], row: Raw, control: list[Raw], **more: Any) -> tup
     return complaints, counts
 
 
-@pytest.mark.parametrize(("cancelled", "found", "token"), [(DAG_RUN, NODE, 3), (NODE, NODE, 3), (RUN, RUN, 4)])
-def test_a_cancel_that_does_not_reach_what_runs_is_seen(cancelled: str, found: str, token: int) -> None:
-    events, control = events_of(cancelled), control_of(cancelled)
+@pytest.mark.parametrize(
+    ("kind", "cancelled", "found", "token"),
+    [
+        (CANCEL, DAG_RUN, NODE, 3),
+        (CANCEL, NODE, NODE, 3),
+        (CANCEL, RUN, RUN, 4),
+        (EventKind.RUN_EXPIRED, DAG_RUN, NODE, 3),
+    ],
+)
+def test_a_cancel_that_does_not_reach_what_runs_is_seen(
+    kind: EventKind, cancelled: str, found: str, token: int
+) -> None:
+    events, control = events_of(cancelled, kind=kind), control_of(cancelled, kind=kind)
     (complaint,), _ = unheard(events, in_hand(found, token), control)
-    assert complaint.startswith(f"{found} attempt 1: cancelled at 5, ")
+    assert complaint.startswith(f"{found} attempt 1: {kind.value} at 5, ")
     complaints, counts = unheard(events, in_hand(found, token, asked_turns=10), control)
     assert (complaints, sum(n for name, n in counts.items() if name.startswith("cancels that reached"))) == ([], 1)
     late, _ = unheard(events, in_hand(found, token, asked_turns=20), control)
@@ -87,6 +100,7 @@ def test_a_cancel_that_does_not_reach_what_runs_is_seen(cancelled: str, found: s
 def test_what_is_not_cancelled_or_not_running_needs_no_asking() -> None:
     assert unheard(events_of(DAG_RUN), in_hand(RUN, 4), control_of(DAG_RUN)) == ([], Counter())
     assert unheard(events_of(DAG_RUN), in_hand(NODE, 9), control_of(DAG_RUN)) == ([], Counter())
+    assert unheard(events_of(RUN, kind=EventKind.RUN_EXPIRED), in_hand(RUN, 4), control_of(RUN)) == ([], Counter())
 
 
 def test_who_has_ended_or_was_dropped_by_then_needs_no_asking() -> None:

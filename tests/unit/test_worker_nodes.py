@@ -87,7 +87,8 @@ def test_a_node_of_a_dag_run_that_retention_has_removed_runs(
     assert [attempt.work.run_id for attempt in executors.submitted] == ([] if cancelled else [NODE])
 
 
-def test_a_cancel_of_its_dag_run_asks_a_node_that_runs_to_stop() -> None:
+@pytest.mark.parametrize("kind", [EventKind.CANCEL_REQUESTED, EventKind.RUN_EXPIRED])
+def test_a_cancel_of_its_dag_run_and_the_end_of_its_time_ask_a_node_that_runs_to_stop(kind: EventKind) -> None:
     """What runs is asked to stop (docs/dags.md, Cancel)."""
     world = World()
     begun_at = _put(world, EventKind.PENDING, DAG_RUN, DagStart())
@@ -99,7 +100,7 @@ def test_a_cancel_of_its_dag_run_asks_a_node_that_runs_to_stop() -> None:
     world.cancel(make_run_id("acme:nightly", START + 1))
     world.settle(worker, 10)
     assert executors.asked == []
-    world.cancel(DAG_RUN)
+    world.cancel(DAG_RUN, kind)
     world.settle(worker, 10)
     assert executors.asked == [attempt]
 
