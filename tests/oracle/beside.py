@@ -119,6 +119,8 @@ def _moved(job, event, before, counts, stamp):
         counts[f"asked to end by {event['reason']}"] += 1
         if run_id not in job.alive:
             yield f"asked to end by {event['reason']}, and it is not open"
+    if kind == "RUN_EXPIRED" and run_id in job.alive:
+        job.stops.asked.add(run_id)  # a DagRun over its time: what its owner asks of it counts for nothing any more
     if kind == "CANCEL_REQUESTED":
         job.stops.ask(event, job.open.get(run_id))
 

@@ -12,12 +12,14 @@ from waterclock.dispatcher import admission, admitting, window
 
 from tests.oracle import beside
 from tests.simulation.planted_beside import PLANTED_BESIDE
-from tests.unit.dispatcher_world import NAMES, World, raw
-from tests.unit.test_overlap import JOB, define, define_job, fire, run, start
+from tests.unit.dispatcher_world import NAMES, START, World, raw
+from tests.unit.test_overlap import EVERY_US, JOB, define, define_job, fire, rest, run, say, start
 from tests.unit.test_overlap_limits import trigger
 from waterclock.model.concurrency import Concurrency, Overlap
-from waterclock.model.events import EventKind
-from waterclock.model.job import CommandKind
+from waterclock.model.dag import DagSpec, Node
+from waterclock.model.events import EventKind, Origin, Pending
+from waterclock.model.ids import US_PER_S
+from waterclock.model.job import CommandKind, Every, JobSpec, Tier
 
 Bug: TypeAlias = AbstractContextManager[Any]
 
@@ -89,8 +91,25 @@ def finds_room(world: World) -> None:
     assert len(trigger(world, A, A, B, A)) == 4
 
 
-SOUND = [stops, stops_what_has_not_begun, stops_one_of_a_key, stops_as_many_as_an_edit_has_made_too_many, waits,
-         waits_alone, skips, finds_room]  # fmt: skip
+def stops_a_dag_run_over_its_time(world: World) -> None:
+    """What is asked of it counts for nothing: it is to end anyway, and stays open until its node has ended."""
+    dag = DagSpec((Node("a", "h"),), timeout_us=10 * US_PER_S)
+    limits = Concurrency(Overlap.CANCEL_OTHER)
+    spec = JobSpec("", Every(EVERY_US, START), payload=b"{}", concurrency=limits, dag=dag)
+    world.command(CommandKind.CREATE, JOB, spec)
+    rest(world)
+    fire(world)
+    node = f"{run(world, 1)}/a"
+    say(world, node, EventKind.PENDING, detail=Pending(1, START, START, Tier.HIGH, Origin.RELEASE))
+    start(world, node)
+    say(world, run(world, 1), EventKind.RUN_EXPIRED, reason="expired")
+    rest(world)
+    fire(world)
+    assert [event.run_id for event in world.events(EventKind.CANCEL_REQUESTED)] == [run(world, 1)]
+
+
+SOUND = [stops, stops_what_has_not_begun, stops_one_of_a_key, stops_as_many_as_an_edit_has_made_too_many,
+         stops_a_dag_run_over_its_time, waits, waits_alone, skips, finds_room]  # fmt: skip
 
 
 @pytest.mark.parametrize("history", SOUND)
