@@ -178,12 +178,12 @@ class Attempts:
         if not answer.accepted:
             self._drop(attempt, begun=begun)
         elif not begun:
-            if answer.is_to_end:
-                self._end(stopped(attempt, Why.CANCELLED))
+            if answer.ends_for is not None:
+                self._end(stopped(attempt, answer.ends_for))
             else:
                 self._run([attempt])
-        elif answer.is_to_end and not attempt.has_ended:
-            self._stops.ask([attempt], Why.CANCELLED, 0.0 if self._control.is_hard(attempt) else None)
+        elif answer.ends_for is not None and not attempt.has_ended:
+            self._stops.ask([attempt], answer.ends_for, 0.0 if self._control.is_hard(attempt) else None)
 
     def _drop(self, attempt: Attempt, *, begun: bool) -> None:
         """Its claim does not count, and nothing is said of it: whoever's does speaks for the run."""

@@ -38,6 +38,7 @@ from waterclock.model.reduce import RunState, reduce
 from waterclock.wire.codec import decode_event
 
 from .executors.port import Attempt
+from .stopping import Why
 
 _SLICE_RECORDS = 5_000
 _MARGIN_US = 10 * US_PER_S
@@ -49,12 +50,11 @@ _BEGINNINGS = frozenset({EventKind.PENDING, EventKind.HELD, EventKind.SKIPPED})
 
 
 class Answer(NamedTuple):
-    """What the log says of one claim. ``is_to_end``: on file for this very attempt, which is still open: a cancel, or
-    that the time of its DagRun is over."""
+    """What the log says of one claim. ``ends_for``: on file for this very attempt, which is still open; else None."""
 
     attempt: Attempt
     accepted: bool
-    is_to_end: bool = False
+    ends_for: Why | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -185,8 +185,10 @@ class _Reading:
         attempt = question.attempt
         run_id = attempt.work.run_id
         state = self._told[run_id] if run_id in self._told else self._fold.state(run_id)
-        is_to_end = state is not None and state.attempt_open and state.ending and state.token == attempt.token
-        return Answer(attempt, question.accepted, question.accepted and is_to_end)
+        if not question.accepted or state is None or not state.attempt_open or state.token != attempt.token:
+            return Answer(attempt, question.accepted)
+        why = Why.CANCELLED if state.cancel_requested else Why.DAG_RUN_OVER if state.expired else None
+        return Answer(attempt, accepted=True, ends_for=why)
 
 
 def _is_known(work: WorkRecord) -> bool:

@@ -34,6 +34,7 @@ class Why(Enum):
     """Why an attempt is stopped."""
 
     CANCELLED = "cancelled"
+    DAG_RUN_OVER = "the time of its DagRun is over"
     TIMED_OUT = "timed out"
     DRAINED = "handed back"
     NOT_OURS = "not accepted"
@@ -129,12 +130,14 @@ def stopped(attempt: Attempt, why: Why, detail: str = "", end: EndedAttempt | No
 
 _OUTCOMES = {
     Why.CANCELLED: (Outcome.CANCELLED, "cancelled"),
+    Why.DAG_RUN_OVER: (Outcome.CANCELLED, "cancelled"),
     Why.TIMED_OUT: (Outcome.TIMED_OUT, ending.TIMED_OUT),
     Why.DRAINED: (Outcome.FAILED, DRAINED),
     Why.NOT_OURS: (Outcome.CANCELLED, "not-accepted"),
 }
 _MESSAGES = {
     Why.CANCELLED: "the run was cancelled",
+    Why.DAG_RUN_OVER: "the time of its DagRun is over",
     Why.TIMED_OUT: "the attempt did not end within {timeout_s:g} s",
     Why.DRAINED: "the worker is shutting down and hands it back",
     Why.NOT_OURS: "its claim was not accepted",

@@ -10,6 +10,7 @@ from waterclock.workers import attempts
 from waterclock.workers.attempts import Attempts
 from waterclock.workers.executors.port import Attempt
 from waterclock.workers.read_back import Answer, _Question, _Reading
+from waterclock.workers.stopping import Why
 from waterclock.workers.timeouts import Timeouts
 
 from .planted_failures import Planted
@@ -44,9 +45,8 @@ def time_asks_nobody() -> Iterator[None]:
     """A DagRun whose time is over waits for the nodes that run, as long as they like."""
 
     def answer(self: _Reading, question: _Question) -> Answer:
-        found, run_id = right(self, question), question.attempt.work.run_id
-        state = self._told[run_id] if run_id in self._told else self._fold.state(run_id)
-        return found._replace(is_to_end=found.is_to_end and state is not None and state.cancel_requested)
+        found = right(self, question)
+        return found._replace(ends_for=None) if found.ends_for is Why.DAG_RUN_OVER else found
 
     right = _Reading._answer
     with mock.patch.object(_Reading, "_answer", answer):

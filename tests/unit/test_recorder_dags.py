@@ -121,15 +121,17 @@ def test_nodes_that_end_with_their_dag_run_are_not_left_waiting() -> None:
     assert rows(world, run_id)["a"].status is RunStatus.CANCELLED
 
 
-def test_a_dag_run_that_is_over_its_time_says_so_after_its_last_node_has_ended() -> None:
+@pytest.mark.parametrize("end", [EventKind.ATTEMPT_FAILED, EventKind.ATTEMPT_CANCELLED])
+def test_a_dag_run_that_is_over_its_time_says_so_after_its_last_node_has_ended_and_so_does_that(end: EventKind) -> None:
     world = World()
     run_id = dag_run(world)
     slow = node(world, run_id, "a")
     token = world.started(slow)
     world.event(EventKind.RUN_EXPIRED, run_id, reason="expired")
-    world.ended(EventKind.ATTEMPT_FAILED, slow, token, error_class="E")
+    world.ended(end, slow, token, error_class="E")
     world.turn(world.recorder())
     assert (world.row(run_id).status, world.row(run_id).reason) == (RunStatus.FAILED, "expired")
+    assert (rows(world, run_id)["a"].status, rows(world, run_id)["a"].reason) == (RunStatus.FAILED, "expired")
 
 
 def test_every_pause_and_resume_has_a_stamp_of_its_own() -> None:

@@ -48,6 +48,7 @@ _RANK = {
     RunStatus.SKIPPED: 32,
 }
 _ASKS_FOR_AN_END = frozenset({EventKind.CANCEL_REQUESTED, EventKind.RUN_EXPIRED})
+_EXPIRED = "expired"
 _TURNS = frozenset({EventKind.DAG_PAUSED, EventKind.DAG_RESUMED})
 _RANK_RELEASED = 4
 _RANK_ASKED_TO_STOP = 10
@@ -117,7 +118,9 @@ def follow(known: Known, event: RunEvent, state: RunState) -> None:
         known.ended = detail
         known.ended_at = event.at
         known.started_at = detail.started_at or known.started_at
-        known.reason = event.reason or (known.reason if state.cancel_requested else "")  # why it was asked to stop
+        asked = known.reason if state.cancel_requested else ""  # why it was asked to stop
+        is_over = state.expired and state.status is RunStatus.FAILED  # with its DagRun, of which no event names it
+        known.reason = event.reason or (_EXPIRED if is_over else asked)
     elif isinstance(detail, Retrying):
         known.next_attempt_at = detail.due_at
     elif kind in _TURNS:
