@@ -99,7 +99,9 @@ def test_a_key_in_yaml_is_a_text(tmp_path: Path, key: str) -> None:
     assert yaml_of(tmp_path, f"payload: {{{key}: {{a: 1}}}}") == {"payload": {key: {"a": 1}}}
 
 
-@pytest.mark.parametrize("word", ["!!int 9:30", "!!bool yes", "!!binary aGk=", "!!timestamp 2026-12-25", "!!set {a}"])
+@pytest.mark.parametrize(
+    "word", ["!!int 9:30", "!!bool yes", "!!binary aGk=", "!!timestamp 2026-12-25", "!!set {a}", "!!null x"]
+)
 def test_no_tag_brings_in_what_json_has_not(tmp_path: Path, word: str) -> None:
     with pytest.raises(RequestError, match=r"job\.yaml"):
         yaml_of(tmp_path, f"payload: {word}")

@@ -188,6 +188,8 @@ def _bring(settings: Settings, log: Log, store: Calendars, row: CalendarRow, out
         show_one({"calendar": row.name, "version": row.version, "using": using, "brought": done}, output)
     else:
         say(f"{using} jobs use it, {done} were brought the version")
+    if after is not None:
+        say("not all jobs were looked at: the same command goes on with the rest, once the backend answers")
     tell_failures(refused, silent, done=done)
 
 

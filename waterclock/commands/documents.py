@@ -98,10 +98,11 @@ _PLAIN_WORDS = (
 )
 # As YAML 1.2's core schema: whoever writes True, ~ or nothing means no text either.
 _WORDS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
+_WORDS |= dict.fromkeys(("Null", "NULL", "~", ""), "null")
 _PlainLoader.yaml_implicit_resolvers = {}
 for _tag, _pattern, _first in _PLAIN_WORDS:
     _PlainLoader.add_implicit_resolver(_tag, re.compile(rf"(?:{_pattern})\Z"), list(_first))
 _PlainLoader.yaml_constructors = {
-    **{tag: yaml.SafeLoader.yaml_constructors[tag] for tag in (_TEXT, _NULL, _LIST, _OBJECT, None)},
-    **dict.fromkeys((_BOOL, _INT, _FLOAT), _as_json),
+    **{tag: yaml.SafeLoader.yaml_constructors[tag] for tag in (_TEXT, _LIST, _OBJECT, None)},
+    **dict.fromkeys((_BOOL, _INT, _FLOAT, _NULL), _as_json),
 }

@@ -187,6 +187,8 @@ def _gather(
             records = reader.poll(_POLL, _WAIT_S)
         except BackendDown as down:
             records, away = (), str(down)
+        else:
+            away = "" if records else away  # one that brings nothing does not prove that it is back
         for record in records:
             try:
                 detail = decode_event(record.value or b"").detail
@@ -212,7 +214,7 @@ def _not_answered(topic: str, ticket: Ticket, cause: str) -> CommandFailed:
     return CommandFailed(
         f"The command stands at {topic}[{ticket.partition}]@{ticket.offset}, and was not answered within "
         f"{ANSWERED_WITHIN_S:g} s{why}",
-        hint=f"{_AWAY if cause else _SILENCE} Unless it was rejected it will be obeyed: do not repeat it",
+        hint=f"{_AWAY + ' ' if cause else ''}{_SILENCE} Unless it was rejected it will be obeyed: do not repeat it",
         exit_code=ExitCode.TIMEOUT,
     )
 
