@@ -8,6 +8,7 @@ import collections
 import typing
 
 MASK = (1 << 48) - 1
+SAME_ROUND_US = 1_000_000
 ENDED = ("DONE", "CANCELLED")
 DELETED, SCHEDULE_GONE = "deleted", "schedule-gone"
 BECOMES = {
@@ -18,13 +19,15 @@ BECOMES = {
 
 
 class Turn(typing.NamedTuple):
-    """A command that turns one. ``verdict``: how it was answered, "" where it was not; ``answered_at``: the offset."""
+    """A command that turns one. ``verdict``: how it was answered, "" where it was not; ``answered_at``: the offset, and
+    ``answered_stamp`` when, by the log."""
 
     offset: int
     at: int
     kind: str
     verdict: str
     answered_at: int
+    answered_stamp: int
 
 
 def turns(job):
@@ -36,8 +39,8 @@ def turns(job):
         if name != job.job_id or not number.isdigit():
             continue
         said = job.answered.get(offset, ())
-        verdict, at = (said[0].event["answered"]["verdict"], said[0].offset) if said else ("", -1)
-        found[int(number) & MASK].append(Turn(offset, appended[offset], kind, verdict, at))
+        verdict, *at = (said[0].event["answered"]["verdict"], said[0].offset, said[0].stamp) if said else ("", -1, -1)
+        found[int(number) & MASK].append(Turn(offset, appended[offset], kind, verdict, *at))
     return found
 
 
@@ -78,12 +81,23 @@ def _may_be(turn, fact):
     return fact.applied <= turn.offset and turn.at <= fact.stamp
 
 
+def _ended_beside(turn, told):
+    """Whether its end stands in the answer's round, or so near that nobody can tell."""
+    return any(
+        turn.answered_stamp - SAME_ROUND_US <= fact.stamp <= turn.answered_stamp
+        for fact in told
+        if fact.event["backfilled"]["status"] in ENDED and fact.offset < turn.answered_at
+    )
+
+
 def _unheeded(turn, told):
-    """What was answered is so. One that an earlier command of the same round has ended is turned no more."""
+    """What was answered is so. One that an earlier command of the same round has ended is turned no more, and the answer
+    may say how it stood before that round.
+    """
     before = [fact.event["backfilled"]["status"] for fact in told if fact.offset < turn.answered_at]
     stands = before[-1] if before else "untold"
     if turn.verdict in ("applied", "unchanged") and stands not in BECOMES[turn.kind]:
-        if turn.verdict == "unchanged" or stands not in ENDED:
+        if stands not in ENDED or (turn.verdict == "unchanged" and not _ended_beside(turn, told)):
             yield f"{turn.kind} at {turn.offset} was answered {turn.verdict}, and it stands {stands}"
     elif turn.verdict == "refused" and stands not in (*ENDED, "untold"):
         yield f"{turn.kind} at {turn.offset} was refused, and it stands {stands}"
