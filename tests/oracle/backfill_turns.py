@@ -91,8 +91,8 @@ def _ended_beside(turn, told):
 
 
 def _unheeded(turn, told):
-    """What was answered is so. One that an earlier command of the same round has ended is turned no more, and the answer
-    may say how it stood before that round.
+    """What was answered is so. One that an earlier command of the same round has ended is turned no more, and the
+    answer may say how it stood before that round.
     """
     before = [fact.event["backfilled"]["status"] for fact in told if fact.offset < turn.answered_at]
     stands = before[-1] if before else "untold"
