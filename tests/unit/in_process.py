@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -32,6 +32,12 @@ def run_command(
 def documents_of(out: str) -> list[dict[str, Any]]:
     """What was printed as JSON lines."""
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+
+
+def let_open(monkeypatch: pytest.MonkeyPatch, module: ModuleType, store: Any) -> None:
+    """Commands of this module find this store, with the settings that there are without any."""
+    monkeypatch.setattr(module, "here", Settings)
+    monkeypatch.setattr(module, "open_store", lambda _: nullcontext(store))
 
 
 def on_ports_of(

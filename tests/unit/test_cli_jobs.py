@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
-from tests.unit.in_process import documents_of, run_command
+from tests.unit.in_process import documents_of, let_open, run_command
 from waterclock.clock import ManualClock, SystemClock
 from waterclock.commands import job
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Every, JobSpec, JobStatus, JobVersion
-from waterclock.settings import Settings
 from waterclock.store import job_filter
 from waterclock.store.memory import MemoryStore
 from waterclock.store.port import JobChange, JobRow
@@ -47,12 +44,7 @@ def shelf() -> Shelf:
 def listed(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> List:
     """The jobs that a list names, and what it says beside."""
 
-    @contextmanager
-    def opened(_: Settings) -> Iterator[Any]:
-        yield shelf.store
-
-    monkeypatch.setattr(job, "here", Settings)
-    monkeypatch.setattr(job, "open_store", opened)
+    let_open(monkeypatch, job, shelf.store)
 
     def named(*words: str) -> tuple[list[str], str]:
         code, out, err = run_command(monkeypatch, capsys, "job", "list", *words)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
-from tests.unit.in_process import documents_of, run_command
+from tests.unit.in_process import documents_of, let_open, run_command
 from waterclock.clock import ManualClock, SystemClock
 from waterclock.commands import run
 from waterclock.model.events import Origin, Outcome, RunStatus
 from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import Tier
-from waterclock.settings import Settings
 from waterclock.store.memory import MemoryStore
 from waterclock.store.port import FailureRow, History, RunRow
 
@@ -46,12 +43,7 @@ def shelf() -> Shelf:
 def listed(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """The runs that a list names, and what it says beside."""
 
-    @contextmanager
-    def opened(_: Settings) -> Iterator[Any]:
-        yield shelf.store
-
-    monkeypatch.setattr(run, "here", Settings)
-    monkeypatch.setattr(run, "open_store", opened)
+    let_open(monkeypatch, run, shelf.store)
     monkeypatch.setattr(run, "_PAGE", 10)
 
     def named(*words: str) -> tuple[list[str], str]:
