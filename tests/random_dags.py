@@ -14,7 +14,7 @@ import orjson
 
 from waterclock.model.dag import DagSpec, MapOver, Node, TriggerRule
 from waterclock.model.dag_checks import check_graph
-from waterclock.model.dag_events import NodeEnd
+from waterclock.model.dag_events import NOT_KEPT, NodeEnd
 from waterclock.model.errors import RequestError
 
 RULES = [*TriggerRule]
@@ -47,7 +47,7 @@ def random_way(dice: Random, dag: DagSpec, branch: Node) -> bytes | None:
     children = [each.name for each in dag.nodes if branch.name in each.after]
     kind = dice.random()
     if kind < 0.1:
-        return dice.choice([None, b"null", b"[]", b"7", b'"nobody"', b"no json", b'["nobody"]'])
+        return dice.choice([None, NOT_KEPT, b"null", b"[]", b"7", b'"nobody"', b"no json", b'["nobody"]'])
     if kind < 0.4:
         return orjson.dumps(dice.choice(children))
     return orjson.dumps(dice.sample(children, dice.randint(0, len(children))))
@@ -57,7 +57,7 @@ def random_result(dice: Random) -> bytes | None:
     """Mostly short lists, for whoever is mapped over them."""
     kind = dice.random()
     if kind < 0.1:
-        return dice.choice([None, b"3", b'{"a":1}', b"[]", b'"text"'])
+        return dice.choice([None, NOT_KEPT, b"3", b'{"a":1}', b"[]", b'"text"'])
     if kind < 0.2:
         return orjson.dumps("x" * 8_000)
     return orjson.dumps([dice.choice(["eu", 7, None, {"k": [1]}]) for _ in range(dice.randint(0, 6))])

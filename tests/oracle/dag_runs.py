@@ -71,6 +71,7 @@ def check(events, work, meant):
         counts["nodes begun"] += sum(not node.skipped for node in nodes[run_id].values())
         counts["nodes skipped"] += sum(bool(node.skipped) for node in nodes[run_id].values())
         dag = document(json.loads(meant[run_id].dag))
+        counts["results not kept"] += sum(node.result == b"" for node in _asked_of(dag, nodes[run_id]))
         found = [*_wrongly_kept(dag, run_id, again.get(run_id), nodes, stood, counts)]
         found += [*_early(dag, nodes[run_id]), *_too_many(dag, nodes[run_id])]
         found += _while_paused(dag, nodes[run_id], pauses[run_id])
@@ -238,6 +239,15 @@ def _whole(dag, run, nodes, payload, given):
     for key in sorted(begun & started.keys()):
         if key not in given or json.loads(given[key] or b"null") != started[key]:
             yield f"{key} was given {given.get(key, b'nothing')[:80]!r}, and not {str(started[key])[:80]}"
+
+
+def _asked_of(dag, nodes):
+    """The node runs whose results some node waits for: branches, and those that are handed down or mapped over."""
+    asked = {node["name"] for node in dag["nodes"] if node.get("branch")}
+    for node in dag["nodes"]:
+        over = node.get("map", {}).get("over")
+        asked |= {*node.get("inputs", []), *([over] if isinstance(over, str) else [])}
+    return [seen for key, seen in nodes.items() if key.partition(".")[0] in asked]
 
 
 def _early(dag, nodes):

@@ -37,12 +37,11 @@ def settle(dag, ran, payload=b"", kept=None):
     """(ends by node, what must have started: by key what it was given, whether the DagRun succeeded).
 
     ``ran``: by key of the node runs that started ``(ended well, its result)``. ``kept``: by name how a node ended that
-    a rerun keeps, and its result: None where it has made none, empty where it was too large to be kept. Raises
-    Unsettled.
+    a rerun keeps, and its result. A result is None where there is none, empty where it was not kept. Raises Unsettled.
     """
     nodes = {node["name"]: node for node in dag["nodes"]}
     ends = {name: end for name, (end, _) in (kept or {}).items()}
-    results = {name: None if result == b"" else _text(result) for name, (_, result) in (kept or {}).items()}
+    results = {name: _text(result) for name, (_, result) in (kept or {}).items()}
     started = {}
     while True:
         found = {}
@@ -118,13 +117,14 @@ def _look_at_items(node, ends, results, started, ran, payload, found):
     if unknown:
         raise Unsettled(f"{unknown[0]} has not started or not ended")
     found[name] = "K" if not items else "S" if all(ran[key][0] for key in keys) else "F"
-    made = "[" + ",".join(_text(ran[key][1]) for key in keys) + "]"
-    results[name] = made if len(made.encode()) <= GIVEN_MAX else None  # too large to be handed on
+    made = [_text(ran[key][1]) for key in keys]
+    whole = None if None in made else "[" + ",".join(made) + "]"
+    results[name] = whole if whole is not None and len(whole.encode()) <= GIVEN_MAX else None
 
 
 def _named(nodes, branch, result):
-    """The children that a branch's result names; None where it names something else."""
-    named = _json(result)
+    """The children that a branch's result names; None where it names something else, or nobody knows what."""
+    named = 0 if result is None else _json(result)
     named = [] if named is None else [named] if isinstance(named, str) else named
     children = [name for name, node in nodes.items() if branch in node.get("after", [])]
     return set(named) if isinstance(named, list) and all(each in children for each in named) else None
@@ -156,6 +156,9 @@ def _given(node, ends, results, payload, item=None):
 
 
 def _text(result):
+    """None where there is one and it was not kept: nobody may be given anything in its place."""
+    if result == b"":
+        return None
     return "null" if result is None else result.decode()
 
 

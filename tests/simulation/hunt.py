@@ -175,6 +175,7 @@ MUST_HAPPEN = (
     "DagRuns started by an end",
     "DagRuns started by a record",
     "DagRuns of windows",
+    "results not kept",
     "DagRuns started by others that ended",
     "commands of acme",
     "asked for another tenant's",

@@ -109,6 +109,18 @@ def results_not_kept() -> Iterator[None]:
 
 
 @contextmanager
+def results_taken_for_none() -> Iterator[None]:
+    """A result that was not kept counts as none: a branch leads nowhere, and whoever takes it is given null."""
+    right = Shard._note
+
+    def note(self: Shard, dag: OpenDag, node_id: str, key: str, node: NodeState) -> None:
+        right(self, dag, node_id, key, node._replace(result=node.result or None))
+
+    with mock.patch.object(Shard, "_note", note):
+        yield
+
+
+@contextmanager
 def ends_that_hold_nothing_back() -> Iterator[None]:
     """A successor does not read again what is in no record yet of nodes that have ended."""
     with mock.patch.object(KeptDags, "read_from", None):
@@ -186,6 +198,7 @@ PLANTED_DAGS: dict[str, Planted] = {
     "state of Dags written after the offsets": state_after_offsets,
     "child released twice after a take-over": log_not_read_to_its_end,
     "results of nodes not kept": results_not_kept,
+    "result that was not kept taken for none": results_taken_for_none,
     "ends of nodes in no record and not read again": ends_that_hold_nothing_back,
     "nodes under way not counted after a take-over": under_way_not_counted,
     "ended nodes forgotten at a take-over": ended_forgotten,

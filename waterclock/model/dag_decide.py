@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import cast
 
 from .dag import DagSpec, Node, node_key
-from .dag_events import NodeEnd
+from .dag_events import NOT_KEPT, NodeEnd
 from .dag_items import TOO_LARGE, Never, is_never, items_of_result, static_items
 from .dag_payload import GIVEN_MAX, closed_given, fits, followed_in, gathered, gathered_size, open_given
 from .dag_rules import Ends, Verdict, judge
@@ -156,7 +156,7 @@ class _Look:
         items = self._items(node)
         results = [self._known[node_key(name, index)].result for index in range(len(items))]
         if sum(map(gathered_size, results)) + 1 > GIVEN_MAX:
-            return b""
+            return NOT_KEPT
         return gathered({index: result for index, result in enumerate(results) if result is not None}, len(results))
 
     def _named(self, branch: Node, result: bytes | None) -> tuple[str, ...] | None:
@@ -200,7 +200,7 @@ class _Look:
     def _too_large(self, node: Node, longest: int = 0) -> Never | None:
         if node.map_over is None and not node.inputs:
             return None
-        kept = all(self._result(name) != b"" for name in node.inputs)
+        kept = all(self._result(name) != NOT_KEPT for name in node.inputs)
         return None if kept and fits(self._opened(node), longest) else TOO_LARGE
 
     def _opened(self, node: Node) -> bytes:

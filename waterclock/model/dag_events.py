@@ -5,6 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
+NOT_KEPT = b""
+"""In place of a result, which is JSON: there is one, and it was too large to be kept, or no JSON. None is none."""
+
 
 class NodeEnd(IntEnum):
     """What a node counts as once it has ended; the numbers are on-disk format. A cancelled run has FAILED."""
@@ -30,7 +33,7 @@ class DagStart(NamedTuple):
 class NodeSkipped(NamedTuple):
     """Detail of NODE_SKIPPED: what the node counts as for those behind it, and for its DagRun.
 
-    ``result``: of a node that a rerun keeps, as JSON; b"" where it was too large to be kept, None where there is none.
+    ``result``: of a node that a rerun keeps, as JSON; NOT_KEPT where it was not kept, None where there is none.
     """
 
     counts_as: NodeEnd

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import orjson
 
 from .dag import MapOver
-from .dag_events import NodeEnd
+from .dag_events import NOT_KEPT, NodeEnd
 from .dag_steps import SkipReason
 
 Never: TypeAlias = tuple[SkipReason, NodeEnd]
@@ -32,7 +32,7 @@ def items_of_result(over: MapOver, end: NodeEnd | None, result: bytes | None) ->
     """The items in the result of the node that it is mapped over, which has ended so; or why there are none."""
     if end in _NO_SOURCE:
         return _NO_SOURCE[end]
-    if result == b"":
+    if result == NOT_KEPT:
         return SkipReason.MAP_TOO_LONG, NodeEnd.FAILED
     try:
         items = orjson.loads(result or b"null")

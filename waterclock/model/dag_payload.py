@@ -12,6 +12,8 @@ from collections.abc import Iterable
 
 import orjson
 
+from .dag_events import NOT_KEPT
+
 GIVEN_MAX = 65_536
 """Bytes of what a node run is given in all: 64 KiB, as for any payload."""
 
@@ -35,19 +37,25 @@ def fits(opened: bytes, longest_item: int = 0) -> bool:
 
 
 def gathered(results: dict[int, bytes], count: int) -> bytes:
-    """The result of a mapped node: the list of its items' results, null for one that has none."""
+    """The result of a mapped node: the list of its items' results, null for one that has none.
+
+    Only where ``gathered_size`` says that it can be made.
+    """
     return b"[%b]" % b",".join(results.get(index) or b"null" for index in range(count))
 
 
 def gathered_size(result: bytes | None) -> int:
-    """What one item's result adds to that."""
-    return len(result or b"null") + 1
+    """What one item's result adds to that: over any limit where it was not kept, for then the list cannot be made."""
+    return GIVEN_MAX + 1 if result == NOT_KEPT else len(result or b"null") + 1
 
 
 def followed_in(result: bytes | None) -> tuple[str, ...] | None:
-    """The names in a branch's result: a text, a list of texts, or null for none; None where it is something else."""
+    """The names in a branch's result: a text, a list of texts, or null for none.
+
+    None where it is something else, or was not kept: then nobody knows what it names.
+    """
     try:
-        named = orjson.loads(result or b"null")
+        named = orjson.loads(b"null" if result is None else result)
     except ValueError:
         return None
     names = [] if named is None else [named] if isinstance(named, str) else named

@@ -19,7 +19,7 @@ from itertools import islice
 from typing import cast
 
 from .dag import WHOLE, split_node_key
-from .dag_events import NodeEnd
+from .dag_events import NOT_KEPT, NodeEnd
 from .dag_graph import Graph
 from .dag_items import TOO_LARGE, Never, is_never, items_of_result
 from .dag_payload import GIVEN_MAX, closed_given, fits, followed_in, gathered, gathered_size, open_given
@@ -60,8 +60,8 @@ class _Items:
         return self.next if self.next < len(self.told) else None
 
     def result(self) -> bytes:
-        """Of the whole node; b"" where it is over the limit."""
-        return gathered(self.results, len(self.items)) if self.size <= GIVEN_MAX else b""
+        """Of the whole node; NOT_KEPT where it is over the limit, or that of an item was."""
+        return gathered(self.results, len(self.items)) if self.size <= GIVEN_MAX else NOT_KEPT
 
     def end(self) -> NodeEnd:
         """Of the whole node, once all have ended: one that failed fails it."""
@@ -339,9 +339,9 @@ class DagRunState:
         return closed_given(self._opened(place))
 
     def _inputs_are_kept(self, place: int) -> bool:
-        """Whether none of the results that it takes was too large to be kept."""
+        """Whether all of the results that it takes were kept."""
         inputs = self.graph.nodes[place].inputs
-        return all(self.results.get(self.graph.place[name]) != b"" for name in inputs)
+        return all(self.results.get(self.graph.place[name]) != NOT_KEPT for name in inputs)
 
     def _inputs_fit(self, place: int) -> bool:
         return self._inputs_are_kept(place) and fits(self._opened(place))

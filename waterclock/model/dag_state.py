@@ -35,7 +35,7 @@ class KeptDagRun(NamedTuple):
 class KeptNode(NamedTuple):
     """A node run that is known. ``counts_as``: a ``NodeEnd``, 0 while it is open.
 
-    ``result``: of one that succeeded, where some other node asks for it; b"": it was too large to be kept.
+    ``result``: of one that succeeded, where some other node asks for it, or NOT_KEPT.
     """
 
     run_id: str

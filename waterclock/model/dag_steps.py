@@ -31,10 +31,10 @@ class SkipReason(StrEnum):
     """The result that it is mapped over is no JSON list."""
 
     MAP_TOO_LONG = "map-too-long"
-    """There are more items than it may have, or the list was too large to be kept."""
+    """There are more items than it may have, or the list was not kept."""
 
     INPUTS_TOO_LARGE = "inputs-too-large"
-    """With what it is given from upstream its payload would be over the limit."""
+    """With what it is given from upstream its payload would be over the limit, or some of that was not kept."""
 
     KEPT = "kept"
     """A rerun keeps it as it was."""
@@ -43,7 +43,7 @@ class SkipReason(StrEnum):
 class NodeState(NamedTuple):
     """What is known of a node run. ``end`` None: it was released and is under way.
 
-    ``result``: JSON, and only where somebody asks for it (``Graph.needs_result``); b"": it was too large to be kept.
+    ``result``: JSON, and only where somebody asks for it (``Graph.needs_result``), or NOT_KEPT.
     """
 
     end: NodeEnd | None = None

@@ -142,8 +142,10 @@ class Started(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """Detail of an attempt's outcome. ``error_*`` are bounded texts; ``result`` is at most 8 KiB, else None.
+    """Detail of an attempt's outcome. ``error_*`` are bounded texts; ``result`` is at most 8 KiB of JSON.
 
+    A result is None where there is none, and ``NOT_KEPT`` where there was one: whoever would have been given it must
+    not take it for nothing.
     ``emitted``: how many records left with it; their effect ids are ``<run id>/out/0`` and on. ``retry_after_us``: how
     long its target asked us to wait, 0 where it did not.
     """

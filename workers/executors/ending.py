@@ -2,7 +2,8 @@
 
 What must hold: whatever a handler returns or raises, the outcome is bounded and valid UTF-8, because it goes into the
 same round as everybody else's. Results are at most 8 KiB of JSON, messages 2 KiB, traces 4 KiB (innermost frames).
-A result that cannot be kept is not kept, and ``reason`` says why; the attempt has succeeded all the same.
+A result that cannot be kept is not kept (``NOT_KEPT``), and ``reason`` says why; the attempt has succeeded all the
+same.
 
 How it fails: looking at what user code left behind runs user code. What it raises there is caught where that is known;
 for the rest the caller has ``untold``.
@@ -15,6 +16,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from waterclock.log.port import Outgoing
+from waterclock.model.dag_events import NOT_KEPT
 from waterclock.model.errors import AttemptError
 from waterclock.model.events import DRAINED, Outcome
 from waterclock.model.ids import US_PER_S
@@ -45,10 +47,10 @@ def succeeded(attempt: Attempt, value: Any, emitted: tuple[Outgoing, ...] = ()) 
         result = to_json(value, any_keys=True)
     except NotJson as error:
         note = cut(f"result not kept: {error}", _CLASS_MAX_BYTES)
-        return EndedAttempt(attempt, Outcome.SUCCEEDED, reason=note, emitted=emitted)
+        return EndedAttempt(attempt, Outcome.SUCCEEDED, result=NOT_KEPT, reason=note, emitted=emitted)
     if len(result) > RESULT_MAX_BYTES:
         note = f"result not kept: {len(result)} bytes, at most {RESULT_MAX_BYTES} are"
-        return EndedAttempt(attempt, Outcome.SUCCEEDED, reason=note, emitted=emitted)
+        return EndedAttempt(attempt, Outcome.SUCCEEDED, result=NOT_KEPT, reason=note, emitted=emitted)
     return EndedAttempt(attempt, Outcome.SUCCEEDED, result=result, emitted=emitted)
 
 
