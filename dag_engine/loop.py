@@ -296,8 +296,10 @@ class DagEngine:
         if made is not None:
             shard.note_deadline(dag, made.timeout_us)  # whatever it waits for from here on, its time runs
         if not dag.can_release:
+            shard.leave_earlier(dag.run_id)
             return False  # its resume comes back here
         if made is not None and not self._has_pools(dag, made):
+            shard.leave_earlier(dag.run_id)
             shard.to_decide[dag.run_id] = None  # a pool was taken away: an unknown topic would block every round
             return False
         if made is not None and dag.wants_earlier and not self._keep_of_earlier(draft, shard, dag, made):

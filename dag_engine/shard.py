@@ -108,6 +108,12 @@ class Shard(Followed[None]):
                 found.append(dag)
         return found
 
+    def leave_earlier(self, run_id: str) -> None:
+        """Make room for the readings of others: this rerun waits for something else, or has ended."""
+        reading = self.earlier.pop(run_id, None)
+        if reading is not None:
+            reading.close()
+
     def close(self) -> None:
         """Stop reading what belongs to it alone."""
         for reading in self.earlier.values():
@@ -202,6 +208,5 @@ class Shard(Followed[None]):
             del self.dags[run_id]
             self._no_longer_held(dag)
             self.to_decide.pop(run_id, None)
-            if run_id in self.earlier:
-                self.earlier.pop(run_id).close()
+            self.leave_earlier(run_id)
             self.kept.end(run_id, dag.run)

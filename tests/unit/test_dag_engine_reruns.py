@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from waterclock.dag_engine import earlier as earlier_module
+from waterclock.dag_engine import loop
+from waterclock.dag_engine.loop import DagEngine
 
 from tests.unit.dag_world import FAILED, World
 from waterclock.model.dag import Node
@@ -127,3 +130,44 @@ def test_a_rerun_of_what_is_not_on_the_log_ends_and_says_so() -> None:
     world.turn(world.engine("dag-engine-2"), 80)
     end = world.events(*ENDS)[-1]
     assert (end.kind, end.reason) == (EventKind.DAG_FAILED, "rerun-gone")
+
+
+@pytest.mark.parametrize("trouble", ["pause", "pool"])
+def test_a_rerun_that_waits_for_something_else_keeps_no_other_from_reading(
+    trouble: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So many are read at a time: one that is paused while it is read holds no place until its resume."""
+    monkeypatch.setattr(loop, "EARLIER_MAX", 1)
+    monkeypatch.setattr(loop, "SLICE", 1)
+    world, earlier = diamond()
+    engine = world.engine("dag-engine-2")
+    wait_until(world, engine, lambda: bool(engine._shards))
+    (shard,) = engine._shards.values()
+    first = world.rerun(earlier, "right")
+    wait_until(world, engine, lambda: first in shard.earlier)
+    if trouble == "pause":
+        world.event(EventKind.DAG_PAUSED, first)
+    else:
+        has_pools = DagEngine._has_pools
+        monkeypatch.setattr(DagEngine, "_has_pools", lambda *words: words[1].run_id != first and has_pools(*words))
+    second = world.rerun(earlier, "right")
+    wait_until(world, engine, lambda: f"{second}/right" in pending(world))
+    assert f"{first}/right" not in pending(world)
+    if trouble == "pause":
+        world.event(EventKind.DAG_RESUMED, first)
+    else:
+        monkeypatch.setattr(DagEngine, "_has_pools", has_pools)
+    wait_until(world, engine, lambda: f"{first}/right" in pending(world))
+    assert pending(world).count(f"{first}/right") == 1
+
+
+def pending(world: World) -> list[str]:
+    return [each.run_id for each in world.events(EventKind.PENDING)]
+
+
+def wait_until(world: World, engine: DagEngine, holds: Callable[[], bool]) -> None:
+    for _ in range(400):
+        if holds():
+            return
+        world.turn(engine, 1)
+    raise AssertionError("it never came to that")
