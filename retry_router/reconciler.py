@@ -13,7 +13,7 @@ nothing more, and fences it. (If it lives, it beats itself, and nothing happens.
 
 What must hold: ``inspected.py``. A retry is looked for on the delay topics first: while one of them may still hold it,
 its tier says nothing; nor does it while a dispatcher that is behind may still have it. By positions, and by no clock:
-who writes to a rung stamps by a clock of his own. How it fails:
+who writes to a rung stamps by a clock of his own, and so does the worker whose failure is retried. How it fails:
 work that retention has removed ends the run (RUN_EXPIRED, ``work-record-gone``); a backend that is away, and the next
 look comes half a minute later. A look goes past some thousands of open runs and looks into a few of each tier; the next
 one goes on where it stopped. So after a disaster with thousands of orphans it takes as many minutes.
@@ -347,8 +347,12 @@ def _near(waiting: Sequence[_Waiting]) -> Iterator[list[_Waiting]]:
 
 
 def _is_deferred(trail: Trail) -> bool:
-    """Whether the retry waits with the dispatcher: longer than the ladder reaches."""
-    return trail.claimable_at - trail.last_failure_at > LADDER_US_MAX
+    """Whether the retry waits with the dispatcher: longer than the ladder reaches.
+
+    By the wait on which its verdict chose between the two, not by instants: the failure's is its worker's. A wait that
+    is not known may be the dispatcher's.
+    """
+    return not 0 <= trail.delay_us <= LADDER_US_MAX
 
 
 class _Positions:

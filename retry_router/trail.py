@@ -21,7 +21,7 @@ class Trail(NamedTuple):
     count (handed back ones don't). The error is the last one; ``retry_after_us`` what its target asked for.
     ``due_at``: from when on its age counts, 0 where that is not known (a run without limits: its work record says it).
     ``claimable_at``: from when on a worker could have claimed the attempt that waits. Limits of 0: none.
-    ``hops``: see ``Cause``.
+    ``hops``: see ``Cause``. ``delay_us``: how long that attempt was to wait, as its verdict decided it; -1: not known.
     """
 
     work: Started | None = None
@@ -36,6 +36,7 @@ class Trail(NamedTuple):
     queue_timeout_us: int = 0
     run_timeout_us: int = 0
     hops: int = 0
+    delay_us: int = -1
 
 
 Note: TypeAlias = Started | Trail
@@ -67,8 +68,8 @@ def follow(before: Note | None, event: RunEvent, *, was_held: bool = False) -> N
         started = detail if isinstance(detail, Started) else None
         return before._replace(work=started) if isinstance(before, Trail) else started
     if event.kind is EventKind.RETRYING:
-        due_at = detail.due_at if isinstance(detail, Retrying) else event.at
-        return trail_of(before)._replace(claimable_at=max(due_at, event.at))
+        due_at, delay_us = detail if isinstance(detail, Retrying) else (event.at, -1)
+        return trail_of(before)._replace(claimable_at=max(due_at, event.at), delay_us=delay_us)
     return before
 
 

@@ -11,7 +11,7 @@ from tests.skewed_clock import SkewedClock
 from waterclock.log.memory import MemoryLog
 from waterclock.log.port import Committed, Isolation, Outgoing, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.events import EventKind, Origin, Pending, Retrying, Started, WorkRecord
+from waterclock.model.events import Ended, EventKind, Origin, Pending, Retrying, Started, WorkRecord
 from waterclock.model.failure_policy import Backoff, FailurePolicy, policy_to_json
 from waterclock.model.fold import parse_repairs
 from waterclock.model.ids import US_PER_S, Instant, make_run_id
@@ -370,6 +370,39 @@ def test_a_deferred_retry_is_left_alone_until_the_dispatcher_has_passed_it() -> 
     decided(world, due_at + US_PER_S)
     wait(world, router, 120)
     assert repairs(world) == 1
+
+
+@pytest.mark.parametrize("ahead_s", [10, 600])
+def test_a_long_wait_is_left_to_the_dispatcher_whatever_the_workers_clock_says(ahead_s: int) -> None:
+    """Given a wait just above an hour, after a failure whose stamp is ahead."""
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(backoff=Backoff.FIXED, delays_us=(3_605 * US_PER_S,)))
+    run_id, token = world.claimed()
+    failed_at = world.clock.now() + ahead_s * US_PER_S
+    end = {"worker": "w-1", "incarnation": 3, "token": token, "detail": Ended(0, "ValueError", "no invoice 4711")}
+    world.event(EventKind.ATTEMPT_FAILED, run_id, 1, at=failed_at, **end)
+    world.turn(router := world.router())
+    assert len(world.dump(NAMES.commands)) == 1, "the dispatcher was asked to hold it"
+    handed_on(world)
+    consumed(world)
+    world.clock.advance(3_605 * US_PER_S)
+    wait(world, router, 300)
+    assert repairs(world) == 0, "nobody knows where the dispatcher stands"
+
+
+def test_a_wait_of_an_hour_that_was_lost_is_repaired_as_the_ladders() -> None:
+    """Given a verdict that came a little after the failure, no dispatcher is waited for."""
+    world = World()
+    run_id = failed(world, 3_600 * US_PER_S)
+    world.clock.advance(50_000)
+    world.turn(router := world.router())
+    assert world.log.high_watermark(TopicPartition(NAMES.delay("1h"), 0)), "it stands on its rung"
+    world.clock.advance(3_600 * US_PER_S)
+    handed_on(world)
+    consumed(world)
+    wait(world, router, 300)
+    assert repairs(world) == 1
+    assert [(each.run_id, each.attempt) for each in work(world)[1:]] == [(run_id, 2)]
 
 
 def test_a_look_does_a_little_in_each_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -310,6 +310,7 @@ values: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable
             longs,
             ints,
             longs,
+            longs,
         ),
         codec.encode_open_run,
         codec.decode_open_run,

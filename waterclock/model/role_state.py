@@ -64,6 +64,7 @@ class OpenRunState(NamedTuple):
     queue_timeout_us: int = 0
     run_timeout_us: int = 0
     hops: int = 0
+    delay_us: int = -1
     folded_to: int = 0
 
 
