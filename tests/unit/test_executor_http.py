@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import socket
@@ -9,6 +10,7 @@ import string
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import formatdate
+from typing import cast
 
 import aiohttp
 import orjson
@@ -16,17 +18,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
+from waterclock.retry_router.decide import Again, decide
+from waterclock.retry_router.trail import Trail
 from waterclock.workers.executors import grpc_call, http_call
 
 from tests.unit.executor_world import CLOCK, SECRET, Bench, RawTarget, Target, attempt_of, bench_of
+from waterclock.clock import ManualClock
 from waterclock.egress import http_client
 from waterclock.egress.signing import Secrets
 from waterclock.model.errors import AttemptError, RequestError
-from waterclock.model.events import Outcome
+from waterclock.model.events import Outcome, RunStatus
 from waterclock.model.executor import GrpcCall, HttpCall
 from waterclock.model.executor_document import executor_from_document
+from waterclock.model.failure_policy import FailurePolicy, policy_to_json
 from waterclock.model.ids import US_PER_S
+from waterclock.model.reduce import RunState
 
+DAY_US = 86_400 * US_PER_S
 OTHER = "whsec_" + base64.b64encode(b"another secret of some length 01").decode()
 
 
@@ -150,7 +158,9 @@ def test_a_redirect_is_a_failure_and_is_not_followed(bench: Bench, target: Targe
     [
         (429, "30", "throttled", 30),
         (503, "", "throttled", 0),
-        (503, "99999999", "throttled", 86_400),
+        (503, "259200", "throttled", 3 * 86_400),
+        (503, "99999999", "throttled", 28 * 86_400),
+        (503, "9" * 60, "throttled", 28 * 86_400),
         (503, "soon", "throttled", 0),
         (502, "-1", "throttled", 0),
         (410, "", "gone", 0),
@@ -173,6 +183,38 @@ def test_a_status_becomes_a_class_and_keeps_what_a_retry_needs(
 def test_retry_after_may_be_a_date(bench: Bench, target: Target) -> None:
     target.answer = lambda _: (503, {"retry-after": formatdate(CLOCK.now() / US_PER_S + 90, usegmt=True)}, b"")
     assert 80 * US_PER_S <= bench.run(HttpCall(_url(target))).retry_after_us <= 95 * US_PER_S
+
+
+class Busy:
+    """A client whose receiver names the instant from which it may be called again."""
+
+    def __init__(self, until_s: int) -> None:
+        self._until = formatdate(until_s, usegmt=True)
+
+    async def send(self, _: http_client.HttpRequest) -> http_client.HttpAnswer:
+        return http_client.HttpAnswer(503, "", "", self._until, b"", 0, whole=True)
+
+
+@pytest.mark.parametrize("into_us", [0, 1, 400_000, 600_000, 999_999])
+def test_nobody_is_called_again_before_the_instant_that_it_named(into_us: int) -> None:
+    clock = ManualClock()
+    until_s = clock.now() // US_PER_S + 90
+    clock.advance(into_us)
+    calls = http_call.HttpCalls(cast("http_client.HttpClient", Busy(until_s)), Secrets({}), clock)
+    call = HttpCall("http://billing.example/")
+    with pytest.raises(AttemptError) as failed:
+        asyncio.run(calls.serve(attempt_of(call), call))
+    assert until_s * US_PER_S <= clock.now() + failed.value.retry_after_us < (until_s + 1) * US_PER_S
+
+
+def test_a_receiver_that_asks_for_days_is_left_alone_as_far_as_the_job_allows(bench: Bench, target: Target) -> None:
+    target.answer = lambda _: (503, {"retry-after": "259200"}, b"")
+    ended = bench.run(HttpCall(_url(target)))
+    work, state = ended.attempt.work, RunState(RunStatus.RUNNING, 1, Outcome.FAILED)
+    trail = Trail(error_class=ended.error_class, retry_after_us=ended.retry_after_us, counted=1)
+    for allowed_d, waited_d in ((7, 3), (2, 2)):
+        policy = policy_to_json(FailurePolicy(max_delay_us=allowed_d * DAY_US))
+        assert decide(work._replace(policy=policy), state, trail, 0) == Again(waited_d * DAY_US, waited_d * DAY_US)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from waterclock.model.document import spec_from_document, spec_to_document
 from waterclock.model.errors import RequestError
-from waterclock.model.failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy
+from waterclock.model.failure_policy import DEFAULT, DELAY_US_MAX, Backoff, ClassRule, FailurePolicy
 from waterclock.model.ids import US_PER_S
-from waterclock.model.policy_document import DELAY_US_MAX, check_policy, policy_from_document, policy_to_document
+from waterclock.model.policy_document import check_policy, policy_from_document, policy_to_document
 from waterclock.model.stored_spec import spec_from_json, spec_to_json
 from waterclock.wire.names import Names, topic_specs
 

@@ -16,6 +16,11 @@ import orjson
 
 from .ids import US_PER_S
 
+DELAY_US_MAX = 28 * 86_400 * US_PER_S
+"""No wait is longer, whoever asks for it. Whoever claims a retry that waited reads its run back from where the wait
+began, and ``run-events`` is kept for 30 days: two of them are left for a claim that comes late. Behind that the retry
+would never begin."""
+
 
 class Backoff(StrEnum):
     """How the waits between attempts grow."""

@@ -14,16 +14,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from .errors import RequestError
-from .failure_policy import DEFAULT, Backoff, ClassRule, FailurePolicy, policy_to_json
+from .failure_policy import DEFAULT, DELAY_US_MAX, Backoff, ClassRule, FailurePolicy, policy_to_json
 from .ids import US_PER_S
 from .time_text import format_duration, parse_duration
 
 _DAY_US = 86_400 * US_PER_S
 
 ATTEMPTS_MAX = 100
-DELAY_US_MAX = 28 * _DAY_US
-"""Whoever claims a retry that waited reads its run back from where the wait began, and ``run-events`` is kept for 30
-days: two of them are left for a claim that comes late. Behind that the retry would never begin."""
 LIST_MAX = 20
 """Entries of ``delays``, ``never`` and ``by_class``."""
 

@@ -19,7 +19,7 @@ from waterclock.log.port import Outgoing
 from waterclock.model.dag_events import NOT_KEPT
 from waterclock.model.errors import AttemptError
 from waterclock.model.events import DRAINED, Outcome
-from waterclock.model.ids import US_PER_S
+from waterclock.model.failure_policy import DELAY_US_MAX
 from waterclock.model.plain_json import NotJson, to_json
 
 from .port import Attempt, EndedAttempt
@@ -27,7 +27,6 @@ from .port import Attempt, EndedAttempt
 RESULT_MAX_BYTES = 8 * 1024
 MESSAGE_MAX_BYTES = 2 * 1024
 TRACE_MAX_BYTES = 4 * 1024
-RETRY_AFTER_MAX_US = 86_400 * US_PER_S
 TIMED_OUT = "timed-out"
 UNTOLD = "handler.untold"
 _UNTOLD_MESSAGE = (
@@ -117,9 +116,10 @@ def cut_front(text: str, limit: int) -> str:
 
 
 def _retry_after_us(error: BaseException) -> int:
+    """What was asked for, within what any policy may allow: whose ``max_delay`` bounds it is the router's to say."""
     asked_us: object = getattr(error, "retry_after_us", 0) if isinstance(error, AttemptError) else 0
     # User code may have set anything.
-    return max(0, min(asked_us, RETRY_AFTER_MAX_US)) if isinstance(asked_us, int) else 0
+    return max(0, min(asked_us, DELAY_US_MAX)) if isinstance(asked_us, int) else 0
 
 
 def _told(error: AttemptError, name: str) -> str:

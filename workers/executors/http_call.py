@@ -15,6 +15,7 @@ import re
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from math import ceil
 from typing import Any
 
 import orjson
@@ -31,7 +32,6 @@ from . import ending
 from .kept import fitting
 from .port import Attempt, EndedAttempt
 
-RETRY_AFTER_MAX_S = 86_400
 _THROTTLED = frozenset({429, 502, 503, 504})
 _GONE = 410
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}\Z")
@@ -107,10 +107,10 @@ class HttpCalls:
         )
 
     def _retry_after_s(self, text: str) -> int:
-        """Whole seconds from now, at most a day; 0 where the header is missing or unreadable."""
+        """Whole seconds from now; 0 where the header is missing or unreadable. Raised, so that none comes too early."""
         text = text.strip()[:64]
         if text.isascii() and text.isdecimal():
-            return min(int(text), RETRY_AFTER_MAX_S)
+            return int(text)
         try:
             until = parsedate_to_datetime(text)
             if until.tzinfo is None:  # HTTP's older form names no zone, and means UTC; not this machine's
@@ -118,7 +118,7 @@ class HttpCalls:
             wait_s = until.timestamp() - self._clock.now() / US_PER_S
         except (TypeError, ValueError, OverflowError):
             return 0
-        return max(0, min(round(wait_s), RETRY_AFTER_MAX_S))
+        return max(0, ceil(wait_s))
 
 
 _fire_time = lru_cache(maxsize=1_024)(format_rfc3339)
