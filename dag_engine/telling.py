@@ -12,7 +12,7 @@ import structlog
 
 from waterclock.model.dag_steps import DagEnd, NodeState, Steps
 from waterclock.model.dag_work import end_event, kept_skip, pending_event, skipped_event, work_record
-from waterclock.model.events import Control, ControlKind, EventKind, RunEvent
+from waterclock.model.events import EXPIRED, Control, ControlKind, EventKind, RunEvent
 from waterclock.model.ids import Instant
 from waterclock.transact import Round
 from waterclock.wire.messages import control_message, event_message, work_message
@@ -20,7 +20,6 @@ from waterclock.wire.names import Names
 
 from .open_dag import OpenDag
 
-EXPIRED = "expired"
 REVISION_GONE = "revision-gone"
 """The reason of a DAG_FAILED: the version that it is made of is not there, or does not have all its nodes.
 

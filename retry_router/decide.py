@@ -10,7 +10,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import NamedTuple
 
-from waterclock.model.events import DRAINED, Outcome, WorkRecord
+from waterclock.model.events import DRAINED, EXPIRED, Outcome, WorkRecord
 from waterclock.model.failure_policy import Backoff, ClassRule, FailurePolicy, policy_from_json
 from waterclock.model.ids import Instant
 from waterclock.model.reduce import RunState
@@ -22,9 +22,6 @@ NEVER_AGAIN = frozenset({"gone", "egress-refused", "executor-refused", "program-
 
 OUTCOME_UNKNOWN = "outcome-unknown"
 """The reason of a run that is called at most once, and whose worker was lost: it was called, or not."""
-
-EXPIRED = "expired"
-"""The reason where the whole run's time is over before another attempt could begin."""
 
 HANDED_BACK_MAX = 100
 """So often may a run be handed back. It costs no attempt, but nothing goes round for ever."""
@@ -70,7 +67,7 @@ def decide(work: WorkRecord, state: RunState, trail: Trail, now: Instant) -> Aga
         delay_us = max(wanted_us, min(trail.retry_after_us, policy.max_delay_us))
     due_at = now + delay_us
     if policy.run_timeout_us and due_at >= (trail.due_at or work.due_at) + policy.run_timeout_us:
-        return Never(EXPIRED)
+        return Never(EXPIRED)  # the whole run's time is over before another attempt could begin
     return Again(due_at, delay_us)
 
 

@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 import structlog
 
-from waterclock.model.events import Control, ControlKind, Ended, EventKind, RunEvent
+from waterclock.model.events import EXPIRED, Control, ControlKind, Ended, EventKind, RunEvent
 from waterclock.model.ids import Instant, job_of_run
 from waterclock.model.job import Command, CommandKind
 from waterclock.model.reduce import RunState
@@ -21,7 +21,6 @@ from waterclock.wire.names import Names
 
 from .shard import Shard
 
-EXPIRED = "expired"
 LOST = "lost"
 _ACTOR = "retry-router"
 

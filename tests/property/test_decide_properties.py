@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from waterclock.retry_router.decide import EXPIRED, NEVER_AGAIN, OUTCOME_UNKNOWN, Again, Never, decide
+from waterclock.retry_router.decide import NEVER_AGAIN, OUTCOME_UNKNOWN, Again, Never, decide
 from waterclock.retry_router.trail import Trail
 
-from waterclock.model.events import DRAINED, Outcome, RunStatus, WorkRecord
+from waterclock.model.events import DRAINED, EXPIRED, Outcome, RunStatus, WorkRecord
 from waterclock.model.failure_policy import Backoff, ClassRule, FailurePolicy, policy_to_json
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Tier

@@ -22,7 +22,7 @@ from waterclock.model.dag_payload import GIVEN_MAX
 from waterclock.model.dag_release import DagRunState, rebuild
 from waterclock.model.dag_steps import NodeState
 from waterclock.model.errors import NotFound
-from waterclock.model.events import FINAL, RunStatus
+from waterclock.model.events import EXPIRED, FINAL, RunStatus
 from waterclock.model.ids import Instant, RunId
 from waterclock.model.job import JobSpec, JobVersion
 from waterclock.store.dag_port import DagReading, NodeRow
@@ -31,8 +31,6 @@ from waterclock.store.port import RunRow
 PAGE = 500
 RESULT_SHOWN_MAX = 1_024
 """Bytes of a result that is kept although no node asks for it."""
-
-EXPIRED = "expired"
 
 _NOT_UNDERSTOOD = (ValueError, KeyError, TypeError)
 """What the decoding of a stored version raises that holds what this release does not know; as in the DAG engine."""

@@ -68,6 +68,7 @@ class Outcome(IntEnum):
     CANCELLED = 5
 
 
+EXPIRED = "expired"  # the reason of a run, or DagRun, whose time is over, and of what ends with it
 DRAINED = "drained"  # the error class of an attempt that was handed back: it costs none of the run's attempts
 
 

@@ -20,6 +20,7 @@ import orjson
 
 from waterclock.model.errors import RequestError
 from waterclock.model.events import (
+    EXPIRED,
     FINAL,
     Ended,
     EventKind,
@@ -48,7 +49,6 @@ _RANK = {
     RunStatus.SKIPPED: 32,
 }
 _ASKS_FOR_AN_END = frozenset({EventKind.CANCEL_REQUESTED, EventKind.RUN_EXPIRED})
-_EXPIRED = "expired"
 _TURNS = frozenset({EventKind.DAG_PAUSED, EventKind.DAG_RESUMED})
 _RANK_RELEASED = 4
 _RANK_ASKED_TO_STOP = 10
@@ -120,7 +120,7 @@ def follow(known: Known, event: RunEvent, state: RunState) -> None:
         known.started_at = detail.started_at or known.started_at
         asked = known.reason if state.cancel_requested else ""  # why it was asked to stop
         is_over = state.expired and state.status is RunStatus.FAILED  # with its DagRun, of which no event names it
-        known.reason = event.reason or (_EXPIRED if is_over else asked)
+        known.reason = event.reason or (EXPIRED if is_over else asked)
     elif isinstance(detail, Retrying):
         known.next_attempt_at = detail.due_at
     elif kind in _TURNS:
