@@ -141,6 +141,10 @@ def test_at_most_once_needs_no_retry_and_may_say_so(retry: dict[str, Any]) -> No
         FailurePolicy(by_class=(ClassRule("A", 2, (S,) * 21),)),
         FailurePolicy(by_class=(ClassRule("A", 2, (-1,)),)),
         FailurePolicy(by_class=("A",)),  # type: ignore[arg-type]
+        FailurePolicy(by_class=(ClassRule("A", 2), ClassRule("A", 3))),
+        FailurePolicy(never=(5,)),  # type: ignore[arg-type]
+        FailurePolicy(jitter="yes"),  # type: ignore[arg-type]
+        FailurePolicy(backoff="fixed"),  # type: ignore[arg-type]
         FailurePolicy(attempt_timeout_us=7 * DAY),
         FailurePolicy(queue_timeout_us=-S),
     ],
@@ -148,6 +152,30 @@ def test_at_most_once_needs_no_retry_and_may_say_so(retry: dict[str, Any]) -> No
 def test_a_policy_of_a_command_that_is_out_of_bounds_is_refused(policy: FailurePolicy) -> None:
     with pytest.raises(RequestError):
         check_policy(policy)
+
+
+@pytest.mark.parametrize(
+    ("policy", "pointer", "words"),
+    [
+        (FailurePolicy(never=("ValueError", "http-502")), "/retry/never/1", "Write throttled"),
+        (FailurePolicy(by_class=(ClassRule("http-429", 9),)), "/retry/by_class/http-429", "Write throttled"),
+        (FailurePolicy(never=("A", "A")), "/retry/never/1", "once"),
+        (FailurePolicy(never=("A",), by_class=(ClassRule("A", 2),)), "/retry/by_class/A", "one of both"),
+        (FailurePolicy(by_class=(ClassRule("A"),)), "/retry/by_class/A", "says nothing"),
+        (FailurePolicy(delays_us=(2 * HOUR,)), "/retry/delay", "Raise max_delay"),
+        (FailurePolicy(attempt_timeout_us=2 * HOUR, run_timeout_us=HOUR), "/timeouts/attempt", "whole run"),
+    ],
+)
+def test_a_command_is_refused_what_a_document_could_not_say_and_in_the_same_words(
+    policy: FailurePolicy, pointer: str, words: str
+) -> None:
+    with pytest.raises(RequestError) as of_command:
+        check_policy(policy)
+    with pytest.raises(RequestError) as of_document:
+        policy_from_document(policy_to_document(policy))
+    assert str(of_command.value) == str(of_document.value)
+    assert of_command.value.pointer == pointer
+    assert words in str(of_command.value)
 
 
 def test_after_the_longest_wait_a_retry_has_days_to_be_claimed_before_what_it_follows_is_gone() -> None:

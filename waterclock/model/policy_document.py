@@ -76,27 +76,36 @@ def says_retry(policy: FailurePolicy) -> bool:
 
 
 def check_policy(policy: FailurePolicy) -> None:
-    """Refuse a policy that is out of bounds: RequestError. For commands, which may come by no document."""
-    rules = policy.by_class
+    """Refuse a policy that no document could say: RequestError. For commands, which may come by no document.
+
+    What is shown of a job can be sent back then, and what is wrong with it has one set of words.
+    """
     try:
-        waits = (*policy.delays_us, policy.max_delay_us, *(us for rule in rules for us in rule.delays_us))
-        fits = (
-            1 <= policy.max_attempts <= ATTEMPTS_MAX
-            and all(0 <= rule.max_attempts <= ATTEMPTS_MAX for rule in rules)
-            and 1 <= len(policy.delays_us) <= LIST_MAX
-            and max(len(policy.never), len(rules), *(len(rule.delays_us) for rule in rules), 0) <= LIST_MAX
-            and all(0 <= us <= DELAY_US_MAX for us in waits)
-            and _time_outs_fit(policy)
-            and all(isinstance(number, int) for number in (policy.max_attempts, *waits))
-            and all(_CLASS.match(word) for word in (*policy.never, *(rule.error_class for rule in rules)))
-        )
+        document = policy_to_document(policy) if _is_bounded(policy) else None
     except (TypeError, AttributeError):
-        fits = False
-    if not fits:
+        document = None
+    if document is None:
         _refuse(
             "/policy", "The failure policy is out of bounds", "Send the job as a document, which is checked in full"
         )
+    policy_from_document(document)
     _check_size(policy)
+
+
+def _is_bounded(policy: FailurePolicy) -> bool:
+    """Whether its numbers and lists are within what may be stored. Raises TypeError, AttributeError: no policy."""
+    rules = policy.by_class
+    waits = (*policy.delays_us, policy.max_delay_us, *(us for rule in rules for us in rule.delays_us))
+    return (
+        1 <= policy.max_attempts <= ATTEMPTS_MAX
+        and all(0 <= rule.max_attempts <= ATTEMPTS_MAX for rule in rules)
+        and 1 <= len(policy.delays_us) <= LIST_MAX
+        and max(len(policy.never), len(rules), *(len(rule.delays_us) for rule in rules), 0) <= LIST_MAX
+        and len({rule.error_class for rule in rules}) == len(rules)
+        and all(0 <= us <= DELAY_US_MAX for us in waits)
+        and _time_outs_fit(policy)
+        and all(isinstance(number, int) for number in (policy.max_attempts, *waits))
+    )
 
 
 def check_time_outs(policy: FailurePolicy) -> None:
