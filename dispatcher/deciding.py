@@ -25,7 +25,7 @@ from .position import Position
 from .rows import advance_wts, rows_ahead
 from .shard import Decided, Shard
 from .telling import tell
-from .timeline import Deferred
+from .timeline import Chain, Deferred
 
 
 def decide_fires(
@@ -55,17 +55,12 @@ def decide_fires(
             caught_up = _catch_up(shard, out, Fire(version, fire_at), due_at, now, until_at, grace_us)
             rows += caught_up.rows
             taken += max(0, caught_up.record_count - 1)
-        elif version.spec.timing.calendars and is_blocked(version.spec, fire_at):
-            skip_blocked(shard, out, chain, fire_at, due_at, now)
-        elif chain.ready is not None and chain.ready.fire_at == fire_at:
-            out.hand_out(*chain.ready.messages)
-        elif version.spec.is_admitted:
-            admit_fire(shard, out, version, fire_at=fire_at, due_at=due_at, now=now)
         else:
-            out.run(version, fire_at=fire_at, due_at=due_at, now=now)
+            _decide_on_time(shard, out, chain, fire_at, due_at, now)
+            taken += _decide_beside(shard, out, version, due_at, now)
         chain.ready = None
         place = Position(due_at, version.spec.tier, version.job_id)
-        if place <= shard.cursor and shard.edge_of(version.job_id, version.spec.tier) < due_at:
+        if place <= shard.cursor and shard.edge_of(version) < due_at:
             _write_down(shard, out, version, due_at, now, grace_us)
         shard.cursor = max(shard.cursor, place)
         if taken >= limit:
@@ -74,6 +69,37 @@ def decide_fires(
         shard.changes += 1
         index.write_due(rows)
     _forget_passed(shard, out)
+    return taken
+
+
+def _decide_on_time(
+    shard: Shard, out: Emitter, chain: Chain, fire_at: Instant, due_at: Instant, now: Instant, *, in_order: bool = True
+) -> None:
+    version, ready = chain.version, chain.ready
+    if version.spec.timing.calendars and is_blocked(version.spec, fire_at):
+        skip_blocked(shard, out, chain, fire_at, due_at, now, in_order=in_order)
+    elif in_order and ready is not None and ready.fire_at == fire_at:
+        out.hand_out(*ready.messages)
+    elif version.spec.is_admitted:
+        admit_fire(shard, out, version, fire_at=fire_at, due_at=due_at, now=now, in_order=in_order)
+    else:
+        out.run(version, fire_at=fire_at, due_at=due_at, now=now, in_order=in_order)
+
+
+def _decide_beside(shard: Shard, out: Emitter, first: JobVersion, due_at: Instant, now: Instant) -> int:
+    """What other versions of the job have due in the same instant. Returns how many fires that were.
+
+    The records of those of another tier name no due position: there the cursor is not, and one that is built anew from
+    that would pass other jobs' fires.
+    """
+    taken = 0
+    for fire_at, chain in shard.timeline.take_beside(first.job_id, due_at):
+        decided = shard.decided.get(first.job_id)
+        if decided is None or not decided.covers(due_at, fire_at):
+            in_order = chain.version.spec.tier is first.spec.tier
+            _decide_on_time(shard, out, chain, fire_at, due_at, now, in_order=in_order)
+            taken += 1
+        chain.ready = None
     return taken
 
 

@@ -62,7 +62,7 @@ def expected(shard: Shard, versions: Sequence[JobVersion]) -> Iterator[Expected]
     """Of each version that owes fires beyond the job's edge, the first one. ``versions``: see ``versions_of``."""
     ends_at: Instant | None = None
     for version in versions:
-        edge_at = shard.edge_of(version.job_id, version.spec.tier)
+        edge_at = shard.edge_of(version, versions)
         if version.status is JobStatus.ACTIVE:
             after = max(version.stamp_at, fire_edge(version, edge_at), shard.fires_decided_to(version.job_id))
             first_at = next_of(version, after)
@@ -81,7 +81,7 @@ def may_be_decided(shard: Shard, owed: Expected, versions: Sequence[JobVersion])
     version, fire_at = owed.version, owed.first_at
     if not version.spec.timing.jitter_us:
         return False
-    edge_at = shard.edge_of(version.job_id, version.spec.tier)
+    edge_at = shard.edge_of(version, versions)
     return any(
         known.revision < version.revision
         and known.status is JobStatus.ACTIVE

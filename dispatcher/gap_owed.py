@@ -73,10 +73,13 @@ def owed_in(
 
 
 def first_fire(owed: OwedInGap) -> Fire:
-    """The fire at the job's place: the first one of its stretch."""
+    """The fire at the job's place: the first one of its stretch. Of another tier's, due in the same instant, no record
+    may name a due position: that lies beyond the place."""
     for version, after, until in owed.owed:
         fire_at = next_of(version, after)
-        if fire_at is not None and fire_at <= until and due_of(version, fire_at) == owed.place.due_at:
+        if fire_at is None or fire_at > until or due_of(version, fire_at) != owed.place.due_at:
+            continue
+        if owed.is_behind_all_tiers or version.spec.tier == owed.place.tier:
             return Fire(version, fire_at)
     raise AssertionError("a place is that of a fire")
 

@@ -14,14 +14,13 @@ from waterclock.model.ids import Instant, split_job_id
 from waterclock.model.job import Command, JobStatus, JobVersion, Tier
 from waterclock.model.role_state import KeyState
 from waterclock.model.time_text import format_rfc3339
-from waterclock.model.timetable import last_of
 from waterclock.model.timing import JITTER_US_MAX
 from waterclock.store.port import TimeIndex
 
 from . import commands
 from .gap_owed import OwedInGap
 from .keys import Intention, check_body, is_repeat
-from .owed import in_force, stretches
+from .owed import first_tier, in_force
 from .shard import Shard, undecided_gaps
 
 _REVISION_MAX = 2**63 - 1
@@ -86,13 +85,13 @@ class Known:
             )
 
     def tier_of(self, job_id: str, command: Command, at: Instant) -> Tier:
-        """The tier that places the job's fire due at ``at`` on the timeline: that of the version in force then."""
-        versions = self.versions(job_id, at - 1)
-        if any(version.spec.timing.jitter_us for version in versions):
-            decided = self.decided.get(job_id)
-            for stretch in stretches(versions, at - 1, at, edges=decided.edges if decided else ()):
-                if last_of(*stretch) is not None:
-                    return stretch.version.spec.tier
+        """The tier that places what the job has due at ``at`` on the timeline: that of the version in force then, or of
+        the first one where jitter brings several together."""
+        versions, decided = self.versions(job_id, at - 1), self.decided.get(job_id)
+        known = (decided.fires_to_at, decided.edges) if decided else (0, ())
+        first = first_tier(versions, at, *known)
+        if first is not None:
+            return first
         owner = in_force(versions, at) or (versions[0] if versions else None)
         if owner:
             return owner.spec.tier

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from waterclock.model.ids import Instant
-from waterclock.model.job import JobStatus, JobVersion
-from waterclock.model.timetable import fire_edge
+from waterclock.model.job import JobStatus, JobVersion, Tier
+from waterclock.model.timetable import fire_edge, last_of
 from waterclock.model.timing import JITTER_US_MAX
 
 from .edges import Edges, begins_after
@@ -56,6 +56,17 @@ def stretches(
             break  # whatever an older one owed was due by the edge
     found.reverse()
     return found
+
+
+def first_tier(versions: Sequence[JobVersion], due_at: Instant, fires_after: Instant, edges: Edges) -> Tier | None:
+    """The tier that places what a job has due at ``due_at``; None: that tells nothing, any version may ask its own.
+
+    With a jitter several versions may have a fire then: all of these go at the place of the first (``timeline.py``).
+    """
+    if not any(version.spec.timing.jitter_us for version in versions):
+        return None
+    owed = stretches(versions, due_at - 1, due_at, fires_after=fires_after, edges=edges)
+    return min((each.version.spec.tier for each in owed if last_of(*each) is not None), default=None)
 
 
 def in_force(versions: Sequence[JobVersion], fire_at: Instant) -> JobVersion | None:

@@ -23,7 +23,7 @@ from .gap_owed import OwedInGap, owed_in
 from .gaps import Gap, Progress
 from .gathering import Gatherings
 from .keys import Keys
-from .owed import in_force
+from .owed import first_tier, in_force
 from .pauses import LEAD_US
 from .position import Position
 from .timeline import Chain, Timeline
@@ -215,9 +215,19 @@ class Shard:
             return self.slots.index(slot_of(job_id)) < self.loaded_slots
         return minute < self.loaded_minute
 
-    def edge_of(self, job_id: str, tier: int) -> Instant:
-        """The on-time edge of one job: its fires due by then are decided (by the cursor, or ahead of it)."""
-        return edge_for(self.cursor, tier, job_id, self.decided.get(job_id))
+    def edge_of(self, version: JobVersion, versions: Sequence[JobVersion] = ()) -> Instant:
+        """The on-time edge of a version's job: its fires due by then are decided (by the cursor, or ahead of it).
+
+        ``versions``: the job's, newest first, where the caller knows more than those revised lately.
+        """
+        job_id, cursor, tier = version.job_id, self.cursor, version.spec.tier
+        decided = self.decided.get(job_id)
+        known = versions or self.lately.get(job_id, ())
+        if cursor.job_id and len(known) > 1:
+            fires_after, edges = (decided.fires_to_at, decided.edges) if decided else (0, ())
+            first = first_tier(known, cursor.due_at, fires_after, edges)
+            tier = tier if first is None else first
+        return edge_for(cursor, tier, job_id, decided)
 
     def decide_ahead(self, job_id: str, decided: Decided) -> Decided:
         """Note that all fires of a job up to an instant are decided, whatever the cursor says. Returns what is kept.

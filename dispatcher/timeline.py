@@ -5,6 +5,10 @@ timeline holds the next fire of every chain, and every deferred attempt, in a he
 Nothing here decides; it only knows what comes next.
 A chain that a later command has cut short, or a catch-up has passed, drops out silently when its turn comes: it never
 moves the cursor.
+
+With a jitter fires of several versions of a job may be due in one instant. A position names no version, and what a
+command finds decided is told by one instant. So they go together (``take_beside``), at the place of the first of them:
+of what a job has due in one instant all is decided, or nothing.
 """
 
 from __future__ import annotations
@@ -164,7 +168,7 @@ class Timeline:
                 continue
             below += (2 * place + 1, 2 * place + 2)
             item = heap[place][5]
-            if isinstance(item, Chain) and not item.is_cut:
+            if isinstance(item, Chain) and not item.is_cut and item.due_at == heap[place][0]:
                 yield item
 
     def take(self, until_at: Instant, limit: int) -> Iterator[tuple[Instant, Instant, Chain | Deferred]]:
@@ -176,6 +180,9 @@ class Timeline:
         taken = 0
         while heap and taken < limit and heap[0][0] <= until_at:
             due_at, tier, job_id, entry, revision, item = heap[0]
+            if item.due_at != due_at:
+                heapq.heappop(heap)  # that fire was taken beside another one
+                continue
             if item.is_cut:
                 heapq.heappop(heap)
                 self._forget(item, due_at)
@@ -188,6 +195,23 @@ class Timeline:
                 self._forget(item, due_at)
             taken += 1
             yield due_at, fire_at, item
+
+    def take_beside(self, job_id: str, due_at: Instant) -> Iterator[tuple[Instant, Chain]]:
+        """(fire time, whose) of the job's other fires that are due in the instant of one that was just taken.
+
+        Each is gone once it is yielded. No version has two fires in one instant, and the versions of a job of which
+        fires may be undecided are bounded (``known.REVISIONS_MAX``): so all of them go out in one round.
+        """
+        for chain in self.chains_of(job_id):
+            if chain.due_at != due_at or chain.is_cut:
+                continue
+            fire_at = chain.next_at
+            if chain.advance():
+                self._push(chain)
+            else:
+                self._forget(chain, due_at)
+                chain.due_at = chain.minute_end  # its entry in the heap is none any more
+            yield fire_at, chain
 
     def _push(self, chain: Chain) -> None:
         version = chain.version

@@ -174,7 +174,7 @@ def dispose_slice(shard: Shard, index: TimeIndex, now: Instant) -> Errand[None]:
 
 def _chain(shard: Shard, version: JobVersion, row: DueRow, ends_at: Instant | None) -> Chain | None:
     """The row's fires beyond the job's edge; a row behind the edge still anchors the later fires of its minute."""
-    edge_at = fire_edge(version, shard.edge_of(row.job_id, version.spec.tier))
+    edge_at = fire_edge(version, shard.edge_of(version))
     edge_at = max(edge_at, shard.fires_decided_to(row.job_id), shard.begins_after(version))
     first_at: Instant | None = row.fire_at
     if row.fire_at <= edge_at:

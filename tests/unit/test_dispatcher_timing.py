@@ -42,9 +42,9 @@ def skips(world: World) -> dict[str, int]:
     return dict(found)
 
 
-def fires(world: World) -> list[float]:
+def fires(world: World, job_id: str = "") -> list[float]:
     """Fire times of the runs in the order of the log, in seconds from the start."""
-    found = [event.detail for event in world.events(EventKind.PENDING)]
+    found = [event.detail for event in world.events(EventKind.PENDING) if event.run_id.startswith(job_id)]
     return [(detail.fire_at - START) / S for detail in found if isinstance(detail, Pending)]
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from waterclock.dispatcher.gap_owed import owed_in
+from waterclock.dispatcher.gap_owed import first_fire, owed_in
 from waterclock.dispatcher.gaps import GAPS_MAX, POSITION_MAX, TEXT_MAX, Gap, Progress, decode_progress, encode_progress
+from waterclock.dispatcher.misfire import Fire
 from waterclock.dispatcher.position import Position, encode_cursor
 
 from waterclock.model.cursor_text import read_cursor, undecided_from
 from waterclock.model.errors import UndecodableRecord
 from waterclock.model.ids import US_PER_S
-from waterclock.model.job import Every, JobSpec, JobStatus, JobVersion, Tier
+from waterclock.model.job import Every, JobSpec, JobStatus, JobVersion, Once, Tier
 from waterclock.model.timing import Timing
 
 S = US_PER_S
@@ -185,3 +186,13 @@ def test_a_newer_version_without_jitter_may_have_the_first_place() -> None:
     owed = owed_in(GAP, JOB, edited, 0, 0)
     assert owed is not None
     assert owed.place == min(offset.place, Position(T + 202 * S, 1, JOB))
+
+
+def test_of_what_is_due_at_a_place_the_record_that_names_it_is_that_of_its_own_tier() -> None:
+    placed = Timing(jitter_us=600 * S, balanced=True, placed_us=80 * S)
+    older = version(60)._replace(spec=JobSpec("h", Once(T + 50 * S), Tier.LOW, timing=placed))
+    newer = version(130, revision=2, stamp_s=60)
+    owed = owed_in(GAP, JOB, [newer, older], 0, 0)
+    assert owed is not None
+    assert owed.place == Position(T + 130 * S, Tier.MEDIUM, JOB)
+    assert first_fire(owed) == Fire(newer, T + 130 * S)

@@ -1,0 +1,107 @@
+"""What versions of a job have due in one instant is decided together, whatever comes just then."""
+
+from __future__ import annotations
+
+import pytest
+from waterclock.dispatcher.pace import Pace
+
+from tests.unit.dispatcher_world import NAMES, START, World, every
+from tests.unit.test_dispatcher_calendars import freeze
+from tests.unit.test_dispatcher_gaps import PLACE, away, judged, progress
+from tests.unit.test_dispatcher_timing import dues, fires, skips
+from waterclock.log.port import Committed
+from waterclock.model.ids import US_PER_S
+from waterclock.model.job import CommandKind, JobSpec, Tier
+from waterclock.model.timing import Misfire, Timing
+
+S = US_PER_S
+JOB = "t:n"
+DUE = START + 40 * S
+ONE_BY_ONE = Pace(round_records=1)
+ALL = Timing(misfire=Misfire.ALL)
+TIERS = [(Tier.MEDIUM, Tier.MEDIUM), (Tier.HIGH, Tier.LOW), (Tier.LOW, Tier.HIGH)]
+
+
+def late(placed_s: int, **more: object) -> JobSpec:
+    """It fires ten seconds after the start, and is due so much later."""
+    timing = Timing(misfire=Misfire.ALL, jitter_us=600 * S, balanced=True, placed_us=placed_s * S)
+    return every(3_600, start_at=START + 10 * S, timing=timing, **more)
+
+
+def two_versions(tiers: tuple[Tier, Tier]) -> World:
+    """Two versions of a job have a fire in one instant, before and behind others; the first of them is just made."""
+    world = World(partitions=1, pace=ONE_BY_ONE)
+    for job_id in ("t:a", "t:z"):
+        world.command(CommandKind.CREATE, job_id, every(3_600, start_at=DUE, timing=ALL))
+    world.command(CommandKind.CREATE, JOB, late(30, tier=tiers[0]))
+    world.run(20)
+    world.command(CommandKind.UPDATE, JOB, every(3_600, start_at=DUE, timing=ALL, tier=tiers[1]))
+    world.run(19.5)
+    for _ in range(500):
+        if world.runs(JOB):
+            break
+        world.steps(1)
+        world.clock.advance(10_000)
+    assert world.runs(JOB)
+    return world
+
+
+def of_job(world: World) -> list[int]:
+    return sorted(round(at) for at in fires(world, JOB))
+
+
+@pytest.mark.parametrize("tiers", TIERS)
+@pytest.mark.parametrize("away_s", [0, 30, 200])
+def test_a_crash_between_two_versions_of_one_instant_loses_neither(tiers: tuple[Tier, Tier], away_s: int) -> None:
+    world = two_versions(tiers)
+    away(world, away_s)
+    world.run(40)
+    assert of_job(world) == [10, 40]
+    assert len(dues(world)) == 4
+    judged(world)
+
+
+@pytest.mark.parametrize("tiers", TIERS)
+@pytest.mark.parametrize("kind", [CommandKind.PAUSE, CommandKind.DELETE, CommandKind.UPDATE])
+@pytest.mark.parametrize("away_s", [5, 200])
+def test_a_command_that_finds_its_shard_inside_such_an_instant_finds_both_decided(
+    kind: CommandKind, tiers: tuple[Tier, Tier], away_s: int
+) -> None:
+    world = two_versions(tiers)
+    changed = every(3_600, start_at=START, tier=Tier.MEDIUM) if kind is CommandKind.UPDATE else None
+    world.command(kind, JOB, changed)
+    away(world, away_s)
+    world.run(40)
+    assert of_job(world) == [10, 40]
+    assert skips(world) == {}
+    judged(world)
+
+
+@pytest.mark.parametrize("tiers", TIERS)
+def test_a_lost_cursor_is_built_anew_before_what_others_have_due_in_such_an_instant(tiers: tuple[Tier, Tier]) -> None:
+    world = two_versions(tiers)
+    group = world.cluster.group(NAMES.group("dispatcher"))
+    world.cluster.kill(f"d1-{world.lives}")
+    committed = group.committed(PLACE)
+    assert committed is not None
+    group.commit({PLACE: Committed(committed.offset, "")})
+    world.dispatcher = world.start()
+    world.run(20)
+    assert of_job(world) == [10, 40]
+    assert {run_id.partition("@")[0] for run_id in world.runs()} == {"t:a", JOB, "t:z"}
+    judged(world)
+
+
+def test_the_other_version_may_be_blocked_then() -> None:
+    world = World(partitions=1, pace=ONE_BY_ONE)
+    world.command(CommandKind.CREATE, JOB, late(30, tier=Tier.HIGH))
+    world.run(20)
+    timing = Timing(calendars=(freeze(1, (40, 120)),))
+    world.command(CommandKind.UPDATE, JOB, every(1, start_at=START + 40 * S, timing=timing, tier=Tier.LOW))
+    world.run(45)
+    world.crash()
+    world.run(90)
+    assert fires(world)[0] == 10
+    assert skips(world) == {"calendar": 80}
+    assert progress(world).gaps == ()
+    judged(world)
