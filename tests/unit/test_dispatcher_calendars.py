@@ -14,6 +14,7 @@ from waterclock.model.calendar import Calendar, side_of
 from waterclock.model.events import Answered, EventKind, Skipped
 from waterclock.model.ids import US_PER_S, ordinal
 from waterclock.model.job import CommandKind, Dates, JobSpec, JobStatus
+from waterclock.model.timetable import offset_of
 from waterclock.model.timing import CalendarUse, Misfire, OnCalendar, Timing
 from waterclock.store.memory import MemoryStore
 
@@ -52,6 +53,37 @@ def test_many_blocked_neighbours_of_a_minute_make_one_event() -> None:
 
     told = [event.detail.fire_count for event in world.events(EventKind.SKIPPED) if isinstance(event.detail, Skipped)]
     assert told == [30, 1, 1, 1, 1, 1]
+    judged(world)
+
+
+def test_many_blocked_neighbours_leave_an_older_versions_fire_that_is_still_to_come() -> None:
+    world = World(partitions=1)
+    late = Timing(jitter_us=600 * S, balanced=True, placed_us=90 * S)
+    world.command(CommandKind.CREATE, JOB, every(3_600, start_at=START + 10 * S, timing=late))
+    world.run(20)
+    world.command(CommandKind.UPDATE, JOB, frozen(every(1, start_at=START), freeze(1, (60, 160))))
+    world.run(190)
+
+    assert 10 in fires(world)
+    told = [event.detail.fire_count for event in world.events(EventKind.SKIPPED) if isinstance(event.detail, Skipped)]
+    assert told == [1] * 41 + [19, 40]
+    judged(world)
+
+
+def test_many_blocked_neighbours_of_an_older_version_leave_a_newer_ones_first_fire() -> None:
+    job = next(f"t:{number}" for number in range(100) if offset_of(f"t:{number}", S) > 900_000)
+    world = World(partitions=1)
+    late = Timing(jitter_us=S, calendars=(freeze(1, (60, 120)),))
+    world.command(CommandKind.CREATE, job, every(2, start_at=START, timing=late))
+    world.run(50)
+    world.cluster.kill(f"d1-{world.lives}")
+    world.clock.advance(START + 98 * S + 50_000 - world.clock.now())
+    world.command(CommandKind.UPDATE, job, every(2, start_at=START + 300_000))
+    world.clock.advance(5 * S)
+    world.dispatcher = world.start()
+    world.run(30)
+
+    assert 98.3 in fires(world)
     judged(world)
 
 
