@@ -90,15 +90,11 @@ class BackfillLanes:
 
     def read(self, shard: Shard, *, hungry: bool) -> bool:
         """One slice of what has to be read before a backfill begins, behind the window: where that is never satisfied
-        (``hungry``), one turn in four. True while there is more of it. Raises BackendDown."""
-        self._turn += 1
-        if (
-            not shard.backfills
-            or (hungry and self._turn % _TURNS)
-            or not shard.may_decide
-            or shard.gaps
-            or shard.jump is not None
-        ):
+        (``hungry``), one in four of the shard's turns. True while there is more of it. Raises BackendDown."""
+        if not shard.backfills or not shard.may_decide or shard.gaps or shard.jump is not None:
+            return False
+        shard.backfills.turns += 1
+        if hungry and shard.backfills.turns % _TURNS:
             return False
         for backfill in shard.backfills.active():
             if backfill.lost or not _has_passed(shard, backfill):

@@ -85,11 +85,13 @@ class Backfill:
 
 
 class Backfills:
-    """Those of one shard. ``credit``: runs that they may make although work that is on time waits."""
+    """Those of one shard. ``credit``: runs that they may make although work that is on time waits. ``turns``: how often
+    they might have been read for."""
 
     def __init__(self) -> None:
         self._by_job: dict[str, dict[int, Backfill]] = {}
         self.credit = 0.0
+        self.turns = 0
 
     def __bool__(self) -> bool:
         return bool(self._by_job)

@@ -33,7 +33,6 @@ class GapLanes:
         self._grace_us = round(pace.grace_s * US_PER_S)
         self._share = LaneShare(pace.catch_up_share, pace.catch_up_per_s, clock.monotonic_s())
         self._gap_log = GapLog()
-        self._turn = 0
 
     @property
     def share(self) -> LaneShare:
@@ -89,11 +88,11 @@ class GapLanes:
 
     def read(self, shard: Shard, *, hungry: bool) -> bool:
         """One slice of the oldest gap, behind the window, but not for ever: where that is never satisfied (``hungry``)
-        it has one turn in four. True while its lane has less than it could take. Raises BackendDown."""
-        self._turn += 1
-        if hungry and self._turn % _TURNS:
-            return False
+        it has one in four of the shard's turns. True while its lane has less than it could take. Raises BackendDown."""
         if not shard.gaps or not shard.caught_up:
+            return False
+        shard.gap_turns += 1
+        if hungry and shard.gap_turns % _TURNS:
             return False
         catch_up.read_on(shard, self._index, self._names)
         lane = shard.lane

@@ -114,6 +114,8 @@ class Shard:
         """Oldest first."""
         self.lane: Lane | None = None
         """Of the oldest gap, once it is worked on."""
+        self.gap_turns = 0
+        """How often it might have been read for, behind the window."""
         self.jump: Jump | None = None
         """While the on-time edge is about to jump: nothing is fired then."""
         self.next_offset = next_offset

@@ -1,0 +1,69 @@
+"""Gaps and backfills of several shards and jobs share what one dispatcher may catch up: nobody starves another."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+from waterclock.dispatcher import catch_up, window
+from waterclock.dispatcher.backfill_lanes import BackfillLanes
+from waterclock.dispatcher.gap_lanes import GapLanes
+from waterclock.dispatcher.pace import Pace
+
+from tests.unit.dispatcher_world import NAMES, START, World
+from waterclock.clock import ManualClock
+from waterclock.model.events import EventKind, Pending
+from waterclock.model.ids import US_PER_S, partition_of
+
+DAY_US = 86_400 * US_PER_S
+FIRST = next(f"t:{number}" for number in range(100) if partition_of(f"t:{number}", 2) == 0)
+SECOND = [f"t:{number}" for number in range(100) if partition_of(f"t:{number}", 2) == 1][:20]
+ALL_FIRST = [f"t:{number}" for number in range(100) if partition_of(f"t:{number}", 2) == 0][:20]
+
+
+@pytest.fixture(autouse=True)
+def whole_minutes() -> Any:
+    with mock.patch.object(window, "SLOTS_PER_SLICE", 256):
+        yield
+
+
+def made(world: World) -> list[Pending]:
+    return [event.detail for event in world.events(EventKind.PENDING) if isinstance(event.detail, Pending)]
+
+
+def caught_up(world: World, job_ids: list[str]) -> int:
+    events = world.events(EventKind.PENDING)
+    return sum(isinstance(each.detail, Pending) and each.detail.gap_to_at > 0 and each.job_id in job_ids
+               for each in events)  # fmt: skip
+
+
+@pytest.mark.parametrize("owned", [1, 2, 3, 4])
+def test_every_shard_has_its_turns_while_a_window_is_never_satisfied(owned: int) -> None:
+    read: Counter[int] = Counter()
+    lanes = GapLanes(ManualClock(START), None, None, NAMES, Pace())  # type: ignore[arg-type]
+    shards: list[Any] = [
+        SimpleNamespace(partition=number, gaps=(1,), caught_up=True, lane=None, gap_turns=0) for number in range(owned)
+    ]
+    with mock.patch.object(catch_up, "read_on", lambda shard, *_: read.update([shard.partition])):
+        for _ in range(400):
+            for shard in shards:
+                lanes.read(shard, hungry=True)
+    assert read == dict.fromkeys(range(owned), 100)
+
+
+@pytest.mark.parametrize("owned", [1, 2, 4])
+def test_every_shard_reads_for_its_backfills_while_a_window_is_never_satisfied(owned: int) -> None:
+    read: Counter[int] = Counter()
+    lanes = BackfillLanes(ManualClock(START), None, None, NAMES, None)  # type: ignore[arg-type]
+    shards: list[Any] = []
+    for number in range(owned):
+        backfills = mock.MagicMock(turns=0)
+        backfills.active.side_effect = lambda number=number: read.update([number]) or []
+        shards.append(SimpleNamespace(partition=number, backfills=backfills, may_decide=True, gaps=(), jump=None))
+    for _ in range(400):
+        for shard in shards:
+            lanes.read(shard, hungry=True)
+    assert read == dict.fromkeys(range(owned), 100)
