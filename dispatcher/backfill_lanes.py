@@ -50,7 +50,6 @@ class BackfillLanes:
         self._index = index
         self._names = names
         self._share = share
-        self._turn = 0
 
     @staticmethod
     def let_go(shard: Shard | None) -> None:
@@ -61,20 +60,22 @@ class BackfillLanes:
     # ---- make
 
     def work_off(self, shard: Shard, out: Emitter, now: Instant, used: tuple[int, int], *, on_time_waits: bool) -> bool:
-        """Make runs of what may be run now. ``used``: (all of the round, taken). True where there is more."""
+        """Make runs of what may be run now, first of who has waited longest. ``used``: (all of the round, taken).
+
+        True where there is more.
+        """
         if shard.gaps or shard.jump is not None:
             return False
         now_s = self._clock.monotonic_s()
         limit, taken = used
         allowed = self._share.allowed(shard.backfills, limit, taken, on_time_waits=on_time_waits, now_s=now_s)
         left, more = allowed, False
-        active = shard.backfills.active()
-        self._turn += 1
-        begin = self._turn % max(1, len(active))
-        for backfill in (*active[begin:], *active[:begin]):
+        for backfill in sorted(shard.backfills.active(), key=lambda each: each.served):
             if _may_decide(shard, backfill):
                 made, has_more = _work(shard, out, backfill, now, left)
                 left, more = left - made, more or has_more
+                if made:
+                    shard.backfills.serve(backfill)
         self._share.spend(shard.backfills, allowed - left, on_time_waits=on_time_waits)
         self._tell_progress(shard, out, now, now_s)
         return more and left > 0

@@ -41,7 +41,8 @@ class Backfill:
     """One backfill. ``told``: as it stands; ``version``: what its runs are made of, once it was read.
 
     ``existing``: which fires have run, once that is known. ``is_untold``: run-events do not say yet how it stands;
-    ``told_s``: when its progress was told last (monotonic seconds). ``lost``: why it cannot go on, or "".
+    ``told_s``: when its progress was told last (monotonic seconds). ``lost``: why it cannot go on, or "". ``served``:
+    its number in the order in which backfills of its shard made something last; 0: it never did.
     """
 
     __slots__ = (
@@ -50,6 +51,7 @@ class Backfill:
         "job_id",
         "lost",
         "reading",
+        "served",
         "told",
         "told_s",
         "version",
@@ -65,6 +67,7 @@ class Backfill:
         self.is_untold = False
         self.told_s = -1e9
         self.lost = ""
+        self.served = 0
         self.waits_for_history = False
 
     @property
@@ -90,6 +93,7 @@ class Backfills:
 
     def __init__(self) -> None:
         self._by_job: dict[str, dict[int, Backfill]] = {}
+        self._served_count = 0
         self.credit = 0.0
         self.turns = 0
 
@@ -109,6 +113,11 @@ class Backfills:
 
     def add(self, backfill: Backfill) -> None:
         self._by_job.setdefault(backfill.job_id, {})[backfill.told.number] = backfill
+
+    def serve(self, backfill: Backfill) -> None:
+        """It has made something: it goes behind all others."""
+        self._served_count += 1
+        backfill.served = self._served_count
 
     def drop(self, backfill: Backfill) -> None:
         """Nothing of it is left."""

@@ -8,15 +8,19 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from waterclock.dispatcher import catch_up, window
+from waterclock.dispatcher import backfill_lanes, catch_up, window
 from waterclock.dispatcher.backfill_lanes import BackfillLanes
+from waterclock.dispatcher.backfills import Backfill, Backfills
 from waterclock.dispatcher.gap_lanes import GapLanes
 from waterclock.dispatcher.pace import Pace
 
+from tests.unit.backfill_world import BackfillWorld
 from tests.unit.dispatcher_world import NAMES, START, World
 from waterclock.clock import ManualClock
+from waterclock.model.backfill import Backfilled, BackfillStatus
 from waterclock.model.events import EventKind, Pending
 from waterclock.model.ids import US_PER_S, partition_of
+from waterclock.model.job import Tier
 
 DAY_US = 86_400 * US_PER_S
 FIRST = next(f"t:{number}" for number in range(100) if partition_of(f"t:{number}", 2) == 0)
@@ -38,6 +42,47 @@ def caught_up(world: World, job_ids: list[str]) -> int:
     events = world.events(EventKind.PENDING)
     return sum(isinstance(each.detail, Pending) and each.detail.gap_to_at > 0 and each.job_id in job_ids
                for each in events)  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_backfills_of_several_jobs_share_the_rate(count: int) -> None:
+    world = BackfillWorld()
+    world.pace = Pace(catch_up_per_s=1.0)
+    world.crash()
+    jobs = [f"t:{number}" for number in range(count)]
+    for job_id in jobs:
+        world.define(job_id=job_id)
+        world.ask(-60, 0, job_id, concurrency=100)
+    world.rest()
+    world.wait(10)
+    for _ in range(40):
+        world.clock.advance(US_PER_S)
+        world.rest()
+    shares = [len(world.made(job_id)) for job_id in jobs]
+    assert sum(shares) >= 40
+    assert max(shares) - min(shares) <= 1, shares
+
+
+def test_whoever_cannot_go_on_leaves_its_turn_to_all_others_alike() -> None:
+    backfills = Backfills()
+    for job_id in ("t:waits", "t:a", "t:b"):
+        range_of = (START - DAY_US, START, START - DAY_US)
+        told = Backfilled(1, 1, BackfillStatus.RUNNING, *range_of, 1, Tier.LOW, *[0] * 11, "", "", "")
+        backfills.add(Backfill(job_id, told))
+    shard: Any = SimpleNamespace(backfills=backfills, gaps=(), jump=None, served=0, partition=0)
+    share: Any = SimpleNamespace(allowed=lambda *_, **__: 1, spend=lambda *_, **__: None, spent_count=1)
+    lanes = BackfillLanes(ManualClock(START), None, None, NAMES, share)  # type: ignore[arg-type]
+    served: Counter[str] = Counter()
+
+    def work(_shard: Any, _out: Any, backfill: Backfill, _now: int, limit: int) -> tuple[int, bool]:
+        served[backfill.job_id] += limit
+        return limit, True
+
+    may = mock.patch.object(backfill_lanes, "_may_decide", lambda _, backfill: backfill.job_id != "t:waits")
+    with may, mock.patch.object(backfill_lanes, "_work", work):
+        for _ in range(30):
+            lanes.work_off(shard, None, START, (1, 0), on_time_waits=False)  # type: ignore[arg-type]
+    assert served == {"t:a": 15, "t:b": 15}
 
 
 @pytest.mark.parametrize("owned", [1, 2, 3, 4])
