@@ -77,6 +77,7 @@ class BackfillLanes:
                 if made:
                     shard.backfills.serve(backfill)
         self._share.spend(shard.backfills, allowed - left, on_time_waits=on_time_waits)
+        shard.served = self._share.spent_count if left < allowed else shard.served
         self._tell_progress(shard, out, now, now_s)
         return more and left > 0
 

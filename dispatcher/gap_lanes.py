@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from waterclock.clock import Clock
@@ -72,6 +72,7 @@ class GapLanes:
         allowed = self._share.allowed(lane, limit, taken, on_time_waits=on_time_waits, now_s=now_s)
         worked = catch_up.work_off(shard, out, now, allowed, self._grace_us)
         self._share.spend(lane, worked, on_time_waits=on_time_waits)
+        shard.served = self._share.spent_count if worked else shard.served
         closed = catch_up.close_gap(shard)
         if closed is not None:
             self._gap_log.closed(shard, closed)
@@ -104,6 +105,12 @@ class GapLanes:
         if lane is None or not (lane.has_ready or (can_store and lane.wants_more)):
             return None
         return self._share.wait_s()
+
+
+def in_turn(shards: Iterable[Shard]) -> list[Shard]:
+    """In the order in which they may take of the one rate: what is owed goes before backfills, and of those who are
+    alike whoever took something goes behind the others."""
+    return sorted(shards, key=lambda shard: (not shard.gaps, shard.served))
 
 
 def holds_commands(shard: Shard) -> bool:

@@ -25,6 +25,8 @@ class LaneShare:
         self._share = share
         self._per_s = per_s
         self._tokens = per_s * _BURST_S
+        self.spent_count = 0
+        """How often a lane took something: the number of whoever did so last."""
         self._filled_at_s = now_s
 
     def kept_back(self, limit: int) -> int:
@@ -45,6 +47,7 @@ class LaneShare:
         if on_time_waits:
             lane.credit -= taken
         self._tokens -= taken
+        self.spent_count += taken > 0
 
     def wait_s(self) -> float:
         """How long until the rate allows the next one; 0 where it does."""

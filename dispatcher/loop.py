@@ -31,7 +31,7 @@ from .cursor_copy import CursorCopies
 from .emit import Emitter, Templates
 from .errands import AtOnce, Beside, Errands
 from .event_tail import EventTail
-from .gap_lanes import GapLanes, holds_commands
+from .gap_lanes import GapLanes, holds_commands, in_turn
 from .gaps import encode_progress
 from .herds import Herds
 from .pace import Pace, is_behind
@@ -228,7 +228,7 @@ class Dispatcher:
                 on_time = self._lanes.on_time(shard, limit) + self._herds.room
                 taken[shard.partition] = self._fire(shard, out, now, on_time)
                 on_time_waits |= taken[shard.partition] >= on_time
-        for shard in shards:
+        for shard in in_turn(shards):
             if shard.partition not in taken or self._rebuilds.held(shard, now):
                 continue
             used = limit, taken[shard.partition]

@@ -116,6 +116,8 @@ class Shard:
         """Of the oldest gap, once it is worked on."""
         self.gap_turns = 0
         """How often it might have been read for, behind the window."""
+        self.served = 0
+        """Its number in the order in which lanes took something last (``lane_share.py``); 0: its never did."""
         self.jump: Jump | None = None
         """While the on-time edge is about to jump: nothing is fired then."""
         self.next_offset = next_offset

@@ -15,12 +15,13 @@ from waterclock.dispatcher.gap_lanes import GapLanes
 from waterclock.dispatcher.pace import Pace
 
 from tests.unit.backfill_world import BackfillWorld
-from tests.unit.dispatcher_world import NAMES, START, World
+from tests.unit.dispatcher_world import NAMES, START, World, every
+from tests.unit.test_dispatcher_gaps import away
 from waterclock.clock import ManualClock
 from waterclock.model.backfill import Backfilled, BackfillStatus
-from waterclock.model.events import EventKind, Pending
+from waterclock.model.events import EventKind, Origin, Pending
 from waterclock.model.ids import US_PER_S, partition_of
-from waterclock.model.job import Tier
+from waterclock.model.job import CommandKind, Cron, JobSpec, Tier
 
 DAY_US = 86_400 * US_PER_S
 FIRST = next(f"t:{number}" for number in range(100) if partition_of(f"t:{number}", 2) == 0)
@@ -42,6 +43,33 @@ def caught_up(world: World, job_ids: list[str]) -> int:
     events = world.events(EventKind.PENDING)
     return sum(isinstance(each.detail, Pending) and each.detail.gap_to_at > 0 and each.job_id in job_ids
                for each in events)  # fmt: skip
+
+
+def test_a_backfill_of_one_shard_leaves_the_rate_to_the_gap_of_another() -> None:
+    world = World(partitions=2, pace=Pace(catch_up_per_s=2.0))
+    world.command(CommandKind.CREATE, FIRST, JobSpec("demo.noop", Cron("0 0 1 1 *")))
+    for job_id in SECOND:
+        world.command(CommandKind.CREATE, job_id, every(10))
+    world.run(2)
+    away(world, 240)
+    world.command(CommandKind.UPDATE, FIRST, JobSpec("demo.noop", Cron("* * * * *")))
+    world.run(0.2)
+    world.command(CommandKind.BACKFILL, FIRST, from_at=START - DAY_US // 2, to_at=START, concurrency=1_000)
+    world.run(40)
+    assert caught_up(world, SECOND) == len(SECOND)
+    assert sum(each.origin is Origin.BACKFILL for each in made(world)) > 20
+
+
+def test_the_gaps_of_two_shards_are_caught_up_side_by_side() -> None:
+    world = World(partitions=2, pace=Pace(catch_up_per_s=1.0))
+    for job_id in (*ALL_FIRST, *SECOND):
+        world.command(CommandKind.CREATE, job_id, every(10))
+    world.run(2)
+    away(world, 240)
+    world.run(15)
+    counts = caught_up(world, ALL_FIRST), caught_up(world, SECOND)
+    assert sum(counts) >= 10
+    assert abs(counts[0] - counts[1]) <= 2, counts
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
