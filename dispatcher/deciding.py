@@ -59,10 +59,9 @@ def decide_fires(
             _decide_on_time(shard, out, chain, fire_at, due_at, now)
             taken += _decide_beside(shard, out, version, due_at, now)
         chain.ready = None
-        place = Position(due_at, version.spec.tier, version.job_id)
-        if place <= shard.cursor and shard.edge_of(version) < due_at:
+        shard.cursor = max(shard.cursor, Position(due_at, version.spec.tier, version.job_id))
+        if version.job_id in decided and shard.edge_of(version) < due_at:
             _write_down(shard, out, version, due_at, now, grace_us)
-        shard.cursor = max(shard.cursor, place)
         if taken >= limit:
             break
     if rows:
@@ -104,8 +103,9 @@ def _decide_beside(shard: Shard, out: Emitter, first: JobVersion, due_at: Instan
 
 
 def _write_down(shard: Shard, out: Emitter, version: JobVersion, due_at: Instant, now: Instant, grace_us: int) -> None:
-    """A job's tier was raised at a take-over inside a due time: the cursor, which never goes back, does not say that
-    its fire is decided. Its record does, and with it goes what is owed in gaps."""
+    """A job's tier was raised at a take-over inside a due time: the cursor, which never goes back, says nothing of what
+    the job has due then (``Edge.overtaken``). Its record says that it is decided, and with it goes what is owed in
+    gaps."""
     job_id = version.job_id
     gaps = shard.owed_in_gaps(job_id, shard.lately.get(job_id) or [version])
     decide_apart(shard, out, job_id, gaps, now, grace_us)

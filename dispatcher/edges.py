@@ -56,13 +56,14 @@ def is_overtaken(version: JobVersion, edge_at: Instant, cursor: Position, edges:
     """Whether the job's fire due where the cursor stands is undecided, and its place lies before the cursor.
 
     So it is where a shard was taken over inside a due time and a job gets a tier that comes earlier in it; and still,
-    when a version comes that is stamped too late to own that fire.
+    when the next version comes, whatever its tier and whether it owns that fire or not: until it is decided.
     """
     if edge_at != cursor.due_at - 1:
         return False
-    if version.stamp_at >= cursor.due_at:
-        return bool(edges) and edges[-1].overtaken and edges[-1].edge_at == edge_at
-    return version.status is JobStatus.ACTIVE and cursor.covers(cursor.due_at, version.spec.tier, version.job_id)
+    if edges and edges[-1].overtaken and edges[-1].edge_at == edge_at:
+        return True
+    is_before = version.status is JobStatus.ACTIVE and version.stamp_at < cursor.due_at
+    return is_before and cursor.covers(cursor.due_at, version.spec.tier, version.job_id)
 
 
 def edge_of(edges: Edges, version: JobVersion) -> Instant:

@@ -10,6 +10,7 @@ from tests.unit.test_dispatcher_calendars import freeze
 from tests.unit.test_dispatcher_gaps import PLACE, away, judged, progress
 from tests.unit.test_dispatcher_timing import dues, fires, skips
 from waterclock.log.port import Committed
+from waterclock.model.errors import BackendDown
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import CommandKind, JobSpec, Tier
 from waterclock.model.timing import Misfire, Timing
@@ -37,13 +38,18 @@ def two_versions(tiers: tuple[Tier, Tier]) -> World:
     world.run(20)
     world.command(CommandKind.UPDATE, JOB, every(3_600, start_at=DUE, timing=ALL, tier=tiers[1]))
     world.run(19.5)
-    for _ in range(500):
-        if world.runs(JOB):
-            break
-        world.steps(1)
-        world.clock.advance(10_000)
-    assert world.runs(JOB)
+    until_made(world, 1, JOB)
     return world
+
+
+def until_made(world: World, count: int, job_id: str = "") -> None:
+    """Goes on until so many runs stand in the log, and no further."""
+    for _ in range(500):
+        if len(world.runs(job_id)) >= count:
+            return
+        world.steps(1)
+        world.clock.advance(20_000)
+    raise AssertionError("they are not made")
 
 
 def of_job(world: World) -> list[int]:
@@ -90,6 +96,40 @@ def test_a_lost_cursor_is_built_anew_before_what_others_have_due_in_such_an_inst
     assert of_job(world) == [10, 40]
     assert {run_id.partition("@")[0] for run_id in world.runs()} == {"t:a", JOB, "t:z"}
     judged(world)
+
+
+@pytest.mark.parametrize("tiers", [(Tier.HIGH, Tier.LOW), (Tier.HIGH, Tier.MEDIUM), (Tier.LOW, Tier.HIGH)])
+@pytest.mark.parametrize("changed_again_s", [9, 12])
+@pytest.mark.parametrize("away_s", [1, 200])
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_fire_that_one_tier_puts_before_the_cursor_and_the_next_behind_it_is_made_once(
+    tiers: tuple[Tier, Tier], changed_again_s: int, away_s: int, *, crashes: bool
+) -> None:
+    """Two changes wait for Cassandra while others of the instant go out; then their owner dies inside it."""
+    world = World(partitions=1, pace=ONE_BY_ONE)
+    for job_id in ("t:a", "t:z"):
+        world.command(CommandKind.CREATE, job_id, every(3_600, start_at=DUE, timing=ALL))
+    world.command(CommandKind.CREATE, JOB, late(30, tier=Tier.LOW))
+    world.run(8)
+    world.tables.on_call = silent
+    world.run(0.5)
+    world.command(CommandKind.UPDATE, JOB, late(30, tier=tiers[0]))
+    world.run(changed_again_s - 8.5)
+    world.command(CommandKind.UPDATE, JOB, late(30, tier=tiers[1]))
+    world.run(39.5 - changed_again_s)
+    until_made(world, 2)
+    world.tables.on_call = None
+    away(world, away_s)
+    until_made(world, 3)
+    if crashes:
+        world.crash()
+    world.run(40)
+    assert of_job(world) == [10]
+    judged(world)
+
+
+def silent(*_: object) -> None:
+    raise BackendDown("cassandra", "away")
 
 
 def test_the_other_version_may_be_blocked_then() -> None:
