@@ -107,7 +107,16 @@ def _fires(job, until, counts):
     complaints += [f"{run_id}: is no run id of {job.job_id}" for run_id in sorted(strange)]
     counts["runs"] += sum(len(facts) for facts in made.values())
     counts["owed"] += len(duties)
+    counts["due in one instant with another revision's"] += _together(duties)
     return complaints
+
+
+def _together(duties):
+    """How many fires are due in the very instant of one that another version owes."""
+    if len({duty.version.offset for duty in duties.values()}) < 2:  # nobody else's
+        return 0
+    at = collections.Counter(duty.version.due(fire) for fire, duty in duties.items())
+    return sum(count - 1 for count in at.values())
 
 
 def _is_later(runs, until):

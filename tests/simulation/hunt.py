@@ -68,6 +68,7 @@ MUST_HAPPEN = (
     "skipped:cap",
     "skipped:expired",
     "made later than its fire time, by jitter",
+    "due in one instant with another revision's",
     "held:overlap",
     "held:concurrency",
     "released",

@@ -12,10 +12,11 @@ from typing import Any
 from unittest import mock
 from weakref import WeakKeyDictionary
 
-from waterclock.dispatcher import applying, catch_up, commands, deciding, herds, misfire
+from waterclock.dispatcher import applying, blocked, catch_up, commands, deciding, herds, misfire, shard
 from waterclock.dispatcher.misfire import Decision
 from waterclock.dispatcher.owed import Stretch
 from waterclock.dispatcher.shard import Decided, Shard
+from waterclock.dispatcher.timeline import Timeline
 from waterclock.workers.attempts import Attempts
 from waterclock.workers.executors.port import Attempt, EndedAttempt
 
@@ -172,6 +173,30 @@ def outcome_first() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def instants_cut() -> Iterator[None]:
+    """Each version's fire of one instant has a place of its own, and a round may end between two at the same one."""
+    with (
+        mock.patch.object(Timeline, "take_beside", return_value=()),
+        mock.patch.object(shard, "first_tier", return_value=None),
+    ):
+        yield
+
+
+@contextmanager
+def blocked_for_all() -> Iterator[None]:
+    """Many blocked fires are decided ahead, whatever another version of the job has due meanwhile."""
+    with mock.patch.object(blocked, "_owes_beside", return_value=False):
+        yield
+
+
+@contextmanager
+def own_tiers() -> Iterator[None]:
+    """Whoever asks what of a job is decided asks by the tier of the version that it looks at."""
+    with mock.patch.object(shard, "first_tier", return_value=None):
+        yield
+
+
 PLANTED_FIRES: dict[str, Planted] = {
     "pause is not heeded": pause_unheeded,
     "skips what is within the grace": _with_grace(lambda _: 0),
@@ -185,4 +210,7 @@ PLANTED_FIRES: dict[str, Planted] = {
     "jitter with another salt": another_salt,
     "a herd is not held against what was decided": herds_unjudged,
     "outcome committed before the effect": outcome_first,
+    "a round ends inside an instant of a job": instants_cut,
+    "an instant of a job is asked for by several tiers": own_tiers,
+    "blocked neighbours decide for every version": blocked_for_all,
 }

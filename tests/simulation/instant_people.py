@@ -1,0 +1,71 @@
+"""People who edit a job while a fire of it is still to come, because of its jitter: see ``people.py``.
+
+Two or three versions of the job then have a fire due in one instant, of one tier or of several; or the newest fires
+every second, in a time that its calendar blocks, while one of an older version is due. Some pause, delete or change the
+job about that instant.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from waterclock.model.calendar import Calendar, side_of
+from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.job import CommandKind, Every, JobSpec, Tier
+from waterclock.model.timing import CalendarUse, Misfire, Timing
+
+from .people import Order
+
+_SHARE = 0.35
+_BLOCKED_SHARE = 0.35
+_NEVER_AGAIN_S = 3_600
+_JITTER_US = 600 * US_PER_S
+_ABOUT_US = (-700_000, -100_000, 100_000, 500_000, 2_000_000)
+"""When somebody changes the job again, counted from the instant."""
+
+
+def instant_orders(rng: random.Random, start_at: Instant, horizon: int) -> list[Order]:
+    """One to three such jobs in some seeds."""
+    count = rng.randint(1, 3) if rng.random() < _SHARE else 0
+    orders = [order for number in range(count) for order in _orders(rng, f"t:instant{number}", start_at, horizon)]
+    return [order._replace(command_id=f"e{number}") for number, order in enumerate(orders)]
+
+
+def _orders(rng: random.Random, job_id: str, start_at: Instant, horizon: int) -> Iterator[Order]:
+    begin_s = start_at // US_PER_S
+    free_s = 1
+    while free_s < horizon // US_PER_S:
+        due_s = free_s + rng.randint(6, 12)
+        for ordered_at, fire_s in _times(rng, free_s, due_s):
+            spec = _spec(rng, begin_s, fire_s, due_s)
+            yield Order(min(ordered_at, horizon - 1), CommandKind.CREATE, job_id, spec)
+        at = due_s * US_PER_S + rng.choice(_ABOUT_US)
+        for kind in rng.choice([(), (), (CommandKind.PAUSE, CommandKind.RESUME), (CommandKind.DELETE,)]):
+            yield Order(min(at, horizon - 1), kind, job_id, None)
+            at += rng.randrange(US_PER_S, 3 * US_PER_S)
+        free_s = due_s + rng.randint(3, 9)
+
+
+def _times(rng: random.Random, free_s: int, due_s: int) -> Iterator[tuple[int, int]]:
+    """(when a version comes, its fire time in seconds) of those that have a fire due at ``due_s``: each comes between
+    the fire of the one before and its own."""
+    before_s = free_s
+    earlier = rng.sample(range(free_s + 1, due_s), rng.choice([1, 1, 2]))
+    for fire_s in (*sorted(earlier), due_s):
+        yield before_s * US_PER_S + rng.randrange(50_000, (fire_s - before_s) * US_PER_S - 50_000), fire_s
+        before_s = fire_s
+
+
+def _spec(rng: random.Random, begin_s: int, fire_s: int, due_s: int) -> JobSpec:
+    tier = rng.choice([Tier.MEDIUM, Tier.MEDIUM, *Tier])
+    timing = Timing(misfire=rng.choice([Misfire.LATEST, Misfire.ALL]))
+    if fire_s == due_s and rng.random() < _BLOCKED_SHARE:
+        first_s = begin_s + due_s - rng.randrange(6)
+        side = side_of((), (), [(first_s, begin_s + due_s + rng.choice([3, 20, 60]))])
+        timing = Timing(misfire=timing.misfire, calendars=(CalendarUse("freeze", 1, Calendar(exclude=side).as_text()),))
+        return JobSpec("sim.ok", Every(US_PER_S, begin_s * US_PER_S), tier, timing=timing)
+    if fire_s < due_s:
+        placed_us = (due_s - fire_s) * US_PER_S
+        timing = Timing(misfire=timing.misfire, jitter_us=_JITTER_US, balanced=True, placed_us=placed_us)
+    return JobSpec("sim.ok", Every(_NEVER_AGAIN_S * US_PER_S, (begin_s + fire_s) * US_PER_S), tier, timing=timing)
