@@ -13,8 +13,9 @@ from waterclock.ledger.shards import Ledger
 from waterclock.log.port import Outgoing
 from waterclock.model.errors import BackendDown, LostResource
 from waterclock.model.events import EventKind, Origin, Pending, RunEvent
-from waterclock.model.ids import US_PER_S, make_run_id
+from waterclock.model.ids import US_PER_S, make_run_id, partition_of
 from waterclock.model.job import CommandKind, Tier
+from waterclock.model.timing import JITTER_US_MAX, Timing
 from waterclock.recorder.running_ledger import RunningLedger
 from waterclock.store.memory import MemoryStore
 from waterclock.store.upkeep import LEDGER, Told
@@ -148,3 +149,45 @@ def test_a_shard_that_cannot_be_read_keeps_no_other_waiting(world: World, monkey
         running.step()
         world.clock.advance(US_PER_S)
     assert told(world).keys() == {"1"}
+
+
+def test_an_hour_with_an_open_gap_is_judged_once_it_is_caught_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    minute_us = 60 * US_PER_S
+    right, gap_at = Ledger.positions, HOUR_BEGINS + 2 * HOUR_US + 10 * minute_us
+    gaps = [f"|{gap_at}|1|||{gap_at + 20 * minute_us}|||||3"]
+
+    def positions(self: Ledger) -> Any:
+        found = right(self)
+        if not gaps:
+            return found
+        return {at: each._replace(metadata=f"2{each.metadata[1:]}{gaps[0]}") for at, each in found.items()}
+
+    monkeypatch.setattr(Ledger, "positions", positions)
+    running = core(world)
+    turn(running, world)
+    assert {each.parts["verified_to"] for each in told(world).values()} == {HOUR_BEGINS + 2 * HOUR_US}
+    gaps.clear()
+    world.clock.advance(minute_us)
+    turn(running, world)
+    assert {each.parts["verified_to"] for each in told(world).values()} == {HOUR_BEGINS + 3 * HOUR_US}
+    assert {each.parts["unproved_hours"] for each in told(world).values()} == {0}
+
+
+def test_an_hour_is_judged_once_all_is_due_that_jitter_holds_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "SLOTS_PER_SLICE", 256)
+    world, minute_us = World(), 60 * US_PER_S
+    spec = every(3600, start_at=HOUR_BEGINS + 59 * minute_us, timing=Timing(jitter_us=JITTER_US_MAX))
+    world.command(CommandKind.CREATE, "t:late1", spec)
+    running = core(world)
+
+    def verified_at(minutes: int) -> set[int]:
+        while world.clock.now() < HOUR_BEGINS + minutes * minute_us:
+            world.steps(3)
+            world.clock.advance(4 * US_PER_S)
+        turn(running, world)
+        return {each.parts["verified_to"] for each in told(world).values() if each.place == place}
+
+    place = str(partition_of("t:late1", 2))
+    assert HOUR_BEGINS + HOUR_US not in verified_at(70)
+    assert not [e for e in world.events(EventKind.PENDING) if e.job_id == "t:late1"]  # due at :85
+    assert verified_at(100) == {HOUR_BEGINS + HOUR_US}

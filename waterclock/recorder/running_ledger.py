@@ -4,11 +4,12 @@ It runs beside the recorder, on a thread of its own: that role has the store and
 the processor to all others), and its group gives every partition of run-events one owner. So a shard has one verifier,
 and where two meet for a moment, at a rebalance, they find the same and write it twice.
 
-An hour is closed once it ended five minutes ago and the shard's cursor has passed it. What must hold: an hour is
-judged whole or is told as unproved, and no hour is passed over; how far it is stands in ``upkeep`` together with what
-was found, so a restart counts nothing twice. How it works: an hour's events are read and judged part by part, and
-between two parts it rests so long that it takes ``SHARE`` of a processor at most. Where it is behind (a recorder that
-was away) it judges several hours at once, for each look reads the log to its end.
+An hour is closed once it ended five minutes ago, the shard's cursor and every gap have passed it, and all of it is due
+(with jitter, up to half an hour later). What must hold: an hour is judged whole or is told as unproved, and no hour is
+passed over; how far it is stands in ``upkeep`` together with what was found, so a restart counts nothing twice. How it
+works: an hour's events are read and judged part by part, and between two parts it rests so long that it takes ``SHARE``
+of a processor at most. Where it is behind (a recorder that was away) it judges several hours at once, for each look
+reads the log to its end.
 How it fails: a backend that is away, and the hours are judged later; an hour of more facts than fit into memory is
 unproved, and the finding names the command that looks at it.
 """
@@ -44,6 +45,8 @@ FIRST_US = 24 * HOUR_US
 _SPAN_US = 6 * HOUR_US
 _NAMED_MAX = 20
 _AGAIN_S = 60.0
+_JITTER_AGAIN_S = 300.0
+"""An hour of which something is still to come is read again after so long: half an hour later all of it is due."""
 
 _log = structlog.get_logger()
 
@@ -169,7 +172,6 @@ class RunningLedger:
             return
         from_at, number = min(waiting)
         span_us = HOUR_US if number in self._hour_by_hour else _SPAN_US
-        asked = Asked(from_at, min(from_at + span_us, closed_at), names_max=_NAMED_MAX, facts_max=self._facts_max)
         positions = self._ledger.positions()
         cursor = positions.get(TopicPartition(self._names.commands, number))
         cursor_at = None if cursor is None else undecided_from(cursor.metadata)
@@ -177,12 +179,18 @@ class RunningLedger:
             # Its dispatcher is behind, or away: an hour is judged when it is decided.
             self._not_before_s[number] = now_s + _AGAIN_S
             return
+        until_at = min(from_at + span_us, closed_at, cursor_at // HOUR_US * HOUR_US)
+        asked = Asked(from_at, until_at, names_max=_NAMED_MAX, facts_max=self._facts_max)
         self._work = number, asked, self._ledger.judging(number, asked, positions)
 
     # What was found -----------------------------------------------------------------------------------------------
 
     def _take(self, number: int, asked: Asked, verdict: ShardVerdict) -> None:
-        decided_to = verdict.decided_to // HOUR_US * HOUR_US
+        waiting = (hour * HOUR_US for hour, summed in verdict.hours.items() if summed.not_yet)
+        decided_to = min([verdict.decided_to // HOUR_US * HOUR_US, *waiting])
+        if decided_to <= asked.from_at:
+            self._not_before_s[number] = self._clock.monotonic_s() + _JITTER_AGAIN_S
+            return
         shard = self._shards[number]
         for hour, summed in sorted(verdict.hours.items()):
             if hour * HOUR_US >= decided_to:
