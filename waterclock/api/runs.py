@@ -67,8 +67,11 @@ async def show_run(run_id: str, services: Held, caller: Reader) -> Response:
 
 
 async def run_row(services: Services, place: RunId) -> RunRow | NodeRow | None:
-    """The run; one that may just have been made is waited for, a second at most, because history lags."""
-    may_be_young = abs(services.clock.now() - place.fire_at) < _YOUNG_US
+    """The run; one that may just have been made is waited for, a second at most, because history lags.
+
+    That may be any run with a series: a redrive and a rerun keep the fire time of the run that they repeat.
+    """
+    may_be_young = place.series > 0 or abs(services.clock.now() - place.fire_at) < _YOUNG_US
     for look in range(_LOOKS if may_be_young else 1):
         if look:
             await asyncio.sleep(_LOOK_AGAIN_S)
