@@ -6,16 +6,21 @@ import pytest
 
 from waterclock.clock import ManualClock
 from waterclock.dead_letters import finding
-from waterclock.dead_letters.choosing import Choice, LetterState
-from waterclock.dead_letters.finding import Mark, find, mark_of_run
+from waterclock.dead_letters.choosing import Choice, Letter, LetterState
+from waterclock.dead_letters.finding import Mark, find, mark_of_run, read_letters
+from waterclock.log.memory import MemoryLog
+from waterclock.log.memory_cluster import MemoryCluster
 from waterclock.model.errors import NotFound
-from waterclock.model.events import Origin, Outcome, RunStatus
+from waterclock.model.events import DeadLetter, Origin, Outcome, RunStatus
 from waterclock.model.ids import make_run_id
 from waterclock.model.job import Tier
 from waterclock.store.memory import MemoryStore
 from waterclock.store.port import FailureRow, History, LetterAction, LetterRow, RunRow
+from waterclock.wire.messages import dead_letter_message
+from waterclock.wire.names import Names
 
 NOW = 1_795_000_000_000_000
+NAMES = Names("waterclock")
 ALL = LetterState.ALL
 
 
@@ -103,3 +108,42 @@ def test_going_on_behind_a_run_wants_one_that_was_given_up() -> None:
     assert mark_of_run(shelf.store, run) == Mark(NOW - 3, run)
     with pytest.raises(NotFound):
         mark_of_run(shelf.store, "acme:known@20261121T090000Z")
+
+
+class Topic:
+    """Dead letters as a router writes them, one a minute, all of one partition."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(NOW)
+        cluster = MemoryCluster(self.clock)
+        cluster.create_topic(NAMES.dlq, 1)
+        self.log = MemoryLog(cluster, "router")
+
+    def give_up(self, series: int, *, clock_ahead_us: int = 0) -> Letter:
+        self.clock.advance(60_000_000)
+        now = self.clock.now()
+        run_id, ended_at = make_run_id("acme:nightly", NOW, series), now + clock_ahead_us
+        letter = DeadLetter(run_id, "acme:nightly", "lost", "", "", "f", 1, ended_at, ended_at, now, None)
+        self.log.appender().append(dead_letter_message(NAMES, letter))
+        return Letter(FailureRow("acme:nightly", NOW, series, "", ended_at, "lost", "f", now), None)
+
+    def has(self, *letters: Letter) -> list[bool]:
+        found = read_letters(self.log, NAMES, letters)
+        return [letter.run_id in found for letter in letters]
+
+
+def test_a_letter_of_a_worker_whose_clock_is_ahead_is_read() -> None:
+    topic = Topic()
+    letter = topic.give_up(1, clock_ahead_us=600_000_000)
+    assert topic.has(letter) == [True]
+
+
+def test_letters_before_and_behind_a_flood_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "_STRETCH", 10)
+    monkeypatch.setattr(finding, "_SEARCHED_MAX", 30)
+    topic = Topic()
+    before = topic.give_up(1)
+    for number in range(100):
+        topic.give_up(10 + number)
+    behind = topic.give_up(2)
+    assert topic.has(behind, before) == [True, True]

@@ -141,8 +141,9 @@ async def show_letter(run_id: str, services: Held, caller: Reader) -> Response:
     if row is None or not await _has_letter(services, place, row):
         raise Problem("not-found", f"There is no dead letter of {run_id[:300]!r}", hint="GET /api/v1/dlq lists them")
     done: list[LetterRow | None] = await services.call(services.store.letter_rows, [place])
-    # Of the row of a run alone: whoever asks for one letter need not read the lists.
-    failure = FailureRow(*place, row.ended_at, row.reason, "", row.wts)
+    listed: list[FailureRow | None] = await services.call(services.store.failure_rows, [(row.ended_at, place)])
+    given_up_at = row.ended_at if listed[0] is None else listed[0].wts
+    failure = FailureRow(*place, row.ended_at, row.reason, "", given_up_at)
     kept = await services.ask(read_letters, services.log, services.names, [Letter(failure, done[0])])
     whole = kept.get(str(place))
     if whole is not None:

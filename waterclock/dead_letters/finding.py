@@ -31,8 +31,10 @@ PATIENT_MAX = 1_000_000
 _PAGE = 1_000
 _SEARCHED_MAX = 200_000
 """Records of one partition of the topic that one search reads."""
+_STRETCH = 20_000
+"""Of them at once: then the search goes on where the next letter may stand."""
 _EARLIER_US = 60 * US_PER_S
-"""Clocks of workers, routers and brokers differ: the search begins so long before the run was given up."""
+"""Clocks of routers and brokers differ: the search begins so long before the run was given up."""
 
 
 class Mark(NamedTuple):
@@ -128,7 +130,8 @@ def read_letters(log: Log, names: Names, letters: Sequence[Letter]) -> dict[str,
     partitions = log.partitions(names.dlq)
     for letter in letters:
         of_partition = wanted.setdefault(partition_of(letter.failure.job_id, partitions), {})
-        of_partition[letter.run_id] = letter.failure.ended_at
+        # When the verdict was recorded: when the attempt ended says the worker's clock, which may be any.
+        of_partition[letter.run_id] = letter.failure.wts
     found: dict[str, DeadLetter] = {}
     for partition, runs in sorted(wanted.items()):
         found |= _read(log, TopicPartition(names.dlq, partition), runs)
@@ -136,16 +139,23 @@ def read_letters(log: Log, names: Names, letters: Sequence[Letter]) -> dict[str,
 
 
 def _read(log: Log, place: TopicPartition, runs: dict[str, Instant]) -> dict[str, DeadLetter]:
-    start = max(log.low_watermark(place), log.offset_at(place, min(runs.values()) - _EARLIER_US))
-    end = min(log.high_watermark(place), start + _SEARCHED_MAX)
+    """``runs``: when each was given up. A flood of letters between two of them is passed over."""
+    start, last = log.low_watermark(place), log.high_watermark(place)
     found: dict[str, DeadLetter] = {}
-    for record in read_range(log, Isolation.COMMITTED, place, start, end, idle_polls=10):
-        try:
-            letter = decode_dead_letter(record.value or b"")
-        except UndecodableRecord:
-            continue  # only roles write there; whoever shows the topic says so
-        if letter.run_id in runs:
-            found[letter.run_id] = letter
-            if len(found) == len(runs):
-                break
+    for _ in range(_SEARCHED_MAX // _STRETCH):
+        given_up = [at for run_id, at in runs.items() if run_id not in found]
+        if not given_up or start >= last:
+            break
+        start = max(start, log.offset_at(place, min(given_up) - _EARLIER_US))
+        end = min(last, start + _STRETCH)
+        for record in read_range(log, Isolation.COMMITTED, place, start, end, idle_polls=10):
+            try:
+                letter = decode_dead_letter(record.value or b"")
+            except UndecodableRecord:
+                continue  # only roles write there; whoever shows the topic says so
+            if letter.run_id in runs:
+                found[letter.run_id] = letter
+                if len(found) == len(runs):
+                    break
+        start = end
     return found
