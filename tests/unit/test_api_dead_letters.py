@@ -281,3 +281,15 @@ def test_nobody_sees_or_touches_another_tenants_letters(world: FailingWorld) -> 
 def test_an_unclear_redrive_is_refused_with_the_place(world: FailingWorld, body: dict[str, Any], pointer: str) -> None:
     document = problem(world.client.post(f"{API}/dlq/redrive", json=body), 422, "invalid")
     assert document["errors"][0]["pointer"] == pointer
+
+
+def test_a_redrive_that_the_limits_of_its_job_drop_is_told_as_refused(world: FailingWorld) -> None:
+    world.create(name="limited", overlap="skip")
+    run_id = world.given_up("limited")
+    world.triggered("limited")
+    told = redriven(world, run_ids=[run_id])
+    assert told["done"] == []
+    (refused,) = told["refused"]
+    assert refused["run_id"] == run_id
+    assert "the limits of its job have dropped" in refused["why"]
+    assert [letter["state"] for letter in letters(world, job="limited")] == ["open"]

@@ -178,3 +178,13 @@ def test_a_command_that_nobody_obeys_is_told_with_its_number(
     assert code == 6
     assert "1 commands stand in the log" in err
     until(lambda: world.client.get(f"{API}/runs/{run}").json()["status"] == "CANCELLED")
+
+
+def test_a_redrive_that_the_limits_of_its_job_drop_is_said_to_fail(world: FailingWorld, waterclock: Run) -> None:
+    world.create(name="narrow", overlap="skip")
+    run_id = world.given_up("narrow")
+    world.triggered("narrow")
+    code, (card,), err = waterclock("dlq", "redrive", run_id, "--yes")
+    assert (card["done"], card["refused"], card["runs"]) == (0, 1, [])
+    assert code != 0
+    assert "the limits of its job have dropped" in err

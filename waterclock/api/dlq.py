@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from waterclock.dead_letters.acting import Asked, discard_of, redrive_of, work_of
+from waterclock.dead_letters.acting import Asked, discard_of, redrive_of, why_not, work_of
 from waterclock.dead_letters.choosing import Choice, Letter, LetterState, groups_of, state_of
 from waterclock.dead_letters.finding import Found, Mark, find, mark_of, read_letters
 from waterclock.model.errors import RequestError
@@ -182,8 +182,8 @@ async def _carry_out(
     if not dry_run:
         answers = (await send_paced(services, commands, wanting.rate_per_s(document))).answers
     for command, answer in zip(commands, answers, strict=False):
-        if answer is not None and is_refused(answer):
-            refused.append({"run_id": command.run_id, "why": answer.message})
+        if answer is not None and (is_refused(answer) or answer.skipped):
+            refused.append({"run_id": command.run_id, "why": why_not(answer)})
         else:
             made = answer.run_id if answer is not None else ""
             done.append({"run_id": command.run_id, "redriven_as": made or None, "answered": answer is not None})

@@ -184,7 +184,7 @@ def _act(
 
 def _new_runs(passed: Passed, commands: Sequence[Command]) -> list[str]:
     found = (passed.answers.get(command.command_id) for command in commands)
-    return [answer.run_id for answer in found if answer is not None and answer.run_id]
+    return [answer.run_id for answer in found if answer is not None and answer.run_id and not answer.skipped]
 
 
 def _found(settings: Settings, store: Reading, choice: Choice, limit: int, after: str) -> Found:

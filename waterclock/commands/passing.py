@@ -19,7 +19,7 @@ from typing import NamedTuple
 import typer
 
 from waterclock.clock import SystemClock
-from waterclock.dead_letters.acting import Asked
+from waterclock.dead_letters.acting import Asked, why_not
 from waterclock.log.port import Appender, Isolation, Log, Reader, Ticket, TopicPartition
 from waterclock.model.errors import (
     AccessRefused,
@@ -84,9 +84,9 @@ class Passed(NamedTuple):
     cause: str = ""
 
     def tally(self, commands: Sequence[Command]) -> tuple[int, int, Unanswered]:
-        """(done, refused, not answered)."""
+        """(done, refused, not answered). A run that was dropped at once was not made: its command counts as refused."""
         said = [self.answers.get(command.command_id) for command in commands]
-        refused = sum(answer is not None and answer.verdict == CommandVerdict.REFUSED for answer in said)
+        refused = sum(answer is not None and _is_for_nothing(answer) for answer in said)
         silent = self._unanswered(commands)
         return len(said) - refused - silent.in_all, refused, silent
 
@@ -271,7 +271,11 @@ def refusals(passed: Passed, commands: Sequence[Command]) -> list[str]:
     """Which of them were refused, and why."""
     said = ((command, passed.answers.get(command.command_id)) for command in commands)
     return [
-        f"{command.run_id or command.job_id}: {answer.message}"
+        f"{command.run_id or command.job_id}: {why_not(answer)}"
         for command, answer in said
-        if answer is not None and answer.verdict == CommandVerdict.REFUSED
+        if answer is not None and _is_for_nothing(answer)
     ]
+
+
+def _is_for_nothing(answer: Answered) -> bool:
+    return answer.verdict == CommandVerdict.REFUSED or bool(answer.skipped)

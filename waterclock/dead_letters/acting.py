@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from waterclock.model.document import PAYLOAD_MAX
 from waterclock.model.errors import Conflict, RequestError
-from waterclock.model.events import DeadLetter, WorkRecord
+from waterclock.model.events import Answered, DeadLetter, WorkRecord
 from waterclock.model.ids import Instant, job_of_run
 from waterclock.model.job import Command, CommandKind
 from waterclock.wire.codec import decode_work, encode_work
@@ -81,6 +81,13 @@ def discard_of(run_id: str, asked: Asked) -> Command:
 def cancel_of(run_id: str, asked: Asked) -> Command:
     """The command that asks a run to end."""
     return _about(CommandKind.CANCEL, run_id, asked)
+
+
+def why_not(answer: Answered) -> str:
+    """Why nothing came of a command that was refused, or whose run was dropped; "" of any other."""
+    if answer.skipped:
+        return f"the limits of its job have dropped {answer.run_id}, which never runs: {answer.skipped}"
+    return answer.message
 
 
 def work_of(letter: DeadLetter) -> WorkRecord:
