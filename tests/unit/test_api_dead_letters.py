@@ -293,3 +293,19 @@ def test_a_redrive_that_the_limits_of_its_job_drop_is_told_as_refused(world: Fai
     assert refused["run_id"] == run_id
     assert "the limits of its job have dropped" in refused["why"]
     assert [letter["state"] for letter in letters(world, job="limited")] == ["open"]
+
+
+def test_a_letter_whose_redrive_was_dropped_can_be_redriven_once_there_is_room(world: FailingWorld) -> None:
+    world.create(name="roomy", overlap="skip")
+    run_id = world.given_up("roomy")
+    busy = world.triggered("roomy")
+    for _ in range(2):  # the second one is no repeat of the first
+        (refused,) = redriven(world, run_ids=[run_id])["refused"]
+        dropped = refused["why"].split("dropped ")[1].partition(",")[0]
+        until(lambda dropped=dropped: world.status_of(dropped) == "SKIPPED")
+    world.ended(EventKind.ATTEMPT_SUCCEEDED, busy, world.started(busy))
+    until(lambda: world.status_of(busy) == "SUCCEEDED")
+    (done,) = redriven(world, run_ids=[run_id])["done"]
+    until(lambda: world.status_of(done["redriven_as"]) == "PENDING")
+    (same,) = redriven(world, run_ids=[run_id], state="all")["done"]
+    assert same["redriven_as"] == done["redriven_as"]

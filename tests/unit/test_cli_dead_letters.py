@@ -188,3 +188,8 @@ def test_a_redrive_that_the_limits_of_its_job_drop_is_said_to_fail(world: Failin
     assert (card["done"], card["refused"], card["runs"]) == (0, 1, [])
     assert code != 0
     assert "the limits of its job have dropped" in err
+    dropped = err.split("dropped ")[1].partition(",")[0]
+    until(lambda: world.status_of(dropped) == "SKIPPED")
+    _, _, err = waterclock("dlq", "redrive", run_id, "--yes")
+    assert "the limits of its job have dropped" in err  # and no repeat of what was dropped before
+    assert dropped not in err

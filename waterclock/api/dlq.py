@@ -8,14 +8,15 @@ filter; a letter that history still shows as open and that was redriven a moment
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from waterclock.dead_letters.acting import Asked, discard_of, redrive_of, why_not, work_of
+from waterclock.dead_letters.acting import Asked, discard_of, redrive_behind, redrive_of, why_not, work_of
 from waterclock.dead_letters.choosing import Choice, Letter, LetterState, groups_of, state_of
-from waterclock.dead_letters.finding import Found, Mark, find, mark_of, read_letters
+from waterclock.dead_letters.finding import Found, Mark, dropped_before, find, mark_of, read_letters
 from waterclock.model.errors import RequestError
 from waterclock.model.events import Answered, DeadLetter, RunStatus
 from waterclock.model.ids import Instant, RunId
@@ -180,7 +181,7 @@ async def _carry_out(
     done: list[dict[str, Any]] = []
     answers: list[Answered | None] = []
     if not dry_run:
-        answers = (await send_paced(services, commands, wanting.rate_per_s(document))).answers
+        answers = await _answers(services, commands, wanting.rate_per_s(document))
     for command, answer in zip(commands, answers, strict=False):
         if answer is not None and (is_refused(answer) or answer.skipped):
             refused.append({"run_id": command.run_id, "why": why_not(answer)})
@@ -200,6 +201,18 @@ async def _carry_out(
     if told["left"]:
         told["next_cursor"] = _cursor(_reached(found, commands[: len(answers)])) or document.get("cursor")
     return views.reply(200, told)
+
+
+async def _answers(services: Services, commands: list[Command], rate_per_s: float) -> list[Answered | None]:
+    """Those of the commands for which there was time. A redrive that was dropped before is tried once more."""
+    answers = (await send_paced(services, commands, rate_per_s)).answers
+    dropped = await services.call(dropped_before, services.store, answers)
+    if dropped:  # ends: each try has a key of its own, and there was an end to those before
+        again = [redrive_behind(commands[at], run_id, services.next_command_id()) for at, run_id in dropped.items()]
+        said = await _answers(services, again, rate_per_s)
+        for at, answer in zip_longest(dropped, said):
+            answers[at] = answer
+    return answers
 
 
 async def _meant(services: Services, caller: Caller, document: Mapping[str, Any]) -> Found:

@@ -10,9 +10,10 @@ import orjson
 import typer
 
 from waterclock.clock import SystemClock
-from waterclock.dead_letters.acting import discard_of, redrive_of, work_of
+from waterclock.dead_letters.acting import discard_of, redrive_behind, redrive_of, work_of
 from waterclock.dead_letters.choosing import Choice, Group, Letter, LetterState, groups_of, state_of
-from waterclock.dead_letters.finding import PATIENT_MAX, Found, find, mark_of_run, read_letters
+from waterclock.dead_letters.finding import PATIENT_MAX, Found, dropped_before, find, mark_of_run, read_letters
+from waterclock.log.port import Log
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.events import DeadLetter
 from waterclock.model.ids import parse_run_id
@@ -115,7 +116,7 @@ def redrive(
         def made(letter: Letter) -> Command:
             return redrive_of(letter, kept.get(letter.run_id), asked_here(note), payload=wanted, force=force)
 
-        _act(settings, "Redrive", found, made, rate, output, dry_run=dry_run, yes=yes or bool(runs))
+        _act(settings, store, "Redrive", found, made, rate, output, dry_run=dry_run, yes=yes or bool(runs))
 
 
 @app.command()
@@ -140,14 +141,15 @@ def discard(
     with open_store(settings) as store:
         found = _meant(settings, store, choice, cap, after)
 
-    def made(letter: Letter) -> Command:
-        return discard_of(letter.run_id, asked_here(note))
+        def made(letter: Letter) -> Command:
+            return discard_of(letter.run_id, asked_here(note))
 
-    _act(settings, "Discard", found, made, rate, output, dry_run=dry_run, yes=yes or bool(runs))
+        _act(settings, store, "Discard", found, made, rate, output, dry_run=dry_run, yes=yes or bool(runs))
 
 
 def _act(
     settings: Settings,
+    store: Reading,
     verb: str,
     found: Found,
     made: Callable[[Letter], Command],
@@ -173,13 +175,33 @@ def _act(
     else:
         confirm(f"{verb} {len(commands)} dead letters of {len(groups)} causes?", yes=yes)
         with open_log(settings) as log:
-            passed = pass_on(settings, log, commands, rate)
+            passed = _pass_on(settings, store, log, commands, rate)
         done, _, silent = passed.tally(commands)
         refused += refusals(passed, commands)
         show_one(card | {"done": done, "refused": len(refused), "runs": _new_runs(passed, commands)}, output)
     if not found.is_whole:
         _tell_more(found)
     tell_failures(refused, silent, done=done, dry_run=dry_run)
+
+
+def _pass_on(settings: Settings, store: Reading, log: Log, commands: Sequence[Command], rate: float) -> Passed:
+    """As ``pass_on``; a redrive that was dropped before is tried once more, and that counts."""
+    passed = pass_on(settings, log, commands, rate)
+    dropped = dropped_before(store, [passed.answers.get(each.command_id) for each in commands])
+    if not dropped:
+        return passed
+    # Ends: each try has a key of its own, and there was an end to those before.
+    again = {at: redrive_behind(commands[at], run_id, asked_here().command_id) for at, run_id in dropped.items()}
+    then = _pass_on(settings, store, log, list(again.values()), rate)
+    answers, tickets = dict(passed.answers), dict(passed.tickets)
+    for at, command in again.items():
+        told, standing = then.answers.get(command.command_id), then.tickets.get(command.command_id)
+        del answers[commands[at].command_id], tickets[commands[at].command_id]
+        if told is not None:
+            answers[commands[at].command_id] = told
+        if standing is not None:
+            tickets[commands[at].command_id] = standing
+    return Passed(answers, tickets, passed.cause or then.cause)
 
 
 def _new_runs(passed: Passed, commands: Sequence[Command]) -> list[str]:

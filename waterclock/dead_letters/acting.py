@@ -58,7 +58,6 @@ def redrive_of(
     once_for = (
         f"{letter.run_id}\n{done.linked_run if done else ''}\n{done.at if done else 0}" if force else letter.run_id
     )
-    key = blake2b(once_for.encode(), digest_size=16).hexdigest()
     return Command(
         CommandKind.REDRIVE,
         letter.failure.job_id,
@@ -66,11 +65,24 @@ def redrive_of(
         asked.actor,
         asked.at,
         note=asked.note,
-        idempotency_key=f"redrive/{key}",
+        idempotency_key=_key(once_for),
         answer=True,
         run_id=letter.run_id,
         work=encode_work(work),
     )
+
+
+def redrive_behind(command: Command, dropped: str, command_id: str) -> Command:
+    """The same redrive once more, where the limits of the job have dropped ``dropped``, which it made before.
+
+    Nothing was made then, but its key is used up: so this one's follows from that and from the run, and whoever tries
+    again at the same time makes no second one.
+    """
+    return command._replace(command_id=command_id, idempotency_key=_key(f"{command.idempotency_key}\n{dropped}"))
+
+
+def _key(once_for: str) -> str:
+    return f"redrive/{blake2b(once_for.encode(), digest_size=16).hexdigest()}"
 
 
 def discard_of(run_id: str, asked: Asked) -> Command:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from waterclock.log.port import Isolation, Log, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.errors import NotFound, UndecodableRecord
-from waterclock.model.events import DeadLetter, RunStatus
+from waterclock.model.errors import BackendDown, NotFound, UndecodableRecord
+from waterclock.model.events import Answered, CommandVerdict, DeadLetter, RunStatus
 from waterclock.model.ids import US_PER_S, Instant, RunId, parse_run_id, partition_of
 from waterclock.store.port import FailureRow, Reading
 from waterclock.store.run_rows import run_or_node
@@ -93,6 +93,23 @@ def mark_of_run(store: Reading, run_id: str) -> Mark:
     if row is None or row.status is not RunStatus.FAILED or row.is_dag:
         raise NotFound(f"There is no dead letter of {run_id}", hint="Give the run that the command before named")
     return Mark(row.ended_at, str(run))
+
+
+def dropped_before(store: Reading, answers: Sequence[Answered | None]) -> dict[int, str]:
+    """By place the runs with which a repeated redrive was answered, and that their jobs' limits have dropped.
+
+    History may not have them yet, or be away: then they count as made, until the next try.
+    """
+    found: dict[int, str] = {}
+    try:
+        for place, answer in enumerate(answers):
+            if answer is not None and answer.verdict == CommandVerdict.REPEATED and answer.run_id:
+                row = run_or_node(store, parse_run_id(answer.run_id))
+                if row is not None and row.status is RunStatus.SKIPPED:
+                    found[place] = answer.run_id
+    except BackendDown:
+        return {}
+    return found
 
 
 def _pages(store: Reading, tenant: str, since: Instant | None, after: Mark | None) -> Iterator[list[FailureRow]]:
