@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 from waterclock.dag_engine.figures import Figures
 from waterclock.dag_engine.told import EVERY_S, Telling
@@ -71,6 +73,27 @@ def test_a_lap_names_what_is_stuck_and_forgets_it_when_it_goes_on(clock: ManualC
     lap(watch, clock)
     assert history.store.told(STUCK_DAGS, "1").parts["by_reason"] == {}  # type: ignore[union-attr]
     assert known.run_ids == {}, "one that has ended is not looked at again"
+
+
+def test_a_lap_says_nothing_of_a_partition_that_came_while_it_went_on(clock: ManualClock, history: DagHistory) -> None:
+    known = Known(history.run_id)
+    known.shards = (0,)
+    watch = StuckWatch(history.store, clock, known, lambda: None)
+    history.run()
+    history.store.tell(STUCK_DAGS, "1", {"by_reason": {"no-worker": 3}}, clock.now())  # its owner before
+    known.run_ids.clear()
+    slice_of = watch._go_on
+
+    def taken_over() -> None:
+        slice_of()
+        known.shards = (0, 1)
+
+    with mock.patch("waterclock.recorder.stuck_watch.SLICE", 0), mock.patch.object(watch, "_go_on", taken_over):
+        watch.step()
+    clock.advance(US_PER_S)
+    watch.step()
+    assert history.store.told(STUCK_DAGS, "0") is not None
+    assert history.store.told(STUCK_DAGS, "1").parts == {"by_reason": {"no-worker": 3}}  # type: ignore[union-attr]
 
 
 def test_a_store_that_is_away_holds_the_look_up_and_does_not_end_it(clock: ManualClock, history: DagHistory) -> None:

@@ -201,8 +201,9 @@ class Recorder:
         self._consumer.start({place: start.start_at for place, start in starts.items()})
         for place, start in starts.items():
             if place.topic == self._names.run_events:
-                self._shards[place.partition] = shard = self._taken(place, start)
+                shard = self._taken(place, start)
                 self._dag_runs.update(dict.fromkeys(shard.dag_runs(), place.partition))
+                self._shards[place.partition] = shard  # then: another thread asks whose DagRuns are known
                 position = committed[place]
                 if position is not None:
                     self._recorded.reached(place.partition, position.offset)

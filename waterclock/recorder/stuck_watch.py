@@ -55,7 +55,10 @@ class OpenDagRuns(Protocol):
 
 @dataclass(slots=True)
 class _Lap:
+    """``shards``: whose DagRuns it looks at; of others, that came since, it can say nothing."""
+
     left: Iterator[tuple[str, int]]
+    shards: frozenset[int]
     served: Collection[str] | None
     began_s: float
     looked_at: Counter[int] = field(default_factory=Counter)
@@ -113,9 +116,10 @@ class StuckWatch:
         if self._lap is None:
             if now_s < self._next_lap_s:
                 return
+            shards = frozenset(self._history.shards)  # first: of these the DagRuns are known by now
             dag_runs = self._history.open_dag_runs()
             served = self._serving() if dag_runs else None
-            self._lap = _Lap(iter(sorted(dag_runs.items())), served, now_s)
+            self._lap = _Lap(iter(sorted(dag_runs.items())), shards, served, now_s)
         for _ in range(SLICE):
             found = next(self._lap.left, None)
             if found is None:
@@ -143,7 +147,7 @@ class StuckWatch:
 
     def _tell(self, lap: _Lap) -> None:
         now = self._clock.now()
-        for partition in sorted(self._history.shards):
+        for partition in sorted(lap.shards.intersection(self._history.shards)):
             parts = {
                 "by_reason": dict(lap.reasons.get(partition, {})),
                 "named": lap.named.get(partition, [])[:_NAMED_MAX],
