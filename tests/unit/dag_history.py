@@ -31,12 +31,12 @@ _ENDS = {
 class DagHistory:
     """One Dag and one DagRun; ``began_at``: when that went out. Times of nodes are seconds from then."""
 
-    def __init__(self, clock: ManualClock, nodes: tuple[Node, ...] = NODES) -> None:
+    def __init__(self, clock: ManualClock, nodes: tuple[Node, ...] = NODES, payload: bytes = b"") -> None:
         self.store = MemoryStore(clock)
         self.began_at = clock.now()
         self.fire_at = self.began_at // US_PER_S * US_PER_S
         self.run_id = make_run_id(JOB, self.fire_at)
-        spec = JobSpec("", Once(1), dag=DagSpec(nodes))
+        spec = JobSpec("", Once(1), payload=payload, dag=DagSpec(nodes))
         version = JobVersion(JOB, REVISION, spec, JobStatus.ACTIVE, "people", self.began_at)
         at = self.began_at
         row = JobRow(JOB, spec, JobStatus.ACTIVE, REVISION, 0, REVISION, at, at, 0, 0, at)

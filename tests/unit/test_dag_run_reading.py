@@ -1,4 +1,7 @@
-"""DagRuns of a version that a later release wrote: shown without their nodes, and nobody who reads them breaks."""
+"""DagRuns of a version that a later release wrote: shown without their nodes, and nobody who reads them breaks.
+
+And one that was triggered with another payload than its job's.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from waterclock.dag_runs.picture import nodes_seen
 from waterclock.dag_runs.reading import read_dag_run
 from waterclock.dag_runs.views import dag_run_in_full
 from waterclock.model.dag import Node, TriggerRule
+from waterclock.model.dag_events import NodeEnd
 from waterclock.model.errors import Conflict
 from waterclock.model.events import RunStatus
 from waterclock.model.ids import US_PER_S, parse_run_id
@@ -66,3 +70,14 @@ def test_the_look_for_stuck_nodes_counts_it(clock: ManualClock, history: DagHist
     told = history.store.told(STUCK_DAGS, "1")
     assert told is not None
     assert (told.parts["looked_at"], told.parts["named"]) == (1, [])
+
+
+def test_a_dag_run_with_a_payload_of_its_own_is_read_whatever_its_job_has(clock: ManualClock) -> None:
+    history = DagHistory(clock, payload=b'"%b"' % (b"x" * 65_500))  # with an item it is more than a node may be given
+    history.ended_badly()
+    seen = read_dag_run(history.store, parse_run_id(history.run_id))
+    assert seen is not None
+    assert [each.counts_as for each in nodes_seen(seen)] == [
+        NodeEnd.SUCCEEDED, NodeEnd.FAILED, NodeEnd.SUCCEEDED, NodeEnd.UPSTREAM_FAILED,
+    ]  # fmt: skip
+    assert plan_rerun(seen, (), failed=True).begins == ("load",)

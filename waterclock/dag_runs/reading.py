@@ -145,12 +145,14 @@ def _rows(store: DagReading, place: RunId) -> Iterator[NodeRow]:
 
 
 def _state(seen: DagRunSeen) -> DagRunState | None:
-    if seen.graph is None or seen.spec is None:
+    if seen.graph is None:
         return None
     known = {
         key: NodeState(NodeEnd(row.counts_as) if row.counts_as else None, row.result) for key, row in seen.nodes.items()
     }
     try:
-        return rebuild(seen.graph, known, seen.spec.payload)
+        # Without a payload: history does not have the DagRun's own, and with the job's, which may be a large one, a
+        # node that was released may seem to be given too much.
+        return rebuild(seen.graph, known)
     except (KeyError, ValueError):
         return None
