@@ -45,11 +45,16 @@ def hand_out(shard: Shard, out: Emitter, run: RunFlow) -> None:
 def hold(
     shard: Shard, out: Emitter, run: RunFlow, reason: str, pending: Pending, version: JobVersion | None, now: Instant
 ) -> None:
-    """A run waits, behind all others of its job."""
+    """A run waits, behind all others of its job.
+
+    Where its own version has no room for it, the newest one may have: that counts for those that wait (``settle``).
+    """
     job_id = job_of_run(run.run_id)
     job, held = shard.flow.jobs[job_id], Held(run._replace(held=reason), version)
     held.regroup(job.limits)  # of an older revision it may have another key: whoever waits goes by the newest
     shard.flow.hold(job, held)
+    if job.next_released(paused=shard.is_paused(job_id)) is not None:
+        shard.flow.changed[job_id] = None
     event = RunEvent(EventKind.HELD, job_id, run.run_id, now, reason=reason, detail=pending)
     out.hand_out(event_message(out.names, event))
     out.run_flow(shard.partition, held.kept)

@@ -7,10 +7,12 @@ from unittest import mock
 import pytest
 from waterclock.dispatcher import window
 
-from tests.unit.dispatcher_world import World
-from tests.unit.test_overlap import JOB, define, end, fire, rest, run, start, told
-from waterclock.model.concurrency import Overlap
-from waterclock.model.job import CommandKind
+from tests.unit.dispatcher_world import START, World
+from tests.unit.test_overlap import EVERY_US, JOB, define, end, fire, rest, run, start, told
+from waterclock.model.concurrency import Concurrency, Overlap
+from waterclock.model.ids import US_PER_S
+from waterclock.model.job import CommandKind, Every, JobSpec
+from waterclock.model.timing import Timing
 
 STOP = [Overlap.CANCEL_OTHER, Overlap.TERMINATE_OTHER]
 
@@ -78,3 +80,24 @@ def test_whoever_leaves_the_queue_makes_a_place_in_it(world: World) -> None:
     fire(world, 2)
     waited = ["PENDING 1", "HELD 2 overlap", "HELD 3 overlap", "SKIPPED 4 overlap"]
     assert told(world) == [*waited, "PENDING 2", "HELD 5 overlap", "SKIPPED 6 overlap"]
+
+
+@pytest.mark.parametrize("newest", [Concurrency(Overlap.BUFFER_ALL, max_concurrent=5), Concurrency()])
+def test_a_fire_of_the_revision_before_waits_no_longer_than_the_newest_one_says(
+    world: World, newest: Concurrency
+) -> None:
+    """docs/overlap.md: an edit counts at once for those that wait, and nobody waits behind one that may go."""
+    _save(world, CommandKind.CREATE, Concurrency(Overlap.BUFFER_ALL))
+    fire(world, 2)
+    assert told(world) == ["PENDING 1"]  # its jitter holds the second one back
+    _save(world, CommandKind.UPDATE, newest)
+    for _ in range(20):
+        world.clock.advance(US_PER_S)
+        rest(world)
+    assert told(world) == ["PENDING 1", "HELD 2 overlap", "PENDING 2", "PENDING 3"]
+
+
+def _save(world: World, kind: CommandKind, concurrency: Concurrency) -> None:
+    timing = Timing(jitter_us=4 * US_PER_S)
+    world.command(kind, JOB, JobSpec("demo.noop", Every(EVERY_US, START), concurrency=concurrency, timing=timing))
+    rest(world)
