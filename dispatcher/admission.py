@@ -52,23 +52,31 @@ _DROP = Admission(Fate.DROP, OVERLAP)
 
 
 def admit(
-    job: FlowJob, limits: Concurrency, group: str, fire_at: Instant | None, *, paused: bool, full: bool
+    job: FlowJob,
+    limits: Concurrency,
+    group: str,
+    fire_at: Instant | None,
+    *,
+    paused: bool,
+    full: bool,
+    may_wait: bool = True,
 ) -> Admission:
     """Decide one run. ``limits``: of the version that it is made of; ``full``: the shard can keep no more runs.
 
-    ``fire_at``: of a schedule's run, None of one that people asked for.
+    ``fire_at``: of a schedule's run, None of one that people asked for. Not ``may_wait``: the shard has no room for
+    what it would bring along while it waits; one that goes out brings nothing.
     """
     if full:
         return _DROP._replace(cap=SHARD_FULL)
     if job.has_room(limits, group) and not job.waits_before(limits, group, paused=paused):
         return _RUN
-    if limits.overlap in STOPS:
-        return _in_place_of_others(job, limits, group, fire_at)
     most = {Overlap.SKIP: 0, Overlap.BUFFER_ONE: 1}.get(limits.overlap)
     if most is not None and len(job.waiting(limits, group)) >= most:
         return _DROP
-    if len(job.held) >= limits.held_limit:
-        return _DROP._replace(cap=MAX_HELD)
+    if limits.overlap in STOPS and may_wait:
+        return _in_place_of_others(job, limits, group, fire_at)
+    if not may_wait or len(job.held) >= limits.held_limit:
+        return _DROP._replace(cap=MAX_HELD if may_wait else SHARD_FULL)
     return Admission(Fate.HOLD, CONCURRENCY if limits.overlap is Overlap.ALLOW else OVERLAP)
 
 

@@ -151,9 +151,10 @@ def admitted(shard: Shard, out: Emitter, job_id: str, limits: Concurrency, run: 
     if limits.is_free:
         return Admission(Fate.RUN)  # whatever waits of its job's other versions
     own_bytes = len(run.payload or b"") + len(run.work or b"")
-    full = flow.run_count >= RUNS_MAX or flow.held_bytes + own_bytes > HELD_BYTES_MAX
+    full, may_wait = flow.run_count >= RUNS_MAX, flow.held_bytes + own_bytes <= HELD_BYTES_MAX
     fire_at = run.fire_at if run.origin is Origin.SCHEDULE else None
-    admission = admit(job, limits, run.group, fire_at, paused=shard.is_paused(job_id), full=full)
+    paused = shard.is_paused(job_id)
+    admission = admit(job, limits, run.group, fire_at, paused=paused, full=full, may_wait=may_wait)
     for run_id in admission.replaced:
         drop_held(shard, out, job, run_id, OVERLAP, now)
     for run_id in admission.stopped:

@@ -114,10 +114,8 @@ def newest_stopped() -> Iterator[None]:
 def held_by_key() -> Iterator[None]:
     """``max_held`` counts the runs of one key: of a job as many times so many wait as there are keys."""
 
-    def admit(
-        job: FlowJob, limits: Concurrency, group: str, fire_at: Instant | None, *, paused: bool, full: bool
-    ) -> Admission:
-        found = right(job, limits, group, fire_at, paused=paused, full=full)
+    def admit(job: FlowJob, limits: Concurrency, group: str, fire_at: Instant | None, **more: bool) -> Admission:
+        found = right(job, limits, group, fire_at, **more)
         if found.cap == admission.MAX_HELD and len(job.waiting(limits, group)) < limits.held_limit:
             return Admission(Fate.HOLD, admission.OVERLAP)
         return found

@@ -328,6 +328,22 @@ def test_a_shard_that_is_full_drops_and_says_why(world: World) -> None:
     assert (dropped.reason, dropped.detail.cap) == ("overlap", "held_per_shard")
 
 
+def test_payloads_that_wait_keep_no_run_back_that_finds_room(world: World) -> None:
+    define_job(world, "u:other", Concurrency(Overlap.BUFFER_ALL))
+    define(world, Overlap.BUFFER_ALL)
+    with mock.patch("waterclock.dispatcher.admitting.HELD_BYTES_MAX", 100):
+        for payload in (b"1", b"1" * 100):
+            world.command(CommandKind.TRIGGER, "u:other", payload=payload)
+        for _ in range(2):
+            world.command(CommandKind.TRIGGER, JOB, payload=b"1")
+        rest(world)
+    kinds = [[line.split()[0] for line in told(world, job_id)] for job_id in ("u:other", JOB)]
+    assert kinds == [["PENDING", "HELD"], ["PENDING", "SKIPPED"]]
+    (dropped,) = world.events(EventKind.SKIPPED)
+    assert isinstance(dropped.detail, Skipped)
+    assert dropped.detail.cap == "held_per_shard"
+
+
 def test_what_was_held_waits_for_the_store_and_others_go_on(world: World) -> None:
     define(world, Overlap.BUFFER_ALL)
     define_job(world, "t:other", Concurrency(Overlap.BUFFER_ALL))
