@@ -23,11 +23,11 @@ def put_out(shard: Shard, out: Emitter, command: Command, order: Order, now: Ins
     A redrive goes by its job's limits; answers what became of it where there are any.
     """
     if order.redriven is not None:
-        admission = admit_redrive(shard, out, order.redriven, command.run_id, order.messages, now)
+        admission = admit_redrive(shard, out, order.redriven, order.about, order.messages, now)
         if admission is not None:
             return admission
     elif command.kind is CommandKind.CANCEL:
-        withdraw(shard, out, command.run_id)
+        withdraw(shard, out, order.about)
     out.ahead += order.ahead
     out.hand_out(*order.messages)
     deferred = order.deferred

@@ -41,7 +41,8 @@ _WORK_BYTES_MAX = RECORD_MAX - 8 * 1024
 
 
 class Order(NamedTuple):
-    """What one command about a run puts out. ``run_id``: of the run that it makes, else "".
+    """What one command about a run puts out. ``run_id``: of the run that it makes, else "". ``about``: of the run that
+    a cancel or a redrive speaks of, spelt as everywhere: a command may write the same instant otherwise.
 
     ``ahead`` must stand in the log before ``messages`` (design §7). ``deferred``: an attempt that waits, as ``row``.
     ``redriven``: the work that ``messages`` hand out, of a redrive; its job's limits may have it wait.
@@ -52,6 +53,7 @@ class Order(NamedTuple):
     deferred: Deferred | None = None
     row: DueRow | None = None
     run_id: str = ""
+    about: str = ""
     redriven: WorkRecord | None = None
 
 
@@ -76,7 +78,7 @@ def _cancel(names: Names, _pools: Pools, command: Command, place: Place) -> Orde
     at, run_id = place.appended_at, str(run)
     told = Control(ControlKind.CANCEL_REQUESTED, command.job_id, run_id, at)
     asked = RunEvent(EventKind.CANCEL_REQUESTED, command.job_id, run_id, at, reason=command.note[:NOTE_MAX])
-    return Order(ahead=(control_message(names, told),), messages=(event_message(names, asked),))
+    return Order(ahead=(control_message(names, told),), messages=(event_message(names, asked),), about=run_id)
 
 
 def _pause(names: Names, _pools: Pools, command: Command, place: Place) -> Order:
@@ -115,9 +117,10 @@ def _redrive(names: Names, pools: Pools, command: Command, place: Place) -> Orde
     again = work._replace(
         run_id=run_id, due_at=at, attempt=1, verify_from=-1, verify_state="", redrives=work.redrives + 1
     )
-    pending = pending_of_redrive(again, str(given_up))
-    event = RunEvent(EventKind.PENDING, command.job_id, run_id, at, detail=pending)
-    return Order(messages=(event_message(names, event), work_message(names, again)), run_id=run_id, redriven=again)
+    about = str(given_up)
+    event = RunEvent(EventKind.PENDING, command.job_id, run_id, at, detail=pending_of_redrive(again, about))
+    messages = event_message(names, event), work_message(names, again)
+    return Order(messages=messages, run_id=run_id, about=about, redriven=again)
 
 
 def pending_of_redrive(work: WorkRecord, linked_run: str) -> Pending:

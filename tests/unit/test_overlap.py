@@ -277,6 +277,19 @@ def test_a_delete_drops_what_waits_and_a_cancel_ends_it(world: World) -> None:
     assert told(world)[5:] == []
 
 
+def test_a_cancel_ends_what_waits_however_its_command_spells_the_instant(world: World) -> None:
+    define(world, Overlap.BUFFER_ONE)
+    fire(world, 2)
+    world.command(CommandKind.PAUSE, JOB)
+    rest(world)
+    end(world, run(world, 1))
+    world.command(CommandKind.CANCEL, JOB, run_id=run(world, 2).replace("Z", ".000000Z"))
+    world.command(CommandKind.RESUME, JOB)
+    rest(world)
+    fire(world)
+    assert told(world) == ["PENDING 1", "HELD 2 overlap", "CANCEL_REQUESTED 2", "PENDING 3"]
+
+
 def test_an_edit_counts_at_once_for_what_waits_and_each_run_stays_what_it_was_made_of(world: World) -> None:
     define(world, Overlap.BUFFER_ALL)
     fire(world, 4)
