@@ -90,14 +90,19 @@ def close_delay(
 
 
 def begin_delay(shard: Shard, version: JobVersion, edge_at: Instant) -> None:
-    """``version`` counts from now on: for its job's chain, too."""
+    """``version`` counts from now on: for its job's chain, too.
+
+    Its next fire is looked for again, also where that has not moved: while the job was paused it may have been looked
+    at, and passed over.
+    """
     job = shard.flow.jobs.get(version.job_id)
     if job is None:
         return
     before = job.delay.kept
     job.delay.follow(version, edge_at)
     if job.delay.kept != before:
-        shard.flow.note_delay(job)
+        shard.flow.note_count(job)
+    shard.flow.look_at_delay(job)
 
 
 def learn_versions(shard: Shard, index: TimeIndex) -> bool:

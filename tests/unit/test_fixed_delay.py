@@ -222,6 +222,36 @@ def test_a_pause_over_an_open_run_skips_nothing_and_its_end_counts(world: World)
     assert judged(world) == []
 
 
+def test_a_fire_that_was_due_in_a_pause_which_skips_nothing_comes_after_it(world: World) -> None:
+    """A resume counts from when it was appended, however late it is applied: here before the first fire."""
+    first_at = START + 20 * US_PER_S
+    ordered(world, CommandKind.CREATE, spec(timing=Timing(from_at=first_at)))
+    ordered(world, CommandKind.PAUSE)
+    wait(world, 19)
+    world.command(CommandKind.RESUME, JOB)
+    with mock.patch.object(StoreRest, "is_down", new=True):
+        wait(world, 4)
+    wait(world, 1)
+    assert [at(each) for each in fires(world)] == [first_at]
+    assert skips(world) == {}
+    assert judged(world) == []
+
+
+def test_a_pause_of_a_moment_keeps_a_chain_whose_owner_is_ahead_of_the_brokers(world: World) -> None:
+    world.ahead_us = 3 * US_PER_S
+    world.crash()
+    ordered(world, CommandKind.CREATE, spec())
+    end_at = ended(world)
+    now_and_then = Every(3_600 * US_PER_S, end_at + DELAY_US - US_PER_S // 2)  # its fire is what the owner has passed
+    world.command(CommandKind.CREATE, "acme:other", JobSpec("demo.noop", now_and_then))
+    wait(world, 6.9)
+    ordered(world, CommandKind.PAUSE)
+    wait(world, 0.2)
+    ordered(world, CommandKind.RESUME)
+    wait(world, 5)
+    assert [at(each) for each in fires(world)[1:]] == [end_at + DELAY_US]
+
+
 def test_an_edit_counts_the_new_delay_from_the_last_end(world: World) -> None:
     ordered(world, CommandKind.CREATE, spec())
     end_at = ended(world)
