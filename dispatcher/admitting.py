@@ -153,7 +153,7 @@ def admitted(shard: Shard, out: Emitter, job_id: str, limits: Concurrency, run: 
     own_bytes = len(run.payload or b"") + len(run.work or b"")
     full, may_wait = flow.run_count >= RUNS_MAX, flow.held_bytes + own_bytes <= HELD_BYTES_MAX
     fire_at = run.fire_at if run.origin is Origin.SCHEDULE else None
-    paused = shard.is_paused(job_id)
+    paused = shard.keeps_waiting(job_id, now)
     admission = admit(job, limits, run.group, fire_at, paused=paused, full=full, may_wait=may_wait)
     for run_id in admission.replaced:
         drop_held(shard, out, job, run_id, OVERLAP, now)

@@ -279,7 +279,7 @@ def _plan(
         plan.ahead = _rows_of(shard, version, applied.floor_at)
     # Last, when nothing can go wrong any more: the batch's next commands are decided by it.
     if applied.decided_at is not None:
-        known.decided[job_id] = _decided(applied, version, decided.fires_to_at if decided else 0)
+        known.decided[job_id] = _decided(applied, version, command, decided.fires_to_at if decided else 0)
     known.add(version)
     return plan
 
@@ -293,10 +293,11 @@ def _hides_a_place(shard: Shard, is_inside: bool, edge_at: Instant) -> bool:  # 
     return is_inside or (shard.cursor.job_id != "" and edge_at == shard.cursor.due_at)
 
 
-def _decided(applied: commands.Applied, version: JobVersion, fires_to_at: Instant) -> Decided:
+def _decided(applied: commands.Applied, version: JobVersion, command: Command, fires_to_at: Instant) -> Decided:
     """What a command says of the job's fires; nobody takes back what was said before of fire times."""
     assert applied.decided_at is not None
-    return Decided.of(version, applied.decided_at, max(applied.fires_to_at, fires_to_at), applied.edges)
+    resumed_at = command.resume_at if command.kind is CommandKind.RESUME else 0
+    return Decided.of(version, applied.decided_at, max(applied.fires_to_at, fires_to_at), applied.edges, resumed_at)
 
 
 def _rows_of(shard: Shard, version: JobVersion, floor_at: Instant) -> Ahead:
@@ -364,7 +365,7 @@ def _change_course(shard: Shard, out: Emitter, plan: Plan, now: Instant) -> Admi
         _cut_older(shard, version)
         shard.remember(version, plan.before)
         if applied.decided_at is not None:
-            decided = shard.decide_ahead(version.job_id, _decided(applied, version, 0))
+            decided = shard.decide_ahead(version.job_id, _decided(applied, version, plan.command, 0))
             out.job_decided(shard.partition, version.job_id, decided)
         for chain in plan.ahead.chains:
             shard.timeline.add(chain)

@@ -147,6 +147,8 @@ class Flow:
         """Jobs whose counts have changed in this round, and whose record is still to be written in it."""
         self.closing = LookTimes()
         """Jobs that may have failed too often, or made all their runs, and when to ask (again) for what follows."""
+        self.resumed = LookTimes()
+        """Jobs whose pause is about to end, and when: what waits may go then."""
         self.due = LookTimes()
         """Jobs with a fixed delay, and when the next fire of each is due."""
         self.unread: dict[str, None] = {}

@@ -53,7 +53,7 @@ def hold(
     job, held = shard.flow.jobs[job_id], Held(run._replace(held=reason), version)
     held.regroup(job.limits)  # of an older revision it may have another key: whoever waits goes by the newest
     shard.flow.hold(job, held)
-    if job.next_released(paused=shard.is_paused(job_id)) is not None:
+    if job.next_released(paused=shard.keeps_waiting(job_id, now)) is not None:
         shard.flow.changed[job_id] = None
     event = RunEvent(EventKind.HELD, job_id, run.run_id, now, reason=reason, detail=pending)
     out.hand_out(event_message(out.names, event))

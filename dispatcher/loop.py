@@ -38,7 +38,7 @@ from .pace import Pace, is_behind
 from .patience import until_next_s
 from .position import Position
 from .rebuild import Held, Rebuilds
-from .resuming import ask_for_resumes
+from .resuming import ask_for_resumes, let_go
 from .shard import Shard
 from .store_rest import StoreRest
 from .sweep import Sweep
@@ -214,6 +214,7 @@ class Dispatcher:
         busy = False
         for shard in shards:
             releasing.forget_ended(shard, out, now)
+            let_go(shard, now)
         self._settle(shards, out, now)
         self._apply(shards, out, now)
         busy |= self._settle(shards, out, now)

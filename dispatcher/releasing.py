@@ -133,7 +133,7 @@ def keep_up(shard: Shard, out: Emitter) -> None:
 def _release(shard: Shard, out: Emitter, job: FlowJob, left: int, now: Instant) -> tuple[int, Held | None]:
     """Hand out the job's runs as far as there is room, ``left`` at most. Answers what is left of that, and the run
     that could go, or is of no group yet, and has to wait for the next round (None: there is none)."""
-    paused = shard.is_paused(job.job_id)
+    paused = shard.keeps_waiting(job.job_id, now)
     while (held := job.next_released(paused=paused)) is not None:
         if not left or not _knows_what(held):
             return left, held

@@ -47,6 +47,15 @@ def ask_for_resumes(shard: Shard, out: Emitter, now: Instant) -> bool:
     return bool(waiting) and waiting[0][0] <= now
 
 
+def let_go(shard: Shard, now: Instant) -> None:
+    """Look at the runs that wait of the jobs whose pause is over by now: its resume was applied a little before."""
+    resumed = shard.flow.resumed
+    while (at := resumed.next_at()) is not None and at <= now:
+        job_id = resumed.pop()
+        if job_id in shard.flow.jobs:
+            shard.flow.changed[job_id] = None
+
+
 def _resume(job_id: str, revision: int, resume_at: Instant, now: Instant) -> Command:
     return Command(
         CommandKind.RESUME,

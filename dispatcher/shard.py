@@ -43,8 +43,8 @@ class Decided(NamedTuple):
     """Every fire of a job due at or before ``at`` is decided, in gaps too. ``paused``: kept until a command ends it.
 
     So is every fire with a fire time at or before ``fires_to_at``, whenever it would be due. ``resume_at``: when the
-    pause of ``revision`` ends by itself; both 0: it does not. ``edges``: under which late versions were applied. Fields
-    in the order of ``JobState``.
+    pause of ``revision`` ends by itself; both 0: it does not. Not ``paused``: when a pause ends of which the resume is
+    applied already. ``edges``: under which late versions were applied. Fields in the order of ``JobState``.
     """
 
     at: Instant
@@ -55,11 +55,16 @@ class Decided(NamedTuple):
     edges: Edges = ()
 
     @classmethod
-    def of(cls, version: JobVersion, at: Instant, fires_to_at: Instant, edges: Edges) -> Decided:
-        """That ``version`` has decided all that is due by ``at``, and all fire times up to ``fires_to_at``."""
+    def of(
+        cls, version: JobVersion, at: Instant, fires_to_at: Instant, edges: Edges, resumed_at: Instant = 0
+    ) -> Decided:
+        """That ``version`` has decided all that is due by ``at``, and all fire times up to ``fires_to_at``.
+
+        ``resumed_at``: of a resume at the end of a pause, when that is.
+        """
         resume_at = version.pause.resume_at if version.pause else 0
         is_paused = version.status is JobStatus.PAUSED
-        return cls(at, is_paused, fires_to_at, resume_at, version.revision if resume_at else 0, edges)
+        return cls(at, is_paused, fires_to_at, resume_at or resumed_at, version.revision if resume_at else 0, edges)
 
     @property
     def passed_at(self) -> Instant:
@@ -242,10 +247,14 @@ class Shard:
         if before is not None:
             fires_to_at = max(before.fires_to_at, decided.fires_to_at)
             decided = decided._replace(fires_to_at=fires_to_at, edges=decided.edges or before.edges)
+            if not (before.paused or decided.paused):
+                decided = decided._replace(resume_at=max(before.resume_at, decided.resume_at))
         self.decided[job_id] = decided
         self.changes += 1
         if not decided.paused:
             heapq.heappush(self._ahead, (decided.passed_at, job_id, decided))
+            if decided.resume_at:
+                self.flow.resumed.put(job_id, decided.resume_at)
         elif decided.resume_at:
             heapq.heappush(self.resumes, (decided.resume_at - LEAD_US, job_id, decided.revision))
         return decided
@@ -254,6 +263,12 @@ class Shard:
         """Whether the job is paused, as far as its commands are applied."""
         decided = self.decided.get(job_id)
         return decided is not None and decided.paused
+
+    def keeps_waiting(self, job_id: str, now: Instant) -> bool:
+        """Whether runs of its schedule that wait have to wait on, whatever room there is: it is paused, or its pause
+        has an end for which the resume is applied already, and that is still to come."""
+        decided = self.decided.get(job_id)
+        return decided is not None and (decided.paused or now < decided.resume_at)
 
     def fires_decided_to(self, job_id: str) -> Instant:
         """The fire time up to which a job's fires are decided, whenever they are due; 0: none beside the edge's."""

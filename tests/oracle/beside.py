@@ -15,6 +15,7 @@ from .records import decode
 from .stopping import Stops
 
 MASK = owed.MASK
+CLOCKS_APART = 60_000_000
 IN_VAIN = 60_000_000
 """Microseconds after which an owner has surely read that nothing is open any more."""
 
@@ -32,6 +33,12 @@ class _Job:
         self.versions = {version.offset: version for version in job.judged.made}
         self.payloads = {trigger.offset: trigger.payload for trigger in job.judged.triggers}
         self.works = {command["offset"]: command["record"]["work"] for command in job.commands}
+        self.resumes = {
+            command["offset"]: command["record"]["resume_at"]
+            for command in job.commands
+            if command["record"]["kind"] == "RESUME"
+        }
+        self.resume_at = 0
         self.newest = None
         self.open = {}
         self.alive = set()
@@ -46,9 +53,9 @@ class _Job:
         self.out_since = None
         self.healed_at = healed_at
 
-    @property
-    def is_paused(self):
-        return self.newest is not None and self.newest.status == "PAUSED"
+    def is_paused(self, at):
+        """Also where the resume at the end of its pause stands before us, and that end does not."""
+        return self.newest is not None and (self.newest.status == "PAUSED" or at < self.resume_at)
 
     def group(self, event, spec):
         """Pointer and value of a run's key; None where its limits have none."""
@@ -64,6 +71,8 @@ class _Job:
 
     def revise(self, version):
         """This one is the newest from here on."""
+        if self.newest is not None and self.newest.status == "PAUSED":
+            self.resume_at = self.resumes.get(version.offset, 0) if version is not None else 0
         self.newest = version
         self.out_since = None
         self.stops.specs.append(None if version is None or version.status == "DELETED" else version.spec)
@@ -204,8 +213,8 @@ def _goes(job, event, *, was_held):
         job.out_since.append(group)
     if spec is None or (not is_limited(spec) and not was_held):
         return
-    yield from _overtakes(job, run_id, group, spec)
-    if was_held and job.is_paused and run_id not in job.people:
+    yield from _overtakes(job, event, group, spec)
+    if was_held and job.is_paused(event["at"]) and run_id not in job.people:
         yield "released while its job is paused"
     job.open[run_id] = group
     if not is_limited(spec):
@@ -227,15 +236,15 @@ def _group_of_backfill(job, event, spec):
     return job.group(event, {**spec, "payload": own.spec["payload"]})
 
 
-def _overtakes(job, run_id, group, spec):
-    """Whether somebody who may go waits in the same queue, and was there first."""
-    has_key = bool(policies.beside(spec)["key"])
+def _overtakes(job, event, group, spec):
+    """Whether somebody who may go waits in the same queue, and was there first. A run may say a later instant than
+    that at which it was decided: its own, by another clock."""
+    run_id, has_key = event["run_id"], bool(policies.beside(spec)["key"])
+    is_paused = job.is_paused(event["at"] - CLOCKS_APART)
     before = [
         each
         for each, its in job.held.items()
-        if (not has_key or its == group)
-        and (each in job.people or not job.is_paused)
-        and _held_before(job, each, run_id)
+        if (not has_key or its == group) and (each in job.people or not is_paused) and _held_before(job, each, run_id)
     ]
     if before:
         yield f"goes before {before[0]}, which waits"

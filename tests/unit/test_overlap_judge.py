@@ -9,12 +9,14 @@ from unittest import mock
 
 import pytest
 from waterclock.dispatcher import admission, admitting, window
+from waterclock.dispatcher.shard import Shard
 
 from tests.oracle import beside
 from tests.simulation.planted_beside import PLANTED_BESIDE
 from tests.unit.dispatcher_world import NAMES, START, World, raw
 from tests.unit.test_overlap import EVERY_US, JOB, define, define_job, fire, rest, run, say, start
 from tests.unit.test_overlap_limits import trigger
+from tests.unit.test_overlap_pauses import RESUME_AT, go_on_to, paused_with_one_that_waits
 from waterclock.model.concurrency import Concurrency, Overlap
 from waterclock.model.dag import DagSpec, Node
 from waterclock.model.events import EventKind, Origin, Pending
@@ -108,8 +110,15 @@ def stops_a_dag_run_over_its_time(world: World) -> None:
     assert [event.run_id for event in world.events(EventKind.CANCEL_REQUESTED)] == [run(world, 1)]
 
 
+def resumes(world: World) -> None:
+    """A run waits, the resume stands before the end of the pause, and somebody triggers the job between the two."""
+    paused_with_one_that_waits(world)
+    trigger(world, A)
+    go_on_to(world, RESUME_AT)
+
+
 SOUND = [stops, stops_what_has_not_begun, stops_one_of_a_key, stops_as_many_as_an_edit_has_made_too_many,
-         stops_a_dag_run_over_its_time, waits, waits_alone, skips, finds_room]  # fmt: skip
+         stops_a_dag_run_over_its_time, waits, waits_alone, skips, finds_room, resumes]  # fmt: skip
 
 
 @pytest.mark.parametrize("history", SOUND)
@@ -131,6 +140,10 @@ def says_another_policy() -> Bug:
 
 def drops_nobody() -> Bug:
     return mock.patch.object(admitting, "drop_held")
+
+
+def goes_with_the_resume() -> Bug:
+    return mock.patch.object(Shard, "keeps_waiting", lambda self, job_id, _: self.is_paused(job_id))
 
 
 def comes_to(fate: admission.Fate) -> Bug:
@@ -158,6 +171,7 @@ BROKEN = [
     (skips, lambda: comes_to(admission.Fate.HOLD), "held, and its job says skip"),
     (waits_alone, lambda: comes_to(admission.Fate.HOLD), "and its job says buffer_one"),
     (waits_alone, lambda: comes_to(admission.Fate.DROP), "dropped, and nobody waits, its job says buffer_one"),
+    (resumes, goes_with_the_resume, "released while its job is paused"),
     (finds_room, PLANTED_BESIDE["one run of a key, whatever its limit"], "quiet no more than 1 have been open"),
 ]
 

@@ -26,6 +26,7 @@ class JobState(NamedTuple):
     So are those with a fire time at or before ``fires_to_at``, whenever due; 0: nothing is said of that. Kept until the
     copied cursor has passed it. While ``paused`` it stays until that ends, by a command or by itself at ``resume_at``
     (0: it does not) of ``revision``: the fires of the pause begin after ``decided_at``, whatever the cursor has passed.
+    Not ``paused``: the resume at the end of its pause is applied already, and that is at ``resume_at``.
     ``edges``: of versions that were applied so late that fires lie between stamp and edge, oldest first.
     """
 
