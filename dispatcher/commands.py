@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple, TypedDict
 
 from waterclock.model.cause import NO_CAUSE, Cause
@@ -58,7 +59,7 @@ class Applied(NamedTuple):
     ``floor_at``: of an ACTIVE version, the fire time after which its own fires begin. ``fires_to_at``: whenever they
     are due, all fires up to this fire time are decided; 0: nothing is said of that. ``edges``: under which the job's
     late versions were applied, this one's with them. ``cause``: what asked for the run of a trigger; ``arrival``: it
-    is no run yet, for several ends or records have to come together.
+    is no run yet, for several ends or records have to come together; ``is_paused``: nobody else may start the job then.
     """
 
     row: JobRow
@@ -73,6 +74,7 @@ class Applied(NamedTuple):
     edges: Edges = ()
     cause: Cause = NO_CAUSE
     arrival: Arrival | None = None
+    is_paused: bool = False
 
     @property
     def triggered(self) -> str:
@@ -112,7 +114,8 @@ def apply(
         raise NotFound(f"there is no job {command.job_id}", pointer="/job_id", hint="`waterclock job list` shows them")
     if command.kind in (CommandKind.TRIGGER, CommandKind.LAPSE):
         assert standing is not None
-        return _at_once(command, place, stamp_at, standing)
+        made = _at_once(command, place, stamp_at, standing)
+        return made._replace(is_paused=_is_paused(versions, place.appended_at))
     if command.kind is CommandKind.ROLLBACK:
         command = _brought_back(command, place, target, standing)
     after = _changed(command, place, stamp_at, before, standing)
@@ -145,6 +148,17 @@ def _at_once(command: Command, place: Place, stamp_at: Instant, standing: JobVer
     cause = cause_of(command)
     arrival = arrival_of(command, cause, standing.spec, place.revision, place.appended_at)
     return made._replace(cause=cause, arrival=arrival)
+
+
+def _is_paused(versions: Sequence[JobVersion], at: Instant) -> bool:
+    """Whether the job is paused ``at`` an instant: also where the resume at the end of its pause is applied already,
+    and that is still to come."""
+    if versions[0].status is JobStatus.PAUSED:
+        return True
+    newer, older = next((pair for pair in pairwise(versions) if pair[1].stamp_at <= at), (None, None))
+    if newer is None or older is None or older.status is not JobStatus.PAUSED or older.pause is None:
+        return False
+    return at <= newer.stamp_at == older.pause.resume_at - 1
 
 
 def expect_revision(command: Command, before: JobVersion | None, standing: JobVersion | None) -> None:

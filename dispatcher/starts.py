@@ -56,7 +56,7 @@ def start(
         return _close(shard, out, fired, applied, command, now)
     if applied.arrival is not None:
         return _arrive(shard, out, fired, applied, now)
-    if applied.cause.source and fired.status is JobStatus.PAUSED:
+    if applied.cause.source and applied.is_paused:
         return _leave_out(out, fired, applied, now)
     return run_at_once(shard, out, fired, applied, command.payload, now)
 
@@ -129,7 +129,7 @@ def _carry_out(
     if step.cause is None:
         return None
     applied = applied._replace(cause=step.cause)
-    if fired.status is JobStatus.PAUSED:
+    if applied.is_paused:
         return _leave_out(out, fired, applied, now)
     return run_at_once(shard, out, fired, applied, None, now)
 

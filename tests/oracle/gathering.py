@@ -173,7 +173,7 @@ def check(job, until, counts):
             started[facts[0].event["run_id"]] = wanted.by
             counts["runs of windows"] += 1
             counts["runs of windows by records"] += "@" not in wanted.by
-            complaints += [f"{what}: {wrong}" for wrong in _wrong_run(facts[0].event, wanted, told)]
+            complaints += [f"{what}: {wrong}" for wrong in _wrong_run(job, facts[0].event, wanted, told)]
         elif wanted is not None:
             counts["windows that lapsed"] += 1
             if (facts[0].event["kind"], facts[0].event["reason"]) != ("SKIPPED", WINDOW):
@@ -183,8 +183,8 @@ def check(job, until, counts):
     return complaints, started
 
 
-def _wrong_run(event, wanted, told):
-    is_paused = told.stands.status == "PAUSED"
+def _wrong_run(job, event, wanted, told):
+    is_paused = job.is_paused(told.stands, told.at)
     if (event["kind"] == "SKIPPED" and event["reason"] == "paused") != is_paused:
         yield f"{event['run_id']} is {event['kind']}, and its job was {told.stands.status}"
     pending = event["pending"]

@@ -5,6 +5,7 @@ read committed. The judges of the books, of misfires and of what runs are made o
 """
 
 import collections
+import itertools
 import typing
 
 from . import owed, policies
@@ -65,6 +66,17 @@ class Job:
         """The run ids that a trigger made."""
         prefix = owed.run_id(self.job_id, trigger.stamp) + "~"
         return [run_id for run_id in self.redriven(trigger.offset) if run_id.startswith(prefix)]
+
+    def is_paused(self, stands, at):
+        """Whether nobody else may start it ``at`` an instant at which the version ``stands``: also where the resume at
+        the end of its pause is applied already, and that is still to come."""
+        if stands.status == "PAUSED":
+            return True
+        made = [version for version in reversed(self.judged.made) if version.offset <= stands.offset]
+        for newer, older in itertools.pairwise(made):
+            if older.stamp <= at:
+                return older.status == "PAUSED" and at <= newer.stamp == older.resume_at - 1
+        return False
 
     def redriven(self, offset):
         """The run ids of the series that the command at this offset began."""

@@ -148,13 +148,14 @@ def _missing(ends, stood, asked, counts):
 
 def _wrong_skips(job, offsets):
     """A job that was paused is not started, and says so; one that was not is."""
-    stands = {trigger.offset: trigger.stands for trigger in job.judged.triggers}
+    triggers = {trigger.offset: trigger for trigger in job.judged.triggers}
     for offset in offsets:
         for run_id in job.redriven(offset):
             event = job.series[run_id][0].event
             is_left_out = event["kind"] == "SKIPPED" and event["reason"] == "paused"
-            if offset in stands and is_left_out != (stands[offset].status == "PAUSED"):
-                yield f"{run_id} is {event['kind']} {event['reason']}, and its job was {stands[offset].status}"
+            told = triggers.get(offset)
+            if told and is_left_out != job.is_paused(told.stands, told.stamp):
+                yield f"{run_id} is {event['kind']} {event['reason']}, and its job was {told.stands.status}"
 
 
 def _without_cause(asked, ends, stood, hops):

@@ -205,6 +205,25 @@ def test_a_paused_job_is_not_started_by_others_and_that_is_told() -> None:
     assert world.judged() == []
 
 
+@pytest.mark.parametrize("within_us", [0, US_PER_S])
+def test_a_job_is_started_by_no_other_before_the_end_of_its_pause(within_us: int) -> None:
+    """The resume is applied ten seconds before that, and the job shows as active; an edit may follow it."""
+    spec = JobSpec("demo.noop", NEVER, on=Triggers((RunEnds("load"),), within_us=within_us))
+    world = Windows(spec)
+    resume_at = world.clock.now() + 30 * US_PER_S
+    world.command(CommandKind.PAUSE, JOB, resume_at=resume_at)
+    world.run(23)
+    world.ended(LOAD, wait_s=2)
+    assert (world.made(), world.skipped()) == ([], [("paused", "")])
+    world.command(CommandKind.UPDATE, JOB, replace(spec, payload=b"2"))
+    world.ended(LOAD, wait_s=2)
+    assert (world.made(), world.skipped()[1:]) == ([], [("paused", "")])
+    world.run((resume_at - world.clock.now()) / US_PER_S)
+    source = world.ended(LOAD, wait_s=2)
+    assert world.made() == [(source, 1)]
+    assert world.judged() == []
+
+
 def test_a_window_of_a_paused_job_ends_in_a_word_and_in_no_run() -> None:
     world = Windows(ALL)
     world.command(CommandKind.PAUSE, JOB)
