@@ -10,6 +10,7 @@ import pytest
 
 from tests import preview_calendars
 from tests.oracle import brute_calendars
+from waterclock.model.blocks import Blocks
 from waterclock.model.calendar import RANGES_MAX, Calendar, calendar_from_text, side_of
 from waterclock.model.calendar_document import compile_calendar
 from waterclock.model.document import spec_from_document, spec_to_document
@@ -102,6 +103,20 @@ def test_no_forged_text_costs_more_than_its_length() -> None:
 def test_more_ranges_than_a_calendar_may_have_are_refused() -> None:
     with pytest.raises(ValueError, match="ranges"):
         side_of((), (), [(10 * number, 10 * number + 1) for number in range(RANGES_MAX + 1)])
+
+
+@pytest.mark.parametrize("side", ["exclude", "include"])
+def test_days_hold_in_the_minutes_in_which_one_stretch_of_ranges_ends_and_the_next_begins(side: str) -> None:
+    every_day = side_of(range(7), (), ())
+    blocks = Blocks([Calendar(include=every_day) if side == "include" else Calendar(exclude=every_day)], "UTC")
+    is_blocked = side == "exclude"
+    for stretch in range(1, 50):
+        meets_at = stretch << 27
+        seconds = [meets_at // 60 * 60 + second for second in (-1, 0, 30, 59, 60)]
+        assert [blocks.covers(second * US_PER_S) for second in seconds] == [is_blocked] * 5
+        span = (seconds[0] * US_PER_S, seconds[-1] * US_PER_S)
+        assert [*blocks.between(*span)] == ([span] if is_blocked else [])
+    assert blocks.free_from(NOW) == (None if is_blocked else NOW)
 
 
 def test_a_forecast_counts_no_fire_that_a_calendar_blocks() -> None:

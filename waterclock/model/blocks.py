@@ -125,15 +125,18 @@ def _blocked(calendar: Calendar, zone: str, begin: int, end: int) -> Iterable[Ra
 
 
 def _covered(side: Side, zone: str, begin: int, end: int) -> list[Range]:
-    found = [(max(start, begin), min(stop, end)) for start, stop in side.ranges if start < end and begin < stop]
+    found = [each for each in side.ranges if each[0] < end and begin < each[1]]
     if side.weekdays or side.days:
         found += _days(side, zone, begin, end)
-    return joined_ranges(found)
+    return joined_ranges((max(start, begin), min(stop, end)) for start, stop in found)
 
 
 def _days(side: Side, zone: str, begin: int, end: int) -> Iterator[Range]:
-    """The local days of a side, span by span of constant offset: there local time is UTC and a number."""
-    first, last = max(begin // 60, 0), min(end // 60, TIME_END)
+    """The local days of a side, span by span of constant offset: there local time is UTC and a number.
+
+    Of whole minutes: a stretch begins and ends within one, so up to a minute more than was asked for.
+    """
+    first, last = max(begin // 60, 0), min(-(-end // 60), TIME_END)
     for minute, span in spans_from(zone, first, last):
         low, high = minute + span.offset, min(span.end, last) + span.offset
         day = low // _DAY_MINUTES
