@@ -20,11 +20,12 @@ from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Cron, Every, JobSpec, Tier
 from waterclock.model.placement import place, with_kept_place
 from waterclock.model.stored_spec import spec_from_json, spec_to_json
-from waterclock.model.timetable import due_of
+from waterclock.model.timetable import count_fires, due_of
 from waterclock.model.timing import CalendarUse, OnCalendar, Timing
 
 NOW = 1_795_000_020 * US_PER_S
 TODAY = NOW // US_PER_S // 86_400
+DAY_US = 86_400 * US_PER_S
 HOLIDAYS = CalendarUse("holidays", 3, compile_calendar({"exclude": {"days": ["2026-12-25"]}}).as_text())
 KNOWN = {"holidays": HOLIDAYS}
 JOB = {"handler": "h", "cron": "0 9 * * *", "calendars": ["holidays"]}
@@ -129,6 +130,18 @@ def test_a_forecast_counts_no_fire_that_a_calendar_blocks() -> None:
         counted.take([Planned(f"t:s{number}", Tier.LOW, Every(US_PER_S), NOW, timing)])
     assert sum(counted.by_minute[Tier.HIGH]) == 1_439 + 720
     assert sum(counted.by_minute[Tier.LOW]) == 86_399 + 43_200
+
+
+def test_a_forecast_counts_all_fires_that_calendars_move_into_one_minute() -> None:
+    begin = (TODAY + 1) * DAY_US
+    days = side_of((), [begin // US_PER_S // 86_400 - number for number in (1, 2)], ())
+    use = CalendarUse("c", 1, Calendar(exclude=days).as_text())
+    timing = Timing(calendars=(use,), on_calendar=OnCalendar.NEXT_ALLOWED)
+    schedule = Every(3_601 * US_PER_S, begin - 2 * DAY_US)  # each day 24 s later than on the day before
+    counted = Forecast(begin)
+    counted.take([Planned("t:a", Tier.HIGH, schedule, schedule.start_at or 0, timing)])
+    assert counted.fire_count == count_fires(JobSpec("h", schedule, timing=timing), 0, begin - 1, begin + DAY_US - 1)
+    assert counted.fire_count == 3 * 24
 
 
 def _herd(count: int, second: int = 0) -> list[Planned]:

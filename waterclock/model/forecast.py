@@ -86,8 +86,11 @@ def _walked(job: Planned, begin: Instant, end: Instant) -> Iterator[tuple[Instan
     """From one minute in which something is due to the next: within a minute fires are counted, not walked."""
     schedule, version = job.schedule, job.version
     has_calendars = bool(job.timing.calendars)
-    may_repeat = job.timing.jitter_per_fire or (
-        schedule.seconds if isinstance(schedule, Cron) else not _is_slow(schedule)
+    # Calendars that move fires bring them to one day, some seconds apart.
+    may_repeat = (
+        job.timing.jitter_per_fire
+        or job.timing.moves
+        or (schedule.seconds if isinstance(schedule, Cron) else not _is_slow(schedule))
     )
     after = begin - 1
     while (fire := next_due(version, after)) is not None and (due_at := due_of(version, fire)) < end:
