@@ -12,8 +12,8 @@ from waterclock.model.cron_words import in_words
 from waterclock.model.document import spec_from_document
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import US_PER_S, Instant
-from waterclock.model.job import Cron, Every, Fold, JobSpec, JobStatus
-from waterclock.model.preview import PREVIEW_MAX, anchor_of, preview_cron, preview_job
+from waterclock.model.job import Cron, Every, Fold, Gap, JobSpec, JobStatus
+from waterclock.model.preview import PREVIEW_MAX, MarkKind, anchor_of, preview_cron, preview_job
 from waterclock.model.preview_document import preview_document, shown_rows
 from waterclock.model.time_text import parse_rfc3339
 from waterclock.model.timetable import offset_of
@@ -183,6 +183,13 @@ def test_times_that_do_not_exist_before_a_job_begins_are_none_of_its_own() -> No
     (later, *_) = told_of(SPRING, **wild, active_from="2026-03-09T00:00:00Z")["next_fires"]
     assert [mark["mark"] for mark in first["marks"]] == ["skipped"]
     assert (later["utc"], later["marks"], later["remark"]) == (first["utc"], [], None)
+
+
+def test_a_gap_is_told_once_wherever_long_spans_are_cut_in_pieces() -> None:
+    for year in range(2026, 2100):
+        told = preview_cron(Cron("5 2 * * 0", "Australia/Sydney", gap=Gap.SKIP), at(f"{year}-09-25T00:00:00Z"), 4)
+        marks = [mark.kind for row in told.rows for mark in row.marks]
+        assert marks == [MarkKind.SKIPPED], year
 
 
 def test_a_row_says_when_jitter_makes_it_due() -> None:

@@ -160,8 +160,9 @@ def _gap_marks(spec: CronSpec, after: Instant, fire: Instant) -> list[Mark]:
     """Of each gap in (after, fire]. Bound: the spans of the 41 years in which a fire is looked for."""
     first, last = max(after // US_PER_MINUTE, 0), fire // US_PER_MINUTE
     marks: list[Mark] = []
-    for _, span in spans_from(spec.zone, first, last + 1):
-        if span.offset <= span.before or not after < span.start * US_PER_MINUTE <= fire:
+    for minute, span in spans_from(spec.zone, first, last + 1):
+        # A long span comes in pieces: a later one may still tell of the change at its start.
+        if span.offset <= span.before or minute != span.start or not after < span.start * US_PER_MINUTE <= fire:
             continue
         times = spec.walk.in_gap(span)
         if times is not None and (not times.served or span.start * US_PER_MINUTE == fire):
