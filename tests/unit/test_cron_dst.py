@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -100,6 +101,20 @@ def test_a_year_of_seconds_is_counted_and_not_walked() -> None:
     assert schedule.last_fire(cron, 0, begin, begin + 365 * 86_400 * US_PER_S) == begin + 365 * 86_400 * US_PER_S
     minutes = Cron("30 9-16 * * 1-5", "Europe/Berlin")
     assert schedule.count_fires(minutes, 0, begin, at("2027-01-01T00:00")) == 261 * 8
+
+
+def test_an_expression_that_is_asked_for_ever_new_minutes_stays_small() -> None:
+    specs = [compile_cron(Cron(f"{minute} 4 11 * *")) for minute in range(60)]
+    begin = at("2027-01-01T00:00:00")
+    tracemalloc.start()
+    try:
+        for hour in range(250):
+            for spec in specs:
+                assert spec.next(begin + hour * 3_600 * US_PER_S) is not None
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 60 * 4_000
 
 
 def test_a_schedule_that_cannot_fire_is_refused_and_rare_ones_are_found() -> None:

@@ -26,7 +26,9 @@ SEARCH_YEARS = 41
 CALENDAR_CORRECTION = 180
 """A gap of so many minutes or more (Casey, Apia) is a change of calendar: nothing is moved to its end."""
 
-_MEMO_MAX = 256
+_MEMO_MAX = 16
+"""Of each walk, about 100 bytes each. A herd asks for one minute, who goes round the jobs for a new one each time: for
+every one of the 16,384 expressions that are kept, day and night."""
 
 
 class GapTimes(NamedTuple):
