@@ -74,17 +74,22 @@ def edge_of(edges: Edges, version: JobVersion) -> Instant:
 def begins_after(version: JobVersion, older: Sequence[JobVersion], edges: Edges) -> Instant:
     """The fire time after which the version's own fires begin. ``older``: newest first.
 
-    Behind the edge lie its fires that are due by then, and at most one more: a jitter is shorter than the gap between
-    two fires. That one is its own unless an older version has decided it.
+    Behind the edge lie its fires that are due by then, and few more: a jitter is shorter than the gap between two
+    fires, but for those that a clock change brings together. Those are its own that no older version has decided.
     """
     edge_at = edge_of(edges, version)
     if edge_at <= version.stamp_at:
         return version.stamp_at
     floor_at = max(version.stamp_at, fire_edge(version, edge_at))
-    first_at = next_of(version, floor_at) if floor_at < edge_at else None
-    if first_at is None or first_at > edge_at:
-        return floor_at
-    return first_at if is_decided(first_at, older, edges, edge_at) else floor_at
+    while (first_at := _next_by(version, floor_at, edge_at)) and is_decided(first_at, older, edges, edge_at):
+        floor_at = first_at
+    return floor_at
+
+
+def _next_by(version: JobVersion, after: Instant, until: Instant) -> Instant | None:
+    """The version's first fire in (after, until]."""
+    found = next_of(version, after) if after < until else None
+    return None if found is None or found > until else found
 
 
 def is_decided(fire_at: Instant, versions: Sequence[JobVersion], edges: Edges, edge_at: Instant) -> bool:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from waterclock.dispatcher.edges import begins_after
 
 from waterclock.model import timetable
 from waterclock.model.ids import US_PER_MINUTE, US_PER_S, Instant
 from waterclock.model.job import Cron, Dates, Every, JobSpec, JobStatus, JobVersion, Once, Schedule
+from waterclock.model.job_state import Edge
+from waterclock.model.time_text import parse_rfc3339
 from waterclock.model.timing import Timing
+from waterclock.model.timing_document import timing_from_document
 
 START = 1_795_000_020 * US_PER_S  # a whole minute
 
@@ -34,6 +38,19 @@ def test_every_fire_of_a_job_has_one_offset_unless_each_is_to_have_its_own() -> 
 
     assert len(offsets(per_fire=False)) == 1
     assert len(offsets(per_fire=True)) > 40
+
+
+def test_fires_that_a_clock_change_brings_closer_than_their_jitter_are_decided_once() -> None:
+    """In Berlin 02:01 and 02:31 of 28 March 2027 stand at 03:00, a minute before 03:01; the jitter is 14 minutes."""
+    schedule = Cron("1,31 0-23 * * *", "Europe/Berlin")
+    jitter = {"window": "15m", "placement": "balanced", "offset": "14m"}
+    spread = JobSpec("h", schedule, timing=timing_from_document({"jitter": jitter}, schedule))
+    change, minute = parse_rfc3339("2027-03-28T01:00:00Z"), 60 * US_PER_S
+    made = JobVersion("t:a", 1, JobSpec("h", schedule), JobStatus.ACTIVE, "", change - 90 * minute, 0)
+    edited = made._replace(revision=2, spec=spread, stamp_at=change - 10 * minute)
+    edge_at = change + 5 * minute  # applied late: by then the first version has made both runs
+    begins_at = begins_after(edited, [made], (Edge(2, edge_at, overtaken=False),))
+    assert timetable.next_of(edited, begins_at) == change + 31 * minute
 
 
 def test_fires_lie_from_one_end_up_to_the_other() -> None:
