@@ -353,9 +353,11 @@ def _close(
 
 
 def _behind(after: JobVersion, versions: Sequence[JobVersion], edge_at: Instant, edges: Edges) -> Instant | None:
-    """A one-off whose instant lies at or behind the edge, or before its first command: decided at once (design §6)."""
-    schedule = after.spec.schedule
-    if after.status is not JobStatus.ACTIVE or not isinstance(schedule, Once) or after.spec_revision != after.revision:
+    """A one-off whose instant lies at or behind the edge, or before its first command: decided at once (design §6).
+
+    Whatever the command does: a resume and a calendar that come late find it behind, too, and it has no later fire.
+    """
+    if after.status is not JobStatus.ACTIVE or not isinstance(after.spec.schedule, Once):
         return None
     at = next_of(after, -1)
     if at is None:

@@ -98,13 +98,9 @@ def is_decided(fire_at: Instant, versions: Sequence[JobVersion], edges: Edges, e
     for version in versions:
         from_at = edge_of(edges, version)
         if version.status is JobStatus.ACTIVE and version.stamp_at < fire_at <= until_at:
-            is_after = due_of(version, fire_at) > from_at or _brings_one_off(version)
+            # Of a one-off what lay behind its edge was decided by the very command (``commands.py``).
+            is_after = due_of(version, fire_at) > from_at or isinstance(version.spec.schedule, Once)
             if is_after and due_of(version, fire_at) <= until_at and last_of(version, fire_at - 1, fire_at) is not None:
                 return True
         until_at = min(until_at, from_at)
     return False
-
-
-def _brings_one_off(version: JobVersion) -> bool:
-    """Whether what lay behind its edge was decided by the very command (``commands.py``)."""
-    return isinstance(version.spec.schedule, Once) and version.spec_revision == version.revision

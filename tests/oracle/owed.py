@@ -41,7 +41,6 @@ class Version(typing.NamedTuple):
     status: str
     spec: dict
     anchor: int
-    brings_spec: bool
     first: bool
     job_id: str = ""
     note: str = ""
@@ -397,21 +396,21 @@ def _obeyed(judged, command, edge, rules):  # noqa: PLR0911  # a judge says its 
             anchor = standing.anchor  # the interval is not what was changed
         status = "PAUSED" if standing and standing.status == "PAUSED" else "ACTIVE"
         pause = (standing.note, standing.resume_at) if standing else ("", 0)
-        after = Version(offset, stamp, edge, status, spec, anchor, True, before is None, record["job_id"], *pause)
+        after = Version(offset, stamp, edge, status, spec, anchor, before is None, record["job_id"], *pause)
         made.append(after)
         return "applied"
     if kind == "CALENDAR":
         spec = _with_newer(standing.spec, json.loads(record["calendars"]) if record["calendars"] else ())
         if spec is standing.spec:
             return "unchanged"
-        kept = standing._replace(offset=offset, stamp=stamp, edge=edge, spec=spec, brings_spec=False, first=False)
+        kept = standing._replace(offset=offset, stamp=stamp, edge=edge, spec=spec, first=False)
         made.append(kept)
         return "applied"
     status = {"PAUSE": "PAUSED", "RESUME": "ACTIVE", "DELETE": "DELETED", "END": "ENDED"}[kind]
     pause = (record["note"], record["resume_at"]) if kind == "PAUSE" else ("", 0)
     if status == standing.status and (kind != "PAUSE" or _says_nothing_new(pause, standing)):
         return "unchanged"
-    after = standing._replace(offset=offset, stamp=stamp, edge=edge, status=status, brings_spec=False, first=False)
+    after = standing._replace(offset=offset, stamp=stamp, edge=edge, status=status, first=False)
     made.append(after._replace(note=pause[0], resume_at=pause[1]))
     return "applied"
 
@@ -457,7 +456,7 @@ def _of_active(version, later, until, grace):
     at = version.spec["once"] and version.spec["once"]["once_at"]
     if at is not None and calendars.moves(policies.timing(version.spec)):
         at = calendars.target(version.spec, policies.timing(version.spec), at)
-    if version.brings_spec and at is not None and (at <= version.stamp or version.due(at) <= version.edge.at):
+    if at is not None and (at <= version.stamp or version.due(at) <= version.edge.at):
         return _behind(version, at, grace)
     following = later[0] if later else None
     ends = next((each for each in later if each.status != "ACTIVE"), None)
@@ -476,7 +475,7 @@ def _last_of(following, until):
 
 
 def _behind(version, at, grace):
-    """A one-off that lies behind when its command comes is decided by it, as late as it is then."""
+    """A one-off that lies behind when a command comes, whatever that does, is decided by it, as late as it is then."""
     if (at <= version.stamp and not version.first) or not fires(version.spec, version.anchor, at - 1, at):
         return {}
     late_as_of = max(version.stamp, version.edge.at)

@@ -143,9 +143,8 @@ def _edge_of(version: JobVersion, said: Revised | None) -> _Edge:
 
 
 def _behind_at(version: JobVersion, edge: _Edge) -> Instant | None:
-    """The instant of a one-off that lies behind: decided at once by the command that brings it (design §6)."""
-    schedule = version.spec.schedule
-    if not isinstance(schedule, Once) or version.spec_revision != version.revision:
+    """The instant of a one-off that lies behind: decided at once by the command that finds it so (design §6)."""
+    if not isinstance(version.spec.schedule, Once):
         return None
     at = next_of(version, -1)  # where its calendars move it
     if at is None:
