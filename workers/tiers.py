@@ -6,8 +6,9 @@ What must hold:
   asked for after the producer's init; where there is none, from the position rebuilt from run-events, never from the
   start of the topic (an ignored STARTED would not stop user code). While that is being read the others go on;
 * what was taken counts for one round: it is dropped when its partition is revoked, or when the round is void;
-* a worker without room keeps serving the group: it skips polling for a second, then pauses and polls for nothing.
-  Not sooner, because a pause throws away the prefetch and costs up to 0.7 s at the resume (kafka.md 4.2).
+* a worker without room keeps serving the group: it skips polling for a second, then polls for nothing. It never pauses
+  itself: that throws the prefetch away, and the first record after a resume takes up to 0.7 s (kafka.md 4.2). A tier
+  would look empty at each of its turns, and where they are further apart than a second it would never give anything.
 
 How it fails: BackendDown and Fenced from the broker; the partitions concerned stay unstarted and the next turn tries
 again.
@@ -45,15 +46,11 @@ class TierConsumer:
         # What the client answered right after start(): librdkafka still tells the position of before, for a moment.
         self._stale: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
-        self._paused = False
         self._polled_at_s = float("-inf")
 
     def take(self, limit: int, now_s: float) -> int:
         """Take up to ``limit`` records into ``taken``; answers how many came. Raises BackendDown, Fenced, TwinLives."""
         self._start()
-        if self._paused:
-            self._consumer.resume()
-            self._paused = False
         self._polled_at_s = now_s
         records = self._poll(limit)
         if self._awaited:
@@ -68,12 +65,8 @@ class TierConsumer:
 
     def attend(self, now_s: float) -> None:
         """Serve the membership where no record was asked for lately. Raises BackendDown."""
-        if now_s - self._polled_at_s < _UNPOLLED_S_MAX:
-            return
-        if not self._paused:
-            self._consumer.pause()
-            self._paused = True
-        self._poll(0)
+        if now_s - self._polled_at_s >= _UNPOLLED_S_MAX:
+            self._poll(0)
 
     def drained(self) -> None:
         """Nothing taken is undecided: let the positions step over markers and gaps, so that the lag reads 0."""

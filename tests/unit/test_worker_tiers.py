@@ -51,3 +51,32 @@ def test_a_position_of_before_the_start_never_steps_over_a_void_round(monkeypatc
     told.clear()
     world.turn(worker, count=5)
     assert world.started() == sorted(run_ids)
+
+
+def test_low_is_not_starved_where_a_slot_frees_now_and_then(monkeypatch) -> None:
+    """Given a client that needs 0.7 s for its first record after a pause, as librdkafka does, LOW gets its weight's
+    part: of slots that free four times a second, too, where its turn comes every five."""
+    world = World()
+    paused_until_s: dict[MemoryConsumer, float] = {}
+    poll, resume = MemoryConsumer.poll, MemoryConsumer.resume
+
+    def resume_late(self) -> None:
+        resume(self)
+        paused_until_s[self] = world.clock.monotonic_s() + 0.7
+
+    def poll_late(self, max_records, *waits):
+        fetches = world.clock.monotonic_s() < paused_until_s.get(self, 0.0)
+        return poll(self, 0 if fetches else max_records, *waits)
+
+    monkeypatch.setattr(MemoryConsumer, "resume", resume_late)
+    monkeypatch.setattr(MemoryConsumer, "poll", poll_late)
+    worker, executors = world.worker(slots=4)
+    world.settle(worker)
+    world.fire(400, Tier.HIGH)
+    world.fire(20, Tier.LOW)
+    for _ in range(200):
+        world.turn(worker, count=10, us=25_000)
+        executors.end(executors.running[0])
+    tiers = [attempt.work.tier for attempt in executors.submitted]
+    assert len(tiers) >= 200
+    assert 10 <= tiers.count(Tier.LOW) <= 15, "one of fifteen: MEDIUM has nothing"
