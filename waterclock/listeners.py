@@ -100,9 +100,11 @@ class Listeners:
         return len(self._by_source.get(source, ()))
 
     def _waiting(self, source: str) -> tuple[str, ...]:
+        mine = self._by_source.get(source)
+        if mine is None:
+            return ()  # not noted: of most jobs nobody waits for an end, and a router hears of all of them
         known = self._in_order.get(source)
         if known is None:
-            mine = self._by_source.get(source, ())
             known = tuple(sorted(mine, key=lambda who: (self._hears(self._standing[who])[source], who)))
             self._in_order[source] = known
         return known

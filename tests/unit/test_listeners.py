@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -135,3 +136,18 @@ def test_who_is_alone_may_have_all_of_them(world: World) -> None:
     listens(world, RunEnds("nightly"), job_id="acme:more")
     with pytest.raises(ListenersFull):
         listeners.look()
+
+
+def test_nothing_is_kept_of_the_jobs_for_which_nobody_waits(world: World) -> None:
+    """A router hears of an end of every job that it ever meets, and there may be millions."""
+    listens(world, RunEnds("nightly"))
+    listeners = Listeners(world.log, NAMES.triggers, waits_for)
+    listeners.look()
+    tracemalloc.start()
+    try:
+        for number in range(20_000):
+            assert list(listeners.of(f"acme:job-{number}")) == []
+        assert tracemalloc.get_traced_memory()[0] < 100_000
+    finally:
+        tracemalloc.stop()
+    assert [each.job_id for each in listeners.of(JOB)] == ["acme:report"]
