@@ -98,6 +98,13 @@ def test_a_pool_has_topics_of_its_own() -> None:
     assert len(names) == len(set(names))
 
 
+def test_pools_that_would_take_each_others_work_are_refused() -> None:
+    assert Names().runs(Tier.LOW, "gpu_1") == Names().runs(Tier.LOW, "gpu-1")
+    with pytest.raises(RequestError, match="'gpu-1' and 'gpu_1' would have the same topics"):
+        topic_specs(Names(), 4, ("default", "gpu-1", "gpu_1"))
+    assert topic_specs(Names(), 4, ("default", "gpu_1", "gpu_1")) == topic_specs(Names(), 4, ("default", "gpu_1"))
+
+
 @pytest.mark.parametrize("partitions", [-4, 0, 3, 6, 512])
 def test_a_partition_count_that_would_tear_slots_apart_is_refused(partitions: int) -> None:
     with pytest.raises(RequestError):

@@ -88,7 +88,7 @@ def topic_specs(
 
     ``ingress``: topics that the intake reads beside job-events, made as that one is.
 
-    Raises RequestError where ``partitions`` is no power of two that divides 256.
+    Raises RequestError where ``partitions`` is no power of two that divides 256, or two pools would share topics.
     """
     if partitions < 1 or SLOT_COUNT % partitions:
         raise RequestError(
@@ -96,6 +96,15 @@ def topic_specs(
             pointer="/partitions",
             hint="Choose a power of two from 1 to 256: 4 on one box, 32 to begin with in production",
         )
+    named: dict[str, str] = {}
+    for pool in pools:
+        other = named.setdefault(names.runs(Tier.HIGH, pool), pool)
+        if other != pool:
+            raise RequestError(
+                f"the pools {other!r} and {pool!r} would have the same topics, and each would take the other's work",
+                pointer="/pools",
+                hint="In the names of topics '_' is '-': call one of them something else",
+            )
     work = [names.runs(tier, pool) for pool in pools for tier in Tier]
     configs = {
         # Stored as it was said: a batch that was packed a thousandfold must not be unpacked in the intake's memory.
