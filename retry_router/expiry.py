@@ -95,8 +95,8 @@ class Deadlines:
 
 
 def over_at_of(state: RunState, note: Note | None) -> Instant:
-    """When the time of a run in this state is over; 2**63 - 1: never."""
-    if not isinstance(note, Trail) or state.final:
+    """When the time of a run in this state is over, and something is to be done about that; 2**63 - 1: never."""
+    if not isinstance(note, Trail) or state.final or state.ending:  # it was asked already, whoever did it
         return _NEVER
     over_at = note.due_at + note.run_timeout_us if note.run_timeout_us else _NEVER
     waits = state.status is not RunStatus.RUNNING and not state.held

@@ -155,6 +155,23 @@ def test_a_running_run_over_its_whole_time_is_asked_to_stop_once() -> None:
     assert (command.kind, command.run_id, command.note) == (CommandKind.CANCEL, run_id, "expired")
 
 
+@pytest.mark.parametrize("asks_s", [30, 90])
+def test_a_running_run_that_was_asked_to_end_is_not_asked_again(asks_s: int) -> None:
+    """Whether a person was quicker than its time, or the dispatcher has said what the router wanted."""
+    world = World()
+    run_id, _ = world.claimed(run_timeout_us=MINUTE)
+    world.turn(router := world.router())
+    world.clock.advance(asks_s * US_PER_S)
+    world.turn(router, steps=10)
+    before = len(world.dump(NAMES.commands))
+    world.event(EventKind.CANCEL_REQUESTED, run_id)
+    world.turn(router, steps=10)
+    world.clock.advance(MINUTE)
+    world.turn(router, steps=10)
+    assert before == (asks_s > 60)
+    assert len(world.dump(NAMES.commands)) == before
+
+
 def test_a_run_with_jitter_is_as_old_as_its_due_time_says() -> None:
     """Given a jitter that is longer than the limit."""
     world = World()
