@@ -149,11 +149,12 @@ class Rounds:
         return Round(self._epoch)
 
     def positions(
-        self, consumer: Consumer, partitions: Iterable[TopicPartition]
+        self, consumer: Consumer, partitions: Iterable[TopicPartition], *, within_s: float = _COMMITTED_TIMEOUT_S
     ) -> dict[TopicPartition, Committed | None]:
         """The one way to start, at assignment and after every trouble: the producer stands, then what is committed.
 
-        In this order: only after the init is an earlier round settled, landed or aborted. Raises BackendDown, Fenced.
+        In this order: only after the init is an earlier round settled, landed or aborted. ``within_s``: so long is
+        waited for an answer where nobody ends rounds that were abandoned. Raises BackendDown, Fenced.
         """
         self.give_up_early()
         if self._abandoned is not None and self._is_new_here and self._producer is not None:
@@ -162,7 +163,7 @@ class Rounds:
         self._is_new_here = False
         places = list(partitions)
         if self._abandoned is None:
-            return consumer.committed(places, _COMMITTED_TIMEOUT_S)
+            return consumer.committed(places, within_s)
         try:
             found = consumer.committed(places, _ABANDONED_AFTER_S)
         except BackendDown:

@@ -5,13 +5,14 @@ What must hold:
 * a partition is started in one way only, at assignment and after every trouble: from the group's committed position,
   asked for after the producer's init; where there is none, from the position rebuilt from run-events, never from the
   start of the topic (an ignored STARTED would not stop user code). While that is being read the others go on;
+* nor does anything else wait for a position which the open round of a worker that died holds back, up to 20 s (its
+  keeper ends it sooner, mostly): who stood still so long would lose what runs here with the lease;
 * what was taken counts for one round: it is dropped when its partition is revoked, or when the round is void;
 * a worker without room keeps serving the group: it skips polling for a second, then polls for nothing. It never pauses
   itself: that throws the prefetch away, and the first record after a resume takes up to 0.7 s (kafka.md 4.2). A tier
   would look empty at each of its turns, and where they are further apart than a second it would never give anything.
 
-How it fails: BackendDown and Fenced from the broker; the partitions concerned stay unstarted and the next turn tries
-again.
+How it fails: BackendDown and Fenced from the broker; the partitions concerned stay unstarted and are tried again.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from waterclock.log.port import Committed, Consumer, Polled, Record, TopicPartition
 from waterclock.model.errors import Fenced
 from waterclock.model.job import Tier
+from waterclock.told_positions import ToldPositions
 from waterclock.transact import Round, Rounds
 
 from .beginnings import Beginnings
@@ -40,6 +42,7 @@ class TierConsumer:
         self._rounds = rounds
         self._beginnings = beginnings
         self._unstarted: set[TopicPartition] = set()
+        self._told = ToldPositions(rounds, consumer)
         # Without a committed position; nobody else can commit one while they are ours, so it is not asked for again.
         self._awaited: set[TopicPartition] = set()
         self._next: dict[TopicPartition, int] = {}
@@ -50,17 +53,18 @@ class TierConsumer:
 
     def take(self, limit: int, now_s: float) -> int:
         """Take up to ``limit`` records into ``taken``; answers how many came. Raises BackendDown, Fenced, TwinLives."""
-        self._start()
+        self._start(now_s)
         self._polled_at_s = now_s
         records = self._poll(limit)
-        if self._awaited:
-            records = [each for each in records if TopicPartition(each.topic, each.partition) not in self._awaited]
+        if self._awaited or self._unstarted:  # after trouble the client goes on from where it stood, until a start
+            closed = self._awaited | self._unstarted
+            records = [each for each in records if TopicPartition(each.topic, each.partition) not in closed]
         self.taken.extend(records)
         for record in records:
             self._next[TopicPartition(record.topic, record.partition)] = record.offset + 1
         if self._stale:
             self._believe(records)
-        self._start()
+        self._start(now_s)
         return len(records)
 
     def attend(self, now_s: float) -> None:
@@ -101,6 +105,7 @@ class TierConsumer:
         """The round is void: drop what was taken and start every partition again from what is committed."""
         self.taken.clear()
         self._unstarted = set(self._consumer.owned())
+        self._told.begin_again()
         self._awaited.clear()
         self._next.clear()
         self._stale.clear()
@@ -132,21 +137,23 @@ class TierConsumer:
                 self._next.pop(partition, None)
                 self._stale.pop(partition, None)
                 self._committed.pop(partition, None)
-        self._unstarted.update(polled.assigned)
+        if polled.assigned:
+            self._unstarted.update(polled.assigned)
+            self._told.begin_again()
 
-    def _start(self) -> None:
+    def _start(self, now_s: float) -> None:
         if self._unstarted:
-            partitions = sorted(self._unstarted & self._consumer.owned())
-            committed = self._rounds.positions(self._consumer, partitions)
+            self._unstarted &= self._consumer.owned()
+            committed = self._told.of(self._unstarted, now_s)
             known = self._beginnings.of(committed)
             self._begin(known, committed)
-            missing = [partition for partition in partitions if partition not in known]
+            missing = [partition for partition in committed if partition not in known]
             if missing:
                 # Where the client stood before the trouble it would go on, and retention may have been there: it waits
                 # at the end, and what comes there is not taken.
                 self._consumer.start({partition: self._beginnings.end_of(partition) for partition in missing})
                 self._awaited.update(missing)
-            self._unstarted.clear()
+            self._unstarted -= committed.keys()
         if self._awaited:
             rebuilt = self._beginnings.rebuilt(sorted(self._awaited))
             self._begin(rebuilt, {})

@@ -9,9 +9,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from worker_world import World
 
-from waterclock.log.memory import CommitFate
+from waterclock.log.memory import CommitFate, MemoryLog
 from waterclock.log.memory_consumer import MemoryConsumer
-from waterclock.log.port import TopicPartition
+from waterclock.log.port import Committed, TopicPartition
+from waterclock.model.errors import BackendDown
+from waterclock.model.ids import job_of_run, partition_of
 from waterclock.model.job import Tier
 
 
@@ -80,3 +82,60 @@ def test_low_is_not_starved_where_a_slot_frees_now_and_then(monkeypatch) -> None
     tiers = [attempt.work.tier for attempt in executors.submitted]
     assert len(tiers) >= 200
     assert 10 <= tiers.count(Tier.LOW) <= 15, "one of fifteen: MEDIUM has nothing"
+
+
+def test_the_open_round_of_a_worker_that_died_costs_no_other_what_it_runs() -> None:
+    """Given a broker that ends it late: the positions in it are waited for, and everything else goes on meanwhile."""
+    world = World()
+    worker, executors = world.worker("worker-1")
+    other, _ = world.worker("worker-2")
+    world.turn(worker, other, count=10)
+    world.fire(8)
+    world.turn(worker, other, count=10)
+    runs = list(executors.running)
+    (place,) = other._tiers[Tier.MEDIUM]._consumer.owned()
+    log = MemoryLog(world.cluster, "worker-2/", transaction_timeout_s=60.0)
+    died = log.producer("t.worker.worker-2")
+    died.init(1.0)
+    died.begin()
+    died.send_offsets({place: Committed(world.outside.high_watermark(place))}, other._tiers[1]._consumer.metadata())
+    world.turn(worker, count=600)
+    assert place in worker._tiers[Tier.MEDIUM]._consumer.owned()
+
+    executors.end(runs[0])
+    fresh = [run_id for run_id in world.fire(14) if partition_of(job_of_run(run_id), 2) != place.partition]
+    world.turn(worker, count=50)
+    assert world.succeeded() == [runs[0].work.run_id]
+    assert set(fresh[:5]) <= {attempt.work.run_id for attempt in executors.running}
+    world.turn(worker, count=1_000)
+    assert executors.forgotten_count == 0
+
+    executors.end_all()
+    died.commit(1.0)
+    world.turn(worker, count=50)
+    executors.end_all()
+    world.turn(worker, count=50)
+    assert world.lag(Tier.MEDIUM) == 0
+
+
+def test_what_a_client_goes_on_with_before_it_is_started_again_is_not_taken(monkeypatch) -> None:
+    """Given a round that was void, and a broker that does not tell the positions at once: nothing is passed over."""
+    world = World()
+    worker, executors = world.worker(slots=4)
+    world.settle(worker)
+    run_ids = world.fire(12)
+    world.cluster.faults.next_commit("t.worker.worker-1", CommitFate.ABORTS)
+    world.turn(worker)
+    assert executors.submitted == []
+
+    def silent(*_: object) -> None:
+        raise BackendDown("kafka", "no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryConsumer, "committed", silent)
+        world.turn(worker, count=20)
+    assert world.started() == []
+    for _ in range(20):
+        world.turn(worker, count=5)
+        executors.end_all()
+    assert world.started() == sorted(run_ids)
