@@ -62,8 +62,8 @@ class Ladder:
         self._round_records = round_records
         self._offsets_every_s = offsets_every_s
         self._tier_topics = TierTopics(log)
-        self._rungs = [Rung(log, names, word, instance) for word in RUNGS]
         self._rounds = Rounds(log, names.transactional_id(ROLE, instance))
+        self._rungs = [Rung(log, names, word, instance, self._rounds) for word in RUNGS]
         self._round_due_s = 0.0
         self._is_troubled = False
 
@@ -116,8 +116,7 @@ class Ladder:
     def _take_over(self) -> None:
         """Start new partitions where they stand: the producer first, then the positions."""
         for rung in self._rungs:
-            if rung.to_take:
-                rung.start(self._log, self._rounds.positions(rung.consumer, sorted(rung.to_take)))
+            if rung.to_take and rung.start(self._log, self._clock.monotonic_s()):
                 _log.info("rung taken over", rung=rung.word, partitions=len(rung.stands))
 
     def _read(self) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 from waterclock.log.port import Committed, Log, Polled, TopicPartition
 from waterclock.model.ids import Instant
+from waterclock.told_positions import ToldPositions
+from waterclock.transact import Rounds
 from waterclock.wire.names import RUNGS, Names
 
 from .hops import wait_of
@@ -24,9 +26,10 @@ _POLL_EVERY_MAX_S = 0.5
 class Rung:
     """``word`` names it. ``poll_every_s``: polling so often is often enough."""
 
-    def __init__(self, log: Log, names: Names, word: str, instance: str) -> None:
+    def __init__(self, log: Log, names: Names, word: str, instance: str, rounds: Rounds) -> None:
         self.word = word
         self.consumer = log.consumer(group_of(names, word), [names.delay(word)], instance=instance, headers=True)
+        self._told = ToldPositions(rounds, self.consumer)
         self.poll_every_s = min(RUNGS[word] / _POLLS_PER_STAY, _POLL_EVERY_MAX_S)
         self.poll_due_s = 0.0
         self.commit_due_s = 0.0
@@ -54,23 +57,33 @@ class Rung:
         for gone in polled.revoked:
             self.stands.pop(gone, None)
             self.to_take.discard(gone)
-        self.to_take.update(polled.assigned)
+        if polled.assigned:
+            self.to_take.update(polled.assigned)
+            self._told.begin_again()
         self._has_joined = self._has_joined or bool(polled.assigned) or self.consumer.metadata().generation >= 0
 
-    def start(self, log: Log, committed: Mapping[TopicPartition, Committed | None]) -> None:
-        """Begin where the group stands, or where what is kept begins. Raises BackendDown."""
+    def start(self, log: Log, now_s: float) -> bool:
+        """Begin where the group stands, or where what is kept begins, as far as that is told; whether any of it was.
+
+        Raises BackendDown, Fenced.
+        """
+        committed = self._told.of(self.to_take, now_s)
+        if not committed:
+            return False
         stands: dict[TopicPartition, Stand] = {}
         for place, at in committed.items():
             end = log.high_watermark(place) if may_repeat_to(at) is None else 0
             stands[place] = Stand(place, at, log.low_watermark(place), _STANDING_MAX, end)
         self.consumer.start({place: stand.next_offset for place, stand in stands.items()})
         self.stands |= stands
-        self.to_take.clear()
+        self.to_take -= committed.keys()
+        return True
 
     def start_over(self) -> None:
         """Drop everything: what is ours is to be taken over again."""
         self.stands.clear()
         self.to_take = set(self.consumer.owned())
+        self._told.begin_again()
 
     def take(self, polled: Polled) -> None:
         """Hold what a poll brought; afterwards every stand stands at the consumer's position."""

@@ -20,7 +20,7 @@ from waterclock.log.port import Committed, Isolation, Outgoing, Record, TopicPar
 from waterclock.log.reading import read_range
 from waterclock.model.errors import NotFound
 from waterclock.model.events import Reject, WorkRecord
-from waterclock.model.ids import US_PER_S, make_run_id
+from waterclock.model.ids import US_PER_S, make_run_id, partition_of
 from waterclock.model.job import Tier
 from waterclock.transact import Round
 from waterclock.wire.codec import decode_any, decode_work
@@ -557,3 +557,31 @@ def test_what_a_predecessor_moved_on_and_nobody_has_read_again_stays_moved() -> 
     for offset in (17, 18):
         successor.take(Record(*PLACE, offset, 0, b"k", b"v", ()), None)
     assert [successor.move_on(1), successor.move_on(1)][1] is None
+
+
+def test_the_open_round_of_a_router_that_died_makes_nothing_else_late() -> None:
+    """Given a broker that ends it late: what it has a hand on is waited for, and the other partitions go on."""
+    world = World(partitions=4)
+    ladder, other = world.ladder("retry-router-1"), world.ladder("retry-router-2")
+    world.turn(ladder, other, for_us=US_PER_S)
+    consumer = other._rungs[0].consumer
+    (held, *_) = sorted(consumer.owned())
+    died = MemoryLog(world.cluster, "retry-router-2", transaction_timeout_s=60.0).producer(
+        NAMES.transactional_id("retry-ladder", "retry-router-2")
+    )
+    died.init(1.0)
+    died.begin()
+    died.send_offsets({held: Committed(0)}, consumer.metadata())
+    world.turn(ladder, for_us=15 * US_PER_S)
+    jobs = [f"acme:job-{number}" for number in range(40)]
+    for job_id in jobs:
+        if partition_of(job_id, 4) != held.partition:
+            world.place(1_500 * MS, job_id)
+            world.place(7 * US_PER_S, job_id)
+    world.turn(ladder, for_us=10 * US_PER_S)
+    assert max(world.lateness_us()) <= US_PER_S
+    died.abort(1.0)
+    for job_id in jobs:
+        world.place(1_500 * MS, job_id)
+    world.turn(ladder, for_us=4 * US_PER_S)
+    assert max(world.lateness_us()) <= US_PER_S
