@@ -332,7 +332,7 @@ def test_what_takes_the_encoder_down_costs_its_handler_the_result_and_nobody_els
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     returned, emitted = done.stdout.splitlines()
-    assert returned.startswith("SUCCEEDED None result not kept: ")
+    assert returned.startswith("SUCCEEDED b'' result not kept: ")
     assert why in returned
     assert emitted.startswith("The value is neither bytes, text nor JSON: ")
     assert why in emitted

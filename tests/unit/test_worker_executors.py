@@ -16,6 +16,7 @@ from waterclock.workers.executors.python import PythonExecutors
 
 from waterclock.app import App, Context
 from waterclock.clock import SystemClock
+from waterclock.model.dag_events import NOT_KEPT
 from waterclock.model.errors import AttemptError, LeaseLost
 from waterclock.model.events import Outcome, WorkRecord
 from waterclock.model.job import Tier
@@ -84,7 +85,7 @@ def test_returning_nothing_keeps_nothing(bench: Bench) -> None:
 )
 def test_a_result_that_cannot_be_kept_succeeds_and_says_why(bench: Bench, value: object, why: str) -> None:
     ended = bench.run(lambda _: value)
-    assert (ended.outcome, ended.result) == (Outcome.SUCCEEDED, None)
+    assert (ended.outcome, ended.result) == (Outcome.SUCCEEDED, NOT_KEPT)
     assert ended.reason.startswith("result not kept: ")
     assert why in ended.reason or "serializable" in ended.reason
 
