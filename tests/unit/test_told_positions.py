@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
 from waterclock.clock import ManualClock
 from waterclock.log.memory import MemoryCluster, MemoryLog
+from waterclock.log.memory_consumer import MemoryConsumer
 from waterclock.log.port import Committed, TopicPartition
+from waterclock.model.errors import BackendDown
 from waterclock.told_positions import ToldPositions
 from waterclock.transact import Rounds
 
@@ -38,3 +45,31 @@ def test_each_is_asked_for_in_its_turn_and_those_that_are_held_back_again_and_ag
 
     dead.commit(1.0)
     assert told.of(waiting, clock.monotonic_s()) == dict.fromkeys(PLACES[:7], Committed(4))
+
+
+def test_a_broker_that_takes_long_to_answer_is_heard_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+    cluster = MemoryCluster(clock)
+    cluster.create_topic("t", len(PLACES))
+    log = MemoryLog(cluster, "one")
+    consumer = log.consumer("group", ["t"], instance="one")
+    rounds = Rounds(log, "one")
+    while not consumer.owned():
+        rounds.poll(consumer, 0, 0.0)
+    right, waited = type(consumer).committed, []
+
+    def slow(self: MemoryConsumer, places: Sequence[TopicPartition], timeout_s: float) -> Any:
+        waited.append(min(timeout_s, 0.7))
+        if timeout_s < 0.7:
+            raise BackendDown("kafka", "no answer yet")
+        return right(self, places, timeout_s)
+
+    monkeypatch.setattr(MemoryConsumer, "committed", slow)
+    told = ToldPositions(rounds, consumer)
+    found: dict[TopicPartition, Committed | None] = {}
+    for _ in range(10):
+        waited.clear()
+        found |= told.of(set(PLACES) - found.keys(), clock.monotonic_s())
+        assert sum(waited) <= 2, "the turn ends"
+        clock.advance(600_000)
+    assert found.keys() == set(PLACES)
