@@ -4,7 +4,8 @@ What must hold: it is carried out once, across take-overs. The command expects t
 second of two is refused, and so is one that a person was quicker than; its id follows from that revision, so that a
 double is mostly told as a repeat. When a pause ends rides in the job's record in the state topic, as the pause itself
 does, and the command in the round that the group fences. How it fails: a round that does not land asks again after the
-take-over; a command that came to nothing is given again ``AGAIN_US`` later, while the pause stands.
+take-over; a command that came to nothing is given again ``AGAIN_US`` later, while the pause stands, and then less and
+less often: one that is refused (the job's schedule compiles no more) is so each time, and each time it is a reject.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from .emit import Emitter
 from .shard import Shard
 
 AGAIN_US = 30 * US_PER_S
+
+_AGAIN_US_MAX = 3_600 * US_PER_S
 
 WAITS_US = 1 * US_PER_S
 
@@ -42,7 +45,8 @@ def ask_for_resumes(shard: Shard, out: Emitter, now: Instant) -> bool:
             heapq.heappush(waiting, (now + WAITS_US, job_id, revision))
             continue
         out.order(_resume(job_id, revision, decided.resume_at, now))
-        heapq.heappush(waiting, (now + AGAIN_US, job_id, revision))
+        again_us = min(max(AGAIN_US, (now - decided.resume_at) // 2), _AGAIN_US_MAX)
+        heapq.heappush(waiting, (now + again_us, job_id, revision))
         asked += 1
     return bool(waiting) and waiting[0][0] <= now
 

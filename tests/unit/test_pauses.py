@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
-from waterclock.dispatcher import pauses, resuming
+from waterclock.dispatcher import pauses, resuming, standing_check
 
 from tests.oracle.books import balance
 from tests.unit.dispatcher_world import NAMES, START, World, every, raw
@@ -207,6 +209,17 @@ def test_a_resume_that_came_to_nothing_is_asked_for_again(monkeypatch: pytest.Mo
     monkeypatch.setattr(resuming, "_resume", right)
     world.run(40)
 
+    assert row(world).status is JobStatus.ACTIVE
+
+
+def test_a_resume_that_is_refused_for_good_is_asked_for_less_and_less_often() -> None:
+    """Each is a reject: the schedule compiles no more, and nobody knows when it will again."""
+    world, _ = paused_world(START + 40 * US_PER_S)
+    with mock.patch.object(standing_check, "why_not_compiled", return_value="its zone is gone"):
+        world.run(4_000, step_s=2)
+        assert 8 < len(world.records(NAMES.rejects)) < 20
+        assert row(world).status is JobStatus.PAUSED
+    world.run(3_700, step_s=2)
     assert row(world).status is JobStatus.ACTIVE
 
 
