@@ -238,8 +238,11 @@ def _plan(
     decided = known.decided.get(job_id)
     cursor = shard.cursor
     edge_at = edge_for(cursor, known.tier_of(job_id, command, cursor.due_at), job_id, decided)
-    versions = known.versions(job_id, edge_at)
     paused_from = decided.at if decided and decided.paused else 0
+    begins_at = shard.progress.begins_at
+    edges = still_needed(decided.edges, min(begins_at, paused_from or begins_at)) if decided else ()
+    # What a pause covers begins where older versions have decided, however long ago that was.
+    versions = known.versions(job_id, min(edge_at, paused_from) if paused_from and edges else edge_at)
     gaps = known.owed_in_gaps(job_id, versions)
     stamp_at = stamp_of(command, place.appended_at, versions[0] if versions else None)
     is_inside = any(stamp_at < gap.to_at for gap in shard.gaps)
@@ -249,7 +252,7 @@ def _plan(
         versions,
         edge_at,
         paused_from,
-        still_needed(decided.edges, shard.progress.begins_at) if decided else (),
+        edges,
         cursor,
         terms.grace_us,
         decided.fires_to_at if decided else 0,

@@ -25,7 +25,7 @@ from .causes import arrival_of, cause_of, check_lapse
 from .edges import Edges, begins_after, is_decided, is_overtaken, with_edge
 from .misfire import PAUSED, REASONS, SkipRange, decide_one, skip_all
 from .owed import Stretch, stretches
-from .pauses import is_same_pause, pause_of, stamp_of
+from .pauses import is_same_pause, pause_of, pause_until, stamp_of
 from .position import Position
 from .spec_check import check_payload, check_spec
 from .standing_check import check_compiles, check_end
@@ -329,9 +329,8 @@ def _close(
     skipped: list[tuple[SkipRange, str]] = []
     decided_at: Instant | None = None
     if before is not None and before.status is JobStatus.PAUSED:
-        # A paused job's fires count as paused up to the command that ends the pause, or changes the paused job.
         began_at = max(begins_after(before, versions[1:], edges), fire_edge(before, paused_from))
-        rest = skip_all(Stretch(before, began_at, stamp_at))
+        rest = skip_all(Stretch(before, began_at, pause_until(before, stamp_at, edge_at)))
         skipped += [(rest, PAUSED)] if rest else []
         decided_at = max(edge_at, stamp_at)
     elif after.status is not JobStatus.ACTIVE:

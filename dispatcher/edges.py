@@ -6,7 +6,8 @@ between its own edge and the next one's. Without jitter a fire is due when it is
 would tell. With another jitter, or another schedule, one must know the edges of all of them.
 
 Most edges say nothing: where no fire lies between a version's stamp and its edge, the stamp does as well. The others
-are kept in the state topic (``JobState.edges``) until nothing that they speak of can be due.
+are kept in the state topic (``JobState.edges``) until nothing that they speak of can be due, and of a paused job until
+its pause is told: from where that counts follows from them.
 """
 
 from __future__ import annotations
@@ -97,10 +98,20 @@ def is_decided(fire_at: Instant, versions: Sequence[JobVersion], edges: Edges, e
     until_at = edge_at
     for version in versions:
         from_at = edge_of(edges, version)
-        if version.status is JobStatus.ACTIVE and version.stamp_at < fire_at <= until_at:
+        if _decides(version) and version.stamp_at < fire_at <= until_at:
             # Of a one-off what lay behind its edge was decided by the very command (``commands.py``).
             is_after = due_of(version, fire_at) > from_at or isinstance(version.spec.schedule, Once)
             if is_after and due_of(version, fire_at) <= until_at and last_of(version, fire_at - 1, fire_at) is not None:
                 return True
         until_at = min(until_at, from_at)
     return False
+
+
+def _decides(version: JobVersion) -> bool:
+    """Whether what is due between its edge and the next one's is its own: run, or skipped for its pause.
+
+    A paused one-off is left to the command that finds it behind (``commands.py``).
+    """
+    if version.status is JobStatus.PAUSED:
+        return not isinstance(version.spec.schedule, Once)
+    return version.status is JobStatus.ACTIVE

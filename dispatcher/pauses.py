@@ -3,7 +3,8 @@
 A pause with a ``resume_at`` is ended by a RESUME, like any other. Its command is appended by the shard's owner, in a
 round of its own work, a little before the time; whoever applies it gives it the stamp ``resume_at - 1``. So the clock
 only decides when to ask; what the pause covers follows from commands alone: every fire before ``resume_at`` counts as
-paused, that at ``resume_at`` is the first that is owed. A replay and a zombie decide alike (``resuming.py``).
+paused, that at ``resume_at`` is the first that is owed. A replay and a zombie decide alike (``resuming.py``). Where the
+edge has passed that stamp by the time the command is applied, the pause covers what is due by the edge, too.
 
 Its limits: where nobody owns the shard from ``LEAD_US`` before ``resume_at`` on, the pause lasts until somebody does.
 An owner whose clock is further than that behind the brokers' asks too late: the command counts from its append time, so
@@ -14,8 +15,9 @@ from __future__ import annotations
 
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import US_PER_S, Instant
-from waterclock.model.job import Command, CommandKind, JobVersion, Pause
+from waterclock.model.job import Command, CommandKind, JobVersion, Once, Pause
 from waterclock.model.time_text import format_rfc3339
+from waterclock.model.timetable import fire_edge
 
 LEAD_US = 10 * US_PER_S
 """So long before its time the end of a pause is asked for: a take-over after a crash fits in."""
@@ -51,6 +53,15 @@ def pause_of(command: Command, stamp_at: Instant, note_max: int) -> Pause:
             hint="A pause ends in the future, within ten years, or by a resume",
         )
     return Pause(command.actor, command.note[:note_max], stamp_at, command.resume_at)
+
+
+def pause_until(paused: JobVersion, stamp_at: Instant, edge_at: Instant) -> Instant:
+    """Up to which fire time a job's fires count as paused, where the next command has this stamp and edge.
+
+    That may be applied late: what fired in between is decided by nobody else. But a one-off behind the stamp is left to
+    the command that finds it behind, or to the pause that goes on.
+    """
+    return stamp_at if isinstance(paused.spec.schedule, Once) else max(stamp_at, fire_edge(paused, edge_at))
 
 
 def is_same_pause(asked: Pause | None, standing: Pause | None) -> bool:

@@ -7,6 +7,7 @@ favour of others, and whether it may, ``misfires.py`` judges.
 """
 
 import collections
+import itertools
 
 from . import jobs, policies
 from . import owed as judge
@@ -108,7 +109,15 @@ def _fires(job, until, counts):
     counts["runs"] += sum(len(facts) for facts in made.values())
     counts["owed"] += len(duties)
     counts["due in one instant with another revision's"] += _together(duties)
+    counts["skipped behind a late command"] += _behind_the_stamp(duties, job.judged.made)
     return complaints
+
+
+def _behind_the_stamp(duties, made):
+    """How many fires a pause covers that came after the stamp of the command which ended it, or changed the job."""
+    ends = {version.offset: following.stamp for version, following in itertools.pairwise(made)}
+    paused = [(fire, duty) for fire, duty in duties.items() if duty.version.status == "PAUSED"]
+    return sum(fire > ends[duty.version.offset] for fire, duty in paused)
 
 
 def _together(duties):

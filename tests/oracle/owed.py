@@ -443,8 +443,7 @@ def owed(made, until, grace=MINUTE_US):
         if version.status == "ACTIVE":
             duties = _of_active(version, made[number + 1 :], until, grace)
         elif version.status == "PAUSED" and following:
-            during = fires(version.spec, version.anchor, version.stamp, min(following.stamp, until))
-            duties = {fire: Duty(version, "paused") for fire in during if version.edge.has_left(version.due(fire))}
+            duties = _of_paused(version, following, until)
         else:
             duties = {}
         found = duties | found
@@ -467,6 +466,21 @@ def _of_active(version, later, until, grace):
         is_ended = bool(ends) and ends.edge.has_left(due) and fire <= ends.stamp
         if version.edge.has_left(due) and is_its_own and (due <= until or is_ended):
             found[fire] = Duty(version, _ENDS[ends.status] if is_ended else "")
+    return found
+
+
+def _of_paused(version, following, until):
+    """A pause covers what came up to the stamp of the next command, and until that was applied.
+
+    But not a one-off behind the stamp: the command that finds it behind decides it.
+    """
+    ends = following.stamp if version.spec["once"] else _last_of(following, until)
+    found = {}
+    for fire in fires(version.spec, version.anchor, version.stamp, min(ends, until)):
+        due = version.due(fire)
+        is_its_own = fire <= following.stamp or not following.edge.has_left(due)
+        if version.edge.has_left(due) and is_its_own:
+            found[fire] = Duty(version, "paused")
     return found
 
 

@@ -69,6 +69,7 @@ MUST_HAPPEN = (
     "skipped:expired",
     "made later than its fire time, by jitter",
     "due in one instant with another revision's",
+    "skipped behind a late command",
     "held:overlap",
     "held:concurrency",
     "released",

@@ -57,8 +57,16 @@ def newest_brought_back() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def late_resume_from_its_stamp() -> Iterator[None]:
+    """A pause ends at the stamp of the next command, also where fires lie between that and the edge."""
+    with mock.patch.object(commands, "pause_until", lambda _paused, stamp_at, _edge_at: stamp_at):
+        yield
+
+
 PLANTED_CONTROL: dict[str, Planted] = {
     "end of a pause counts when it is written": end_when_written,
     "end of a pause forgotten at a take-over": end_forgotten,
+    "fires behind a late resume are nobody's": late_resume_from_its_stamp,
     "rollback to the version before": newest_brought_back,
 }

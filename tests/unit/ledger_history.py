@@ -84,7 +84,7 @@ class History:
         version = JobVersion(JOB, revision, wanted, status, "test", stamp_at, anchor_at,
                              revision if is_new or before is None else before.spec_revision, self.at(0))  # fmt: skip
         if before is not None and before.status is JobStatus.PAUSED:
-            self._skip_all(before, self._paused_s, stamp_s, "paused")
+            self._skip_all(before, self._paused_s, stamp_s, "paused", self.edge_s)
             decided_s = max(self.edge_s, stamp_s)
         elif status is not JobStatus.ACTIVE:
             reason = {JobStatus.PAUSED: "paused", JobStatus.ENDED: "ended"}.get(status, "deleted")
@@ -128,13 +128,14 @@ class History:
     def _owes(self, version: JobVersion, second: int) -> bool:
         return second not in self.decided and fires_at(version, START_S + second)
 
-    def _skip_all(self, version: JobVersion, edge_s: int, until_s: int, reason: str) -> None:
-        """What has a fire time up to ``until_s`` and was not due by ``edge_s``."""
+    def _skip_all(self, version: JobVersion, edge_s: int, until_s: int, reason: str, due_until_s: int = 0) -> None:
+        """What has a fire time up to ``until_s``, or is due by ``due_until_s``, and was not due by ``edge_s``."""
         ours = [
             second
-            for second in range(edge_s - 2 * HOUR_S, until_s + 1)
+            for second in range(edge_s - 2 * HOUR_S, max(until_s, due_until_s) + 1)
             if self.owner(second) is version and self._owes(version, second)
             if due_at(version, self.at(second)) > self.at(edge_s)
+            if second <= until_s or due_at(version, self.at(second)) <= self.at(due_until_s)
         ]
         self.decided.update(ours)
         if ours:

@@ -111,6 +111,28 @@ def test_a_good_history_balances() -> None:
     assert makings.check(log.commands, log.events, log.work, RULES)[0] == []
 
 
+def resumed_late(skipped_to_s: float, first_run_s: int) -> Log:
+    """The resume is given at 7 s and waits for the store until 13.5 s."""
+    log = paused(created())
+    log.skip(6, skipped_to_s, "paused", 13.5, revision=1)
+    log.command(CommandKind.RESUME, 7)
+    log.events.pop()
+    log.revised(2, 13.5, 13.5)
+    log.run(range(first_run_s, 21, 2), revision=2)
+    return log
+
+
+def test_a_pause_covers_what_came_until_a_late_resume_was_applied() -> None:
+    log = resumed_late(12, 14)
+    assert log.complaints() == []
+    assert books.balance(log.commands, log.events, UNTIL, RULES)[1]["skipped behind a late command"] == 3
+
+
+@pytest.mark.parametrize(("skipped_to_s", "first_run_s"), [(6, 14), (10, 14), (14, 14), (12, 16), (6, 8)])
+def test_a_late_resume_that_leaves_a_fire_or_decides_one_twice_is_seen(skipped_to_s: float, first_run_s: int) -> None:
+    assert resumed_late(skipped_to_s, first_run_s).complaints()
+
+
 def test_a_paused_job_that_goes_on_firing_is_seen() -> None:
     log = paused(created())
     log.run([6, 8, 10], revision=1)

@@ -449,3 +449,48 @@ def test_a_gap_is_one_of_due_times() -> None:
     assert kinds(history.judged(decided_s=601)) == {FaultKind.MISSING: 1}
     history.run(2, 540)
     assert total(history.judged(decided_s=601)).is_balanced
+
+
+@pytest.mark.parametrize("timing", [Timing(), jitter(30), jitter(30, per_fire=True)])
+@pytest.mark.parametrize("status", [JobStatus.ACTIVE, JobStatus.PAUSED, JobStatus.DELETED])
+def test_what_comes_before_the_next_command_of_a_paused_job_is_applied_is_skipped_with_the_pause(
+    status: JobStatus, timing: Timing
+) -> None:
+    history = History()
+    history.command(0, spec=every(60, timing))
+    history.fire(600)
+    history.command(630, JobStatus.PAUSED)
+    history.edge_s = 1_245  # the command waits for the store, and is applied then
+    history.command(900, status)
+    history.fire(1_500)
+    summed = total(history.judged(decided_s=1_200))
+    assert summed.is_balanced, summed.named
+    assert summed.owed == 19
+    assert summed.skipped["paused"] >= 9
+    (kept,) = [event for event in history.events if event.reason == "paused" and event.detail.revision == 2]
+    history.events.remove(kept)
+    assert kinds(history.judged(decided_s=1_200))[FaultKind.MISSING] >= 9 - (status is JobStatus.PAUSED)
+
+
+def test_a_record_of_a_pause_that_ends_at_the_stamp_of_a_late_resume_is_short() -> None:
+    history = History()
+    history.command(0)
+    history.fire(600)
+    history.command(630, JobStatus.PAUSED)
+    history.edge_s = 1_200
+    history.command(900)
+    history.fire(1_800)
+    history.events = [event for event in history.events if event.kind is not EventKind.SKIPPED]
+    history.skip(2, 660, 900, 5, "paused")
+    assert kinds(history.judged(decided_s=1_800)) == {FaultKind.MISSING: 5}
+
+
+def test_a_run_behind_the_stamp_of_a_late_resume_is_wrong() -> None:
+    history = History()
+    history.command(0)
+    history.fire(600)
+    history.command(630, JobStatus.PAUSED)
+    history.edge_s = 1_200
+    history.command(900)
+    history.run(3, 960)
+    assert kinds(history.judged(decided_s=1_201))[FaultKind.WRONG] == 1

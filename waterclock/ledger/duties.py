@@ -178,10 +178,17 @@ def _of_active(
 
 
 def _of_paused(version: JobVersion, edge: _Edge, following: _Edge | None, until_at: Instant) -> list[Stretch]:
-    """A pause ends with the next command of the job, also where the edge lies beyond its stamp."""
-    ends_at = until_at if following is None else min(following.stamp_at, until_at)
-    claims = edge.claims(version, ends_at)
-    return [Stretch(version, after, until, PAUSED, standing=following is None) for after, until in claims]
+    """A pause ends with the next command of the job; what came until that was applied is skipped for it, too.
+
+    But of a one-off only what lies before its stamp: one behind that is left to the command that finds it behind.
+    """
+    if following is None:
+        own = edge.claims(version, until_at)
+    elif isinstance(version.spec.schedule, Once):
+        own = edge.claims(version, min(following.stamp_at, until_at))
+    else:
+        own = _minus(edge.claims(version, until_at), following.claims(version, until_at))
+    return [Stretch(version, after, until, PAUSED, standing=following is None) for after, until in own]
 
 
 def _beside(found: Iterable[Stretch], duty: Stretch) -> list[Stretch]:
