@@ -28,7 +28,7 @@ from waterclock.model.flow_state import RunFlow
 from waterclock.model.fold import OpenRun
 from waterclock.model.gathering import Arrival, Gathering
 from waterclock.model.ids import Instant, job_of_run
-from waterclock.model.job import Command, JobStatus, JobVersion
+from waterclock.model.job import Command, JobVersion
 from waterclock.model.triggers import JobTriggers, RecordComes, Triggers
 from waterclock.transact import Round, Rounds
 from waterclock.wire.names import Names
@@ -168,7 +168,7 @@ def paused_jobs_started() -> Iterator[None]:
     def start(
         shard: Shard, out: Emitter, fired: JobVersion, applied: Applied, command: Command, now: Instant
     ) -> Admission | None:
-        return right(shard, out, fired._replace(status=JobStatus.ACTIVE), applied, command, now)
+        return right(shard, out, fired, applied._replace(is_paused=False), command, now)
 
     with mock.patch.object(starts, "start", start):
         yield
