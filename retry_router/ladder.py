@@ -38,6 +38,8 @@ _POLL_S = 0.05
 _ROUND_EVERY_S = 0.05
 """What ends within so much goes in one round: a round costs as much for one record as for a hundred."""
 _TROUBLE_WAIT_S = 0.5
+_ASKING_S = 0.1
+"""So long a step asks for positions, and then for no other rung's: what ends meanwhile is late."""
 _LATE_US = US_PER_S
 
 _log = structlog.get_logger()
@@ -114,9 +116,17 @@ class Ladder:
         self._is_troubled = True
 
     def _take_over(self) -> None:
-        """Start new partitions where they stand: the producer first, then the positions."""
-        for rung in self._rungs:
-            if rung.to_take and rung.start(self._log, self._clock.monotonic_s()):
+        """Start new partitions where they stand: the producer first, then the positions.
+
+        What waits for an answer waits for long: then the other rungs are asked for at the next steps, in their turn.
+        """
+        began_s = self._clock.monotonic_s()
+        for rung in sorted((rung for rung in self._rungs if rung.to_take), key=lambda each: each.asked_at_s):
+            now_s = self._clock.monotonic_s()
+            if now_s - began_s >= _ASKING_S:
+                return
+            rung.asked_at_s = now_s
+            if rung.start(self._log, now_s):
                 _log.info("rung taken over", rung=rung.word, partitions=len(rung.stands))
 
     def _read(self) -> None:

@@ -31,6 +31,7 @@ class Rung:
         self.consumer = log.consumer(group_of(names, word), [names.delay(word)], instance=instance, headers=True)
         self._told = ToldPositions(rounds, self.consumer)
         self.poll_every_s = min(RUNGS[word] / _POLLS_PER_STAY, _POLL_EVERY_MAX_S)
+        self.asked_at_s = 0.0
         self.poll_due_s = 0.0
         self.commit_due_s = 0.0
         self.stands: dict[TopicPartition, Stand] = {}

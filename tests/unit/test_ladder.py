@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from waterclock.retry_router import rung as rungs
@@ -15,10 +16,10 @@ from waterclock.retry_router.standing import Stand, moved_from_text, moved_to_te
 
 from waterclock.clock import ManualClock
 from waterclock.log.memory import CommitFate, Killed, MemoryCluster, MemoryLog
-from waterclock.log.memory_consumer import MemoryReader
+from waterclock.log.memory_consumer import MemoryConsumer, MemoryReader
 from waterclock.log.port import Committed, Isolation, Outgoing, Record, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.errors import NotFound
+from waterclock.model.errors import BackendDown, NotFound
 from waterclock.model.events import Reject, WorkRecord
 from waterclock.model.ids import US_PER_S, make_run_id, partition_of
 from waterclock.model.job import Tier
@@ -584,4 +585,37 @@ def test_the_open_round_of_a_router_that_died_makes_nothing_else_late() -> None:
     for job_id in jobs:
         world.place(1_500 * MS, job_id)
     world.turn(ladder, for_us=4 * US_PER_S)
+    assert max(world.lateness_us()) <= US_PER_S
+
+
+def test_what_a_dead_router_holds_back_of_all_rungs_is_not_asked_for_all_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Given that each question in vain takes all of its wait: what ends meanwhile goes on between them."""
+    world = World(partitions=4)
+    ladder, other = world.ladder("retry-router-1"), world.ladder("retry-router-2")
+    world.turn(ladder, other, for_us=10 * US_PER_S)
+    died = MemoryLog(world.cluster, "retry-router-2", transaction_timeout_s=600.0).producer(
+        NAMES.transactional_id("retry-ladder", "retry-router-2")
+    )
+    died.init(1.0)
+    died.begin()
+    held = {place.partition for place in other._rungs[0].consumer.owned()}
+    for rung in other._rungs:
+        died.send_offsets(dict.fromkeys(rung.consumer.owned(), Committed(0)), rung.consumer.metadata())
+    right = MemoryConsumer.committed
+
+    def committed(self: MemoryConsumer, places: Sequence[TopicPartition], timeout_s: float) -> Any:
+        try:
+            return right(self, places, timeout_s)
+        except BackendDown:
+            world.clock.advance(int(timeout_s * US_PER_S))
+            raise
+
+    monkeypatch.setattr(MemoryConsumer, "committed", committed)
+    jobs = [job_id for number in range(40) if partition_of(job_id := f"acme:job-{number}", 4) not in held]
+    for number in range(200):
+        world.place(1_500 * MS, jobs[number % len(jobs)])
+        world.turn(ladder, for_us=100 * MS)
+    world.turn(ladder, for_us=5 * US_PER_S)
     assert max(world.lateness_us()) <= US_PER_S
