@@ -10,7 +10,7 @@ import pytest
 from tests.unit.api_world import NAMES, bearer, until
 from tests.unit.failing_world import API, FailingWorld
 from tests.unit.test_api_jobs import problem
-from waterclock.dead_letters.acting import REDRIVES_MAX, Asked, redrive_of
+from waterclock.dead_letters.acting import REDRIVES_MAX, TRIES_MAX, Asked, redrive_of
 from waterclock.dead_letters.choosing import Letter
 from waterclock.model.events import DeadLetter, EventKind
 from waterclock.model.ids import job_of_run
@@ -309,3 +309,19 @@ def test_a_letter_whose_redrive_was_dropped_can_be_redriven_once_there_is_room(w
     until(lambda: world.status_of(done["redriven_as"]) == "PENDING")
     (same,) = redriven(world, run_ids=[run_id], state="all")["done"]
     assert same["redriven_as"] == done["redriven_as"]
+
+
+def test_a_redrive_that_is_dropped_again_and_again_asks_for_no_endless_chain(world: FailingWorld) -> None:
+    """Each try has to ask for all that were before it."""
+    world.create(name="shut", overlap="skip")
+    run_id = world.given_up("shut")
+    world.triggered("shut")
+    told = []
+    for _ in range(TRIES_MAX + 2):
+        (refused,) = redriven(world, run_ids=[run_id])["refused"]
+        dropped = refused["why"].split("dropped ")[1].partition(",")[0]
+        told.append(dropped)
+        until(lambda dropped=dropped: world.status_of(dropped) == "SKIPPED")
+    assert told[-1] == told[-2] == told[TRIES_MAX]
+    assert len(set(told)) == TRIES_MAX + 1
+    assert "make it with force" in refused["why"]

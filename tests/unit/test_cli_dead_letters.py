@@ -12,6 +12,7 @@ from tests.unit.in_process import Run, on_ports_of
 from waterclock.commands import cancel, dlq
 from waterclock.commands.failing import CommandFailed, told
 from waterclock.commands.output import Format, say, show_one
+from waterclock.dead_letters.acting import TRIES_MAX
 
 
 @pytest.fixture(scope="module")
@@ -193,3 +194,9 @@ def test_a_redrive_that_the_limits_of_its_job_drop_is_said_to_fail(world: Failin
     _, _, err = waterclock("dlq", "redrive", run_id, "--yes")
     assert "the limits of its job have dropped" in err  # and no repeat of what was dropped before
     assert dropped not in err
+    for _ in range(TRIES_MAX):
+        dropped = err.split("dropped ")[1].partition(",")[0]
+        until(lambda dropped=dropped: world.status_of(dropped) == "SKIPPED")
+        code, _, err = waterclock("dlq", "redrive", run_id, "--yes")
+    assert code != 0
+    assert f"dropped {dropped}, which never runs: so were {TRIES_MAX} redrives of it before" in err

@@ -14,7 +14,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from waterclock.dead_letters.acting import Asked, discard_of, redrive_behind, redrive_of, why_not, work_of
+from waterclock.dead_letters.acting import (
+    TRIES_MAX,
+    Asked,
+    discard_of,
+    dropped_too_often,
+    redrive_behind,
+    redrive_of,
+    why_not,
+    work_of,
+)
 from waterclock.dead_letters.choosing import Choice, Letter, LetterState, groups_of, state_of
 from waterclock.dead_letters.finding import Found, Mark, dropped_before, find, mark_of, read_letters
 from waterclock.model.errors import RequestError
@@ -203,16 +212,19 @@ async def _carry_out(
     return views.reply(200, told)
 
 
-async def _answers(services: Services, commands: list[Command], rate_per_s: float) -> list[Answered | None]:
+async def _answers(
+    services: Services, commands: list[Command], rate_per_s: float, tries: int = TRIES_MAX
+) -> list[Answered | None]:
     """Those of the commands for which there was time. A redrive that was dropped before is tried once more."""
     answers = (await send_paced(services, commands, rate_per_s)).answers
     dropped = await services.call(dropped_before, services.store, answers)
-    if dropped:  # ends: each try has a key of its own, and there was an end to those before
+    if dropped and tries:
         again = [redrive_behind(commands[at], run_id, services.next_command_id()) for at, run_id in dropped.items()]
-        said = await _answers(services, again, rate_per_s)
+        said = await _answers(services, again, rate_per_s, tries - 1)
         for at, answer in zip_longest(dropped, said):
             answers[at] = answer
-    return answers
+        return answers
+    return [dropped_too_often(each) if each and at in dropped else each for at, each in enumerate(answers)]
 
 
 async def _meant(services: Services, caller: Caller, document: Mapping[str, Any]) -> Found:

@@ -10,7 +10,7 @@ import orjson
 import typer
 
 from waterclock.clock import SystemClock
-from waterclock.dead_letters.acting import discard_of, redrive_behind, redrive_of, work_of
+from waterclock.dead_letters.acting import TRIES_MAX, discard_of, dropped_too_often, redrive_behind, redrive_of, work_of
 from waterclock.dead_letters.choosing import Choice, Group, Letter, LetterState, groups_of, state_of
 from waterclock.dead_letters.finding import PATIENT_MAX, Found, dropped_before, find, mark_of_run, read_letters
 from waterclock.log.port import Log
@@ -184,15 +184,17 @@ def _act(
     tell_failures(refused, silent, done=done, dry_run=dry_run)
 
 
-def _pass_on(settings: Settings, store: Reading, log: Log, commands: Sequence[Command], rate: float) -> Passed:
+def _pass_on(
+    settings: Settings, store: Reading, log: Log, commands: Sequence[Command], rate: float, tries: int = TRIES_MAX
+) -> Passed:
     """As ``pass_on``; a redrive that was dropped before is tried once more, and that counts."""
     passed = pass_on(settings, log, commands, rate)
     dropped = dropped_before(store, [passed.answers.get(each.command_id) for each in commands])
-    if not dropped:
-        return passed
-    # Ends: each try has a key of its own, and there was an end to those before.
+    if not dropped or not tries:
+        ids = [commands[at].command_id for at in dropped]
+        return passed._replace(answers=passed.answers | {each: dropped_too_often(passed.answers[each]) for each in ids})
     again = {at: redrive_behind(commands[at], run_id, asked_here().command_id) for at, run_id in dropped.items()}
-    then = _pass_on(settings, store, log, list(again.values()), rate)
+    then = _pass_on(settings, store, log, list(again.values()), rate, tries - 1)
     answers, tickets = dict(passed.answers), dict(passed.tickets)
     for at, command in again.items():
         told, standing = then.answers.get(command.command_id), then.tickets.get(command.command_id)

@@ -25,6 +25,10 @@ REDRIVES_MAX = 10
 """How often one work may be redriven."""
 
 
+TRIES_MAX = 5
+"""So often a redrive is tried anew whose run was dropped: each try has to ask for all that were before it."""
+
+
 class Asked(NamedTuple):
     """Who asks, as what, and when; ``command_id`` must be new for each command."""
 
@@ -79,6 +83,11 @@ def redrive_behind(command: Command, dropped: str, command_id: str) -> Command:
     again at the same time makes no second one.
     """
     return command._replace(command_id=command_id, idempotency_key=_key(f"{command.idempotency_key}\n{dropped}"))
+
+
+def dropped_too_often(answer: Answered) -> Answered:
+    """The same answer as one of a run that was dropped just now: it was tried anew ``TRIES_MAX`` times already."""
+    return answer._replace(skipped=f"so were {TRIES_MAX} redrives of it before; make it with force, or tomorrow")
 
 
 def _key(once_for: str) -> str:
