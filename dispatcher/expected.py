@@ -31,12 +31,14 @@ from .timeline import Chain
 
 
 class Expected(NamedTuple):
-    """The version's first fire that is still owed. ``ends_at``: later ones are a newer version's; None: none is."""
+    """The version's first fire that is still owed. ``ends_at``: later ones are a newer version's; None: none is.
+    ``decided_at``: the job's edge."""
 
     version: JobVersion
     first_at: Instant
     edge_at: Instant
     ends_at: Instant | None
+    decided_at: Instant
 
 
 def versions_of(shard: Shard, index: TimeIndex, job_ids: Sequence[str]) -> Errand[list[list[JobVersion]]]:
@@ -61,19 +63,20 @@ def versions_of(shard: Shard, index: TimeIndex, job_ids: Sequence[str]) -> Erran
 def expected(shard: Shard, versions: Sequence[JobVersion]) -> Iterator[Expected]:
     """Of each version that owes fires beyond the job's edge, the first one. ``versions``: see ``versions_of``."""
     ends_at: Instant | None = None
+    first_tier = shard.first_tier_of(versions[0].job_id, versions) if versions else None
     for version in versions:
-        edge_at = shard.edge_of(version, versions)
+        edge_at = shard.edge_by(first_tier, version)
         if version.status is JobStatus.ACTIVE:
             after = max(version.stamp_at, fire_edge(version, edge_at), shard.fires_decided_to(version.job_id))
             first_at = next_of(version, after)
             if first_at is not None and (ends_at is None or first_at <= ends_at):
-                yield Expected(version, first_at, min(after, edge_at), ends_at)
+                yield Expected(version, first_at, min(after, edge_at), ends_at, edge_at)
         ends_at = version.stamp_at
         if ends_at <= edge_at - JITTER_US_MAX:
             return
 
 
-def may_be_decided(shard: Shard, owed: Expected, versions: Sequence[JobVersion]) -> bool:
+def may_be_decided(owed: Expected, versions: Sequence[JobVersion]) -> bool:
     """Whether an older one of ``versions`` may have decided this very fire, which under another jitter was due sooner.
 
     It is so until the edge has passed the fire: for as long as its jitter, half an hour at most.
@@ -81,13 +84,12 @@ def may_be_decided(shard: Shard, owed: Expected, versions: Sequence[JobVersion])
     version, fire_at = owed.version, owed.first_at
     if not version.spec.timing.jitter_us:
         return False
-    edge_at = shard.edge_of(version, versions)
     return any(
         known.revision < version.revision
         and known.status is JobStatus.ACTIVE
         and known.stamp_at < fire_at
         and last_of(known, fire_at - 1, fire_at) is not None
-        and due_of(known, fire_at) <= edge_at
+        and due_of(known, fire_at) <= owed.decided_at
         for known in versions
     )
 
@@ -98,7 +100,7 @@ def ahead_of(shard: Shard, owed: Expected, now: Instant, late_before: Instant = 
     ``late_before``: where the fire is due before then and its minute is loaded, that is all. It is a misfire, and
     whoever decides it decides all that the job owes, and writes what comes after.
     """
-    version, first_at, edge_at, ends_at = owed
+    version, first_at, edge_at, ends_at, _ = owed
     due_at = due_of(version, first_at)
     wts = advance_wts(first_at if due_at <= now else edge_at, version)
     if due_at < late_before and shard.is_loaded(version.job_id, minute_of(due_at)):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from waterclock.log.port import Record
 from waterclock.model.ids import US_PER_MINUTE, US_PER_S, Instant, minute_of, ordinal, slot_of, slots_of_partition
-from waterclock.model.job import JobStatus, JobVersion
+from waterclock.model.job import JobStatus, JobVersion, Tier
 from waterclock.model.timing import JITTER_US_MAX
 
 from .backfills import Backfills
@@ -229,14 +229,22 @@ class Shard:
 
         ``versions``: the job's, newest first, where the caller knows more than those revised lately.
         """
-        job_id, cursor, tier = version.job_id, self.cursor, version.spec.tier
-        decided = self.decided.get(job_id)
+        return self.edge_by(self.first_tier_of(version.job_id, versions), version)
+
+    def first_tier_of(self, job_id: str, versions: Sequence[JobVersion] = ()) -> Tier | None:
+        """The tier that places what the job has due where the cursor stands (``owed.first_tier``). Walks through all
+        of its versions: who asks for the edge of each of them finds this out once."""
         known = versions or self.lately.get(job_id, ())
-        if cursor.job_id and len(known) > 1:
-            fires_after, edges = (decided.fires_to_at, decided.edges) if decided else (0, ())
-            first = first_tier(known, cursor.due_at, fires_after, edges)
-            tier = tier if first is None else first
-        return edge_for(cursor, tier, job_id, decided)
+        if not self.cursor.job_id or len(known) <= 1:
+            return None
+        decided = self.decided.get(job_id)
+        fires_after, edges = (decided.fires_to_at, decided.edges) if decided else (0, ())
+        return first_tier(known, self.cursor.due_at, fires_after, edges)
+
+    def edge_by(self, first: Tier | None, version: JobVersion) -> Instant:
+        """The edge of a version's job, where ``first`` is what :meth:`first_tier_of` says of it."""
+        tier = version.spec.tier if first is None else first
+        return edge_for(self.cursor, tier, version.job_id, self.decided.get(version.job_id))
 
     def decide_ahead(self, job_id: str, decided: Decided) -> Decided:
         """Note that all fires of a job up to an instant are decided, whatever the cursor says. Returns what is kept.

@@ -202,7 +202,7 @@ class Sweep:
         A row whose chain is loaded and due needs no longer stand: it may have expired.
         """
         for owed in expected(shard, versions):
-            if may_be_decided(shard, owed, versions):
+            if may_be_decided(owed, versions):
                 continue
             rows, chains = ahead_of(shard, owed, now, now - self._grace_us)
             absent = [chain for chain in chains if not shard.timeline.has(owed.version.job_id, *chain.key)]

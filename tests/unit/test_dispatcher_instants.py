@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from unittest import mock
+
 import pytest
+from waterclock.dispatcher import owed
+from waterclock.dispatcher.expected import expected, may_be_decided
 from waterclock.dispatcher.pace import Pace
+from waterclock.dispatcher.position import Position
+from waterclock.dispatcher.shard import Shard
 
 from tests.unit.dispatcher_world import NAMES, START, World, every
 from tests.unit.test_dispatcher_calendars import freeze
@@ -12,7 +19,7 @@ from tests.unit.test_dispatcher_timing import dues, fires, skips
 from waterclock.log.port import Committed
 from waterclock.model.errors import BackendDown
 from waterclock.model.ids import US_PER_S
-from waterclock.model.job import CommandKind, JobSpec, Tier
+from waterclock.model.job import CommandKind, JobSpec, JobStatus, JobVersion, Tier
 from waterclock.model.timing import Misfire, Timing
 
 S = US_PER_S
@@ -145,3 +152,17 @@ def test_the_other_version_may_be_blocked_then() -> None:
     assert skips(world) == {"calendar": 80}
     assert progress(world).gaps == ()
     judged(world)
+
+
+def test_what_a_job_of_many_versions_still_owes_is_found_in_one_walk_through_them() -> None:
+    """A job may have a thousand of which fires are undecided, and a look for rows holds up all others."""
+    count, spec = 200, every(600, start_at=START, timing=Timing(jitter_us=200 * S))
+    versions = [
+        JobVersion(JOB, number, replace(spec, payload=b"%d" % number), JobStatus.ACTIVE, "", START + number * S)
+        for number in range(count, 0, -1)
+    ]
+    shard = Shard(0, 1, 1, Position(START + count * S, Tier.HIGH, "t:a"), count + 1)
+    with mock.patch.object(owed, "fire_edge", wraps=owed.fire_edge) as asked:
+        found = [each for each in expected(shard, versions) if not may_be_decided(each, versions)]
+    assert [each.version.revision for each in found] == [count]
+    assert asked.call_count <= 3 * count
