@@ -36,17 +36,17 @@ def ask_for_resumes(shard: Shard, out: Emitter, now: Instant) -> bool:
     """
     asked, waiting = 0, shard.resumes
     while waiting and waiting[0][0] <= now and asked < _ASKED_MAX:
-        _, job_id, revision = heapq.heappop(waiting)
+        _, job_id, revision, waited_us = heapq.heappop(waiting)
         decided = shard.decided.get(job_id)
         if decided is None or not decided.paused or decided.revision != revision:
             continue  # something else has become of it
         if shard.inbox and now > decided.resume_at:
             # It may wait there already, for as long as the store is away: one command for each look would pile up.
-            heapq.heappush(waiting, (now + WAITS_US, job_id, revision))
+            heapq.heappush(waiting, (now + WAITS_US, job_id, revision, waited_us))
             continue
         out.order(_resume(job_id, revision, decided.resume_at, now))
-        again_us = min(max(AGAIN_US, (now - decided.resume_at) // 2), _AGAIN_US_MAX)
-        heapq.heappush(waiting, (now + again_us, job_id, revision))
+        again_us = min(max(AGAIN_US, waited_us * 3 // 2), _AGAIN_US_MAX)
+        heapq.heappush(waiting, (now + again_us, job_id, revision, again_us))
         asked += 1
     return bool(waiting) and waiting[0][0] <= now
 

@@ -131,8 +131,9 @@ class Shard:
         self.decided: dict[str, Decided] = {}
         self._ahead: list[tuple[Instant, str, Decided]] = []
         """A heap, earliest first: a catch-up of many jobs must not be walked through in every round."""
-        self.resumes: list[tuple[Instant, str, int]] = []
-        """A heap of (when to ask, job, revision): pauses that end by themselves, and some that have ended since."""
+        self.resumes: list[tuple[Instant, str, int, int]] = []
+        """A heap of (when to ask, job, revision, how long that was waited for since it was asked last; 0: it was not):
+        pauses that end by themselves, and some that have ended since."""
         self.lately: dict[str, list[JobVersion]] = {}
         """Versions, newest first, of the jobs revised within the last hour: what ghosts are told by."""
         self.unread: dict[str, Instant] = {}
@@ -264,7 +265,7 @@ class Shard:
             if decided.resume_at:
                 self.flow.resumed.put(job_id, decided.resume_at)
         elif decided.resume_at:
-            heapq.heappush(self.resumes, (decided.resume_at - LEAD_US, job_id, decided.revision))
+            heapq.heappush(self.resumes, (decided.resume_at - LEAD_US, job_id, decided.revision, 0))
         return decided
 
     def is_paused(self, job_id: str) -> bool:

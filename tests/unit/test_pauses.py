@@ -223,6 +223,19 @@ def test_a_resume_that_is_refused_for_good_is_asked_for_less_and_less_often() ->
     assert row(world).status is JobStatus.ACTIVE
 
 
+def test_a_resume_that_is_refused_once_after_a_long_absence_is_asked_for_again_soon() -> None:
+    """How often goes by how long it was asked for, and not by how long ago the pause was to end."""
+    world, _ = paused_world(START + 40 * US_PER_S)
+    world.cluster.kill(f"d1-{world.lives}")
+    world.clock.advance(7_200 * US_PER_S)
+    world.dispatcher = world.start()
+    with mock.patch.object(standing_check, "why_not_compiled", return_value="its zone is gone"):
+        world.run(20)
+    assert len(world.records(NAMES.rejects)) == 1
+    world.run(60)
+    assert row(world).status is JobStatus.ACTIVE
+
+
 def test_a_trigger_just_before_the_end_of_a_pause_runs_at_once() -> None:
     resume_at = START + 40 * US_PER_S
     world, _ = paused_world(resume_at)
