@@ -178,6 +178,12 @@ def test_a_command_is_refused_what_a_document_could_not_say_and_in_the_same_word
     assert words in str(of_command.value)
 
 
+def test_a_command_may_bring_parts_of_seconds_which_no_document_can_say() -> None:
+    half = US_PER_S // 2
+    check_policy(FailurePolicy(max_attempts=2, delays_us=(half,), attempt_timeout_us=half, queue_timeout_us=1))
+    check_policy(FailurePolicy(attempt_timeout_us=half, run_timeout_us=half))
+
+
 def test_after_the_longest_wait_a_retry_has_days_to_be_claimed_before_what_it_follows_is_gone() -> None:
     [run_events] = [spec for spec in topic_specs(Names(), 4) if spec.name == Names().run_events]
     assert int(run_events.config["retention.ms"]) * 1_000 >= DELAY_US_MAX + 2 * DAY

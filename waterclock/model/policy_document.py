@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from .errors import RequestError
@@ -78,10 +79,11 @@ def says_retry(policy: FailurePolicy) -> bool:
 def check_policy(policy: FailurePolicy) -> None:
     """Refuse a policy that no document could say: RequestError. For commands, which may come by no document.
 
-    What is shown of a job can be sent back then, and what is wrong with it has one set of words.
+    What is shown of a job can be sent back then, and what is wrong with it has one set of words. But for parts of
+    seconds, which only commands can say: they are taken as they are.
     """
     try:
-        document = policy_to_document(policy) if _is_bounded(policy) else None
+        document = policy_to_document(_in_whole_seconds(policy)) if _is_bounded(policy) else None
     except (TypeError, AttributeError):
         document = None
     if document is None:
@@ -90,6 +92,12 @@ def check_policy(policy: FailurePolicy) -> None:
         )
     policy_from_document(document)
     _check_size(policy)
+
+
+def _in_whole_seconds(policy: FailurePolicy) -> FailurePolicy:
+    """With its time-outs raised to what a document could say: half a second must not read as none."""
+    raised = {word: -(-getattr(policy, word) // US_PER_S) * US_PER_S for word in map("{}_timeout_us".format, _TIMEOUTS)}
+    return replace(policy, **raised)
 
 
 def _is_bounded(policy: FailurePolicy) -> bool:
