@@ -18,15 +18,20 @@ from waterclock.transact import Rounds
 PLACES = [TopicPartition("t", number) for number in range(16)]
 
 
-def test_each_is_asked_for_in_its_turn_and_those_that_are_held_back_again_and_again() -> None:
-    clock = ManualClock()
+def joined(clock: ManualClock) -> tuple[MemoryCluster, MemoryConsumer, Rounds]:
+    """A member that owns all of them, and has started none."""
     cluster = MemoryCluster(clock)
     cluster.create_topic("t", len(PLACES))
     log = MemoryLog(cluster, "one")
-    consumer = log.consumer("group", ["t"], instance="one")
-    rounds = Rounds(log, "one")
+    consumer, rounds = log.consumer("group", ["t"], instance="one"), Rounds(log, "one")
     while not consumer.owned():
         rounds.poll(consumer, 0, 0.0)
+    return cluster, consumer, rounds
+
+
+def test_each_is_asked_for_in_its_turn_and_those_that_are_held_back_again_and_again() -> None:
+    clock = ManualClock()
+    cluster, consumer, rounds = joined(clock)
     dead = MemoryLog(cluster, "two", transaction_timeout_s=600.0).producer("two")
     dead.init(1.0)
     dead.begin()
@@ -49,13 +54,7 @@ def test_each_is_asked_for_in_its_turn_and_those_that_are_held_back_again_and_ag
 
 def test_a_broker_that_takes_long_to_answer_is_heard_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock()
-    cluster = MemoryCluster(clock)
-    cluster.create_topic("t", len(PLACES))
-    log = MemoryLog(cluster, "one")
-    consumer = log.consumer("group", ["t"], instance="one")
-    rounds = Rounds(log, "one")
-    while not consumer.owned():
-        rounds.poll(consumer, 0, 0.0)
+    _, consumer, rounds = joined(clock)
     right, waited = type(consumer).committed, []
 
     def slow(self: MemoryConsumer, places: Sequence[TopicPartition], timeout_s: float) -> Any:
