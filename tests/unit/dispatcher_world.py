@@ -117,6 +117,21 @@ def raw(record: object) -> dict[str, object]:
     }
 
 
+def store_away(_client: str, _operation: str) -> None:
+    """For ``MemoryTables.on_call``: Cassandra answers nobody."""
+    raise BackendDown("cassandra", "away")
+
+
+def beside_a_beat(job_id: str, spec: JobSpec, begun_s: float) -> World:
+    """A job that was made after so long and has run for 20 s, beside another whose fires move the edge."""
+    world = World(partitions=1)
+    world.run(begun_s)
+    world.command(CommandKind.CREATE, job_id, spec)
+    world.command(CommandKind.CREATE, "t:beat", every(5))
+    world.run(20)
+    return world
+
+
 def every(seconds: float, **more: object) -> JobSpec:
     start_at = more.pop("start_at", None)
     return JobSpec("demo.noop", Every(round(seconds * US_PER_S), start_at), **more)  # type: ignore[arg-type]

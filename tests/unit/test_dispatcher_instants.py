@@ -12,12 +12,11 @@ from waterclock.dispatcher.pace import Pace
 from waterclock.dispatcher.position import Position
 from waterclock.dispatcher.shard import Shard
 
-from tests.unit.dispatcher_world import NAMES, START, World, every
+from tests.unit.dispatcher_world import NAMES, START, World, every, store_away
 from tests.unit.test_dispatcher_calendars import freeze
 from tests.unit.test_dispatcher_gaps import PLACE, away, judged, progress
 from tests.unit.test_dispatcher_timing import dues, fires, skips
 from waterclock.log.port import Committed
-from waterclock.model.errors import BackendDown
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import CommandKind, JobSpec, JobStatus, JobVersion, Tier
 from waterclock.model.timing import Misfire, Timing
@@ -118,7 +117,7 @@ def test_a_fire_that_one_tier_puts_before_the_cursor_and_the_next_behind_it_is_m
         world.command(CommandKind.CREATE, job_id, every(3_600, start_at=DUE, timing=ALL))
     world.command(CommandKind.CREATE, JOB, late(30, tier=Tier.LOW))
     world.run(8)
-    world.tables.on_call = silent
+    world.tables.on_call = store_away
     world.run(0.5)
     world.command(CommandKind.UPDATE, JOB, late(30, tier=tiers[0]))
     world.run(changed_again_s - 8.5)
@@ -133,10 +132,6 @@ def test_a_fire_that_one_tier_puts_before_the_cursor_and_the_next_behind_it_is_m
     world.run(40)
     assert of_job(world) == [10]
     judged(world)
-
-
-def silent(*_: object) -> None:
-    raise BackendDown("cassandra", "away")
 
 
 def test_the_other_version_may_be_blocked_then() -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.oracle import books
-from tests.unit.dispatcher_world import START, World, every, raw
+from tests.unit.dispatcher_world import START, World, beside_a_beat, raw, store_away
 from tests.unit.ledger_of import ledger_of
 from waterclock.model.calendar import Calendar, side_of
-from waterclock.model.errors import BackendDown
 from waterclock.model.events import EventKind
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import CommandKind, JobSpec, Once
@@ -37,25 +36,12 @@ def faults(world: World) -> list[object]:
 TOPICS = ("commands", "run-events")
 
 
-def away(_client: str, _operation: str) -> None:
-    raise BackendDown("cassandra", "away")
-
-
-def world_with(spec: JobSpec) -> World:
-    world = World(partitions=1)
-    world.run(1)
-    world.command(CommandKind.CREATE, JOB, spec)
-    world.command(CommandKind.CREATE, "t:beat", every(5))  # its fires move the edge
-    world.run(20)
-    return world
-
-
 @pytest.mark.parametrize("policy", [Misfire.LATEST, Misfire.SKIP])
 def test_a_one_off_that_is_resumed_before_its_instant_and_applied_after_it_is_decided(policy: Misfire) -> None:
-    world = world_with(once(Timing(misfire=policy)))
+    world = beside_a_beat(JOB, once(Timing(misfire=policy)), 1)
     world.command(CommandKind.PAUSE, JOB)
     world.run(10)
-    world.tables.on_call = away
+    world.tables.on_call = store_away
     world.command(CommandKind.RESUME, JOB)
     world.run(65)
     world.tables.on_call = None
@@ -70,8 +56,8 @@ def test_a_one_off_that_is_resumed_before_its_instant_and_applied_after_it_is_de
 @pytest.mark.parametrize("again", [False, True])
 def test_a_one_off_that_a_late_calendar_brings_back_to_its_instant_is_decided(*, again: bool) -> None:
     spec = once(Timing(calendars=calendar_of(TODAY, 1), on_calendar=OnCalendar.NEXT_ALLOWED))
-    world = world_with(spec)
-    world.tables.on_call = away
+    world = beside_a_beat(JOB, spec, 1)
+    world.tables.on_call = store_away
     world.command(CommandKind.CALENDAR, JOB, calendars=calendar_of(TODAY + 9, 2))
     if again:
         world.command(CommandKind.CALENDAR, JOB, calendars=calendar_of(TODAY + 10, 3))
@@ -84,9 +70,9 @@ def test_a_one_off_that_a_late_calendar_brings_back_to_its_instant_is_decided(*,
 
 @pytest.mark.parametrize("crashes", [False, True])
 def test_a_one_off_that_ran_before_its_pause_and_resume_were_applied_runs_once(*, crashes: bool) -> None:
-    world = world_with(once())
+    world = beside_a_beat(JOB, once(), 1)
     world.run(10)
-    world.tables.on_call = away
+    world.tables.on_call = store_away
     world.command(CommandKind.PAUSE, JOB)
     world.command(CommandKind.RESUME, JOB)
     world.run(65)
@@ -101,7 +87,7 @@ def test_a_one_off_that_ran_before_its_pause_and_resume_were_applied_runs_once(*
 
 
 def test_a_one_off_that_is_over_in_a_pause_stays_skipped() -> None:
-    world = world_with(once())
+    world = beside_a_beat(JOB, once(), 1)
     world.command(CommandKind.PAUSE, JOB)
     world.run(45)
     world.command(CommandKind.RESUME, JOB)

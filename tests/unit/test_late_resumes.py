@@ -10,9 +10,8 @@ from collections import Counter
 import pytest
 
 from tests.oracle import books
-from tests.unit.dispatcher_world import NAMES, START, World, every, raw
+from tests.unit.dispatcher_world import NAMES, START, World, beside_a_beat, every, raw, store_away
 from tests.unit.ledger_of import ledger_of
-from waterclock.model.errors import BackendDown
 from waterclock.model.events import EventKind, Skipped
 from waterclock.model.ids import US_PER_S, Instant, parse_run_id
 from waterclock.model.job import CommandKind, JobSpec, Once
@@ -28,18 +27,9 @@ def tens(jitter_s: int = 0, **more: object) -> JobSpec:
     return every(10, start_at=FIRST, timing=Timing(jitter_us=jitter_s * US_PER_S, **more))  # type: ignore[arg-type]
 
 
-def away(_client: str, _operation: str) -> None:
-    raise BackendDown("cassandra", "away")
-
-
 def world_with(spec: JobSpec) -> World:
     """At 20.5 s: the job has fired twice."""
-    world = World(partitions=1)
-    world.run(0.5)
-    world.command(CommandKind.CREATE, JOB, spec)
-    world.command(CommandKind.CREATE, "t:beat", every(5))  # its fires move the edge
-    world.run(20)
-    return world
+    return beside_a_beat(JOB, spec, 0.5)
 
 
 def paused_world(spec: JobSpec | None = None, resume_at: Instant = 0) -> World:
@@ -52,7 +42,7 @@ def paused_world(spec: JobSpec | None = None, resume_at: Instant = 0) -> World:
 
 def late(world: World, *given: tuple[CommandKind, dict[str, object]], away_s: float = 45) -> None:
     """The commands are given while Cassandra is away, and applied together when it is back."""
-    world.tables.on_call = away
+    world.tables.on_call = store_away
     for kind, more in given:
         world.command(kind, JOB, **more)  # type: ignore[arg-type]
     world.run(away_s)

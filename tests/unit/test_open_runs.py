@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 
 import pytest
-from fastavro import schemaless_writer
 from waterclock.retry_router.open_runs import _TrailForm
 from waterclock.retry_router.reconciler import _is_deferred
 from waterclock.retry_router.trail import Trail, trail_of
 
+from tests.unit.earlier_release import written_without
 from waterclock.log.memory import CommitFate
 from waterclock.log.port import Isolation, TopicPartition
 from waterclock.log.reading import read_range
@@ -22,7 +21,7 @@ from waterclock.model.job import Tier
 from waterclock.model.known_state import state_to_text
 from waterclock.model.reduce import RunState
 from waterclock.model.role_state import OpenRunState
-from waterclock.wire import records, schemata
+from waterclock.wire import records
 from waterclock.wire.codec import decode_open_run
 
 from .router_world import JOB, NAMES, OTHER, World
@@ -120,16 +119,10 @@ def test_a_successor_knows_a_kept_run_without_reading_its_events() -> None:
 
 def test_a_retry_that_was_kept_without_its_wait_may_be_the_dispatchers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a record as it was written before records held that."""
-    document = schemata.published("open_run")
-    document["fields"] = [field for field in document["fields"] if field["name"] != "delay_us"]
-    earlier = schemata.prepare("open_run", document)
-    known = schemata._by_fingerprint() | {earlier.fingerprint: earlier}
-    monkeypatch.setattr(schemata, "_by_fingerprint", lambda: known)
     state = state_to_text(RunState(RunStatus.RETRYING, 1))
     run = OpenRunState("acme:a@20261121T050000Z", 0, state, Started("runs", 0, 7), counted=1, delay_us=5)
-    out = io.BytesIO()
-    schemaless_writer(out, earlier.parsed, records.OPEN_RUN.to_record(run))
-    read = _TrailForm(NAMES, "retry-router").read(earlier.frame + out.getvalue())
+    value = written_without("delay_us", "open_run", records.OPEN_RUN.to_record(run), monkeypatch)
+    read = _TrailForm(NAMES, "retry-router").read(value)
     assert read.note == Trail(Started("runs", 0, 7), counted=1)
     assert _is_deferred(trail_of(read.note))
 

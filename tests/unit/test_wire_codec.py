@@ -14,6 +14,7 @@ from fastavro import schemaless_writer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.earlier_release import written_without
 from waterclock.model.backfill import Backfilled, BackfillStatus
 from waterclock.model.concurrency import FREE, Concurrency, Overlap
 from waterclock.model.dag import DagSpec, MapOver, Node, TriggerRule
@@ -645,17 +646,10 @@ def test_a_count_that_the_bytes_do_not_hold_is_refused_at_once() -> None:
 
 
 def test_a_record_of_an_earlier_release_is_read_with_what_it_lacks_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    document = schemata.published("run_event")
-    document["fields"] = [field for field in document["fields"] if field["name"] != "revised"]
-    earlier = schemata.prepare("run_event", document)
-    known = schemata._by_fingerprint() | {earlier.fingerprint: earlier}
-    monkeypatch.setattr(schemata, "_by_fingerprint", lambda: known)
-    record = records.EVENT.to_record(_EVENT)
-    out = io.BytesIO()
-    schemaless_writer(out, earlier.parsed, record)
-    assert codec.decode_event(earlier.frame + out.getvalue()) == _EVENT
+    value = written_without("revised", "run_event", records.EVENT.to_record(_EVENT), monkeypatch)
+    assert codec.decode_event(value) == _EVENT
     with pytest.raises(UndecodableRecord):
-        codec.decode_event(earlier.frame + out.getvalue() + b"\0")
+        codec.decode_event(value + b"\0")
 
 
 @pytest.mark.parametrize("kind", schemata.KINDS)
