@@ -40,7 +40,7 @@ from .keys import Intention, intention_of
 from .known import Known
 from .pauses import stamp_of
 from .pool_check import check_pool
-from .putting_out import put_out
+from .putting_out import put_out, run_behind
 from .releasing import follow_version
 from .reruns import admit_rerun, rerun_of
 from .rows import Ahead, rows_ahead, void_row, void_rows
@@ -377,6 +377,8 @@ def _change_course(shard: Shard, out: Emitter, plan: Plan, now: Instant) -> Admi
         begin_delay(shard, version, plan.edge_at)
         if version.status is JobStatus.DELETED:
             backfills.cancel_of_job(shard, out, version.job_id, backfills.DELETED, now)
+        for fire_at in applied.behind:
+            run_behind(shard, out, version, fire_at, now)
     if applied.run_at is None:
         return None
     return starts.start(shard, out, version or _standing(applied), applied, plan.command, now)

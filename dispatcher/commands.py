@@ -16,14 +16,15 @@ from waterclock.model.errors import Conflict, NotFound, RequestError
 from waterclock.model.gathering import Arrival
 from waterclock.model.ids import US_PER_S, Instant, make_run_id, ordinal
 from waterclock.model.job import MUST_BE_NEW, Command, CommandKind, Every, JobSpec, JobStatus, JobVersion, Once
-from waterclock.model.timetable import due_of, fire_edge, next_of
+from waterclock.model.timetable import fire_edge
 from waterclock.model.timing import with_newer
 from waterclock.model.timing_document import check_timing
 from waterclock.store.port import JobRow
 
+from .behind import decide_behind
 from .causes import arrival_of, cause_of, check_lapse
-from .edges import Edges, begins_after, is_decided, is_overtaken, with_edge
-from .misfire import PAUSED, REASONS, SkipRange, decide_one, skip_all
+from .edges import Edges, begins_after, is_overtaken, moved_up, with_edge
+from .misfire import PAUSED, REASONS, SkipRange, skip_all
 from .owed import Stretch, stretches
 from .pauses import is_same_pause, pause_of, pause_until, stamp_of
 from .position import Position
@@ -55,7 +56,8 @@ class Applied(NamedTuple):
     """What one command decided. ``version`` is None where it makes none (trigger, or nothing changed).
 
     ``skipped`` are fires that end here without a run, ``decided_at`` up to where the job's fires are thereby decided.
-    ``run_at`` is a fire to make at once (a trigger, or a one-off that lies behind); ``series`` goes into its run id.
+    ``run_at`` is the run of a trigger, to be made at once; ``series`` goes into its run id. ``behind`` are fires of the
+    schedule to make at once (``behind.py``).
     ``floor_at``: of an ACTIVE version, the fire time after which its own fires begin. ``fires_to_at``: whenever they
     are due, all fires up to this fire time are decided; 0: nothing is said of that. ``edges``: under which the job's
     late versions were applied, this one's with them. ``cause``: what asked for the run of a trigger; ``arrival``: it
@@ -75,6 +77,7 @@ class Applied(NamedTuple):
     cause: Cause = NO_CAUSE
     arrival: Arrival | None = None
     is_paused: bool = False
+    behind: tuple[Instant, ...] = ()
 
     @property
     def triggered(self) -> str:
@@ -127,14 +130,11 @@ def apply(
     closed = _close(after, versions, edge_at, paused_from, place, fires_after, edges, in_gaps)
     if edges and closed.decided_at is None:
         closed = closed._replace(decided_at=edge_at)  # so that the edges are kept; the cursor says no less
-    floor_at = begins_after(after, versions, edges)
-    behind_at = _behind(after, versions, edge_at, edges)
-    # As of the edge or the stamp, which a replay repeats, and not of somebody's clock.
-    missed = decide_one(after, behind_at, max(edge_at, stamp_at), grace_us) if behind_at is not None else ""
-    if behind_at is not None and missed:
-        ended = (SkipRange(after, behind_at, behind_at, 1), missed)
-        return closed._replace(floor_at=floor_at, edges=edges, skipped=(*closed.skipped, ended))
-    return closed._replace(floor_at=floor_at, edges=edges, run_at=behind_at)
+    closed = closed._replace(floor_at=begins_after(after, versions, edges), edges=edges)
+    if after.status is not JobStatus.ACTIVE:
+        return closed
+    ended, runs = decide_behind(after, versions, edge_at, edges, grace_us)
+    return closed._replace(skipped=(*closed.skipped, *ended), behind=runs)
 
 
 def _at_once(command: Command, place: Place, stamp_at: Instant, standing: JobVersion) -> Applied:
@@ -329,9 +329,7 @@ def _close(
     skipped: list[tuple[SkipRange, str]] = []
     decided_at: Instant | None = None
     if before is not None and before.status is JobStatus.PAUSED:
-        began_at = max(begins_after(before, versions[1:], edges), fire_edge(before, paused_from))
-        rest = skip_all(Stretch(before, began_at, pause_until(before, stamp_at, edge_at)))
-        skipped += [(rest, PAUSED)] if rest else []
+        skipped += [(rest, PAUSED) for rest in _of_pause(after, versions, edge_at, paused_from, edges)]
         decided_at = max(edge_at, stamp_at)
     elif after.status is not JobStatus.ACTIVE:
         reason = REASONS[after.status]
@@ -351,26 +349,17 @@ def _close(
     )
 
 
-def _behind(after: JobVersion, versions: Sequence[JobVersion], edge_at: Instant, edges: Edges) -> Instant | None:
-    """A one-off whose instant lies at or behind the edge, or before its first command: decided at once (design §6).
-
-    Whatever the command does: a resume and a calendar that come late find it behind, too, and it has no later fire.
-    """
-    if after.status is not JobStatus.ACTIVE or not isinstance(after.spec.schedule, Once):
-        return None
-    at = next_of(after, -1)
-    if at is None:
-        return None  # it lies outside the job's own ends
-    is_over = at <= after.stamp_at
-    if not versions:
-        return at if is_over or due_of(after, at) <= edge_at else None
-    is_behind = not is_over and due_of(after, at) <= edge_at
-    return at if is_behind and not is_decided(at, versions, edges, edge_at) else None
-
-
-def due_apart(version: JobVersion, fire_at: Instant) -> Instant:
-    """When a one-off that its command decides is due: one that was over by then has no jitter, it is due at once."""
-    return fire_at if fire_at <= version.stamp_at else due_of(version, fire_at)
+def _of_pause(
+    after: JobVersion, versions: Sequence[JobVersion], edge_at: Instant, paused_from: Instant, edges: Edges
+) -> list[SkipRange]:
+    """What the pause covers that ``after`` ends, or that goes on under it."""
+    before = versions[0]
+    began_at = begins_after(before, versions[1:], edges)
+    if not isinstance(before.spec.schedule, Once):
+        began_at = max(began_at, fire_edge(before, paused_from))
+    rest = skip_all(Stretch(before, began_at, pause_until(before, after.stamp_at, edge_at)))
+    held = [SkipRange(before, at, at, 1) for at in moved_up(after, versions, edge_at, edges)]
+    return [rest, *held] if rest else held
 
 
 def _row(version: JobVersion, place: Place) -> JobRow:

@@ -1,4 +1,4 @@
-"""What commands put out at once: runs of triggers and redrives, one-offs that lie behind, cancels, deferred attempts.
+"""What commands put out at once: runs of triggers and redrives, fires that lie behind, cancels, deferred attempts.
 
 Jobs with an overlap policy or a limit have their runs admitted first; what became of one is for the answer.
 """
@@ -11,6 +11,7 @@ from waterclock.model.job import Command, CommandKind, JobVersion
 from . import commands
 from .admission import Admission
 from .admitting import admit_fire, admit_redrive, admit_trigger
+from .behind import due_apart
 from .emit import Emitter
 from .releasing import withdraw
 from .run_orders import Order
@@ -39,19 +40,19 @@ def put_out(shard: Shard, out: Emitter, command: Command, order: Order, now: Ins
 def run_at_once(
     shard: Shard, out: Emitter, fired: JobVersion, applied: commands.Applied, payload: bytes | None, now: Instant
 ) -> Admission | None:
-    """The run of a trigger, or a one-off that lies behind; what became of a trigger's, where there were limits."""
-    fire_at, series = applied.run_at, applied.series
-    assert fire_at is not None
-    is_free = not fired.spec.is_admitted
-    if series and is_free:
-        out.trigger(fired, fire_at, series, payload, now, applied.cause)
-    elif series:
-        cause = applied.cause
-        return admit_trigger(shard, out, fired, fire_at=fire_at, series=series, payload=payload, cause=cause, now=now)
-    else:
-        due_at = commands.due_apart(fired, fire_at)
-        if is_free:
-            out.run(fired, fire_at=fire_at, due_at=due_at, now=now, in_order=False)
-        else:
-            admit_fire(shard, out, fired, fire_at=fire_at, due_at=due_at, now=now, in_order=False)
+    """The run of a trigger; what became of it, where there were limits."""
+    at, series, cause = applied.run_at, applied.series, applied.cause
+    assert at is not None
+    if fired.spec.is_admitted:
+        return admit_trigger(shard, out, fired, fire_at=at, series=series, payload=payload, cause=cause, now=now)
+    out.trigger(fired, at, series, payload, now, cause)
     return None
+
+
+def run_behind(shard: Shard, out: Emitter, fired: JobVersion, fire_at: Instant, now: Instant) -> None:
+    """The run of a fire that its command found behind."""
+    due_at = due_apart(fired, fire_at)
+    if fired.spec.is_admitted:
+        admit_fire(shard, out, fired, fire_at=fire_at, due_at=due_at, now=now, in_order=False)
+    else:
+        out.run(fired, fire_at=fire_at, due_at=due_at, now=now, in_order=False)

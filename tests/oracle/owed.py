@@ -447,6 +447,8 @@ def owed(made, until, grace=MINUTE_US):
         else:
             duties = {}
         found = duties | found
+        if following:
+            found = _moved_up(version, following, grace) | found
     return found
 
 
@@ -472,15 +474,36 @@ def _of_active(version, later, until, grace):
 def _of_paused(version, following, until):
     """A pause covers what came up to the stamp of the next command, and until that was applied.
 
-    But not a one-off behind the stamp: the command that finds it behind decides it.
+    But of a one-off only what came between the stamps, wherever the edges lie: one behind that is left to the command
+    that finds it behind, or to the pause that goes on.
     """
-    ends = following.stamp if version.spec["once"] else _last_of(following, until)
+    if version.spec["once"]:
+        found = fires(version.spec, version.anchor, version.stamp, min(following.stamp, until))
+        return dict.fromkeys(found, Duty(version, "paused"))
     found = {}
-    for fire in fires(version.spec, version.anchor, version.stamp, min(ends, until)):
+    for fire in fires(version.spec, version.anchor, version.stamp, min(_last_of(following, until), until)):
         due = version.due(fire)
         is_its_own = fire <= following.stamp or not following.edge.has_left(due)
         if version.edge.has_left(due) and is_its_own:
             found[fire] = Duty(version, "paused")
+    return found
+
+
+def _moved_up(version, following, grace):
+    """What was still held back by a jitter when the next command came, and lies behind the edge by that one's: both
+    have that fire, and it is decided with the command; while the job is paused the pause covers it."""
+    statuses = version.status, following.status
+    if statuses not in (("ACTIVE", "ACTIVE"), ("PAUSED", "PAUSED")) or following.spec["once"]:
+        return {}
+    is_paused, edge, found = version.status == "PAUSED", following.edge.at, {}
+    moved = set(fires(following.spec, following.anchor, following.stamp, edge))
+    for fire in moved.intersection(fires(version.spec, version.anchor, version.stamp, edge)):
+        if is_paused and version.spec["once"]:
+            was_left = True
+        else:
+            was_left = version.edge.has_left(version.due(fire)) and version.due(fire) > edge
+        if was_left and following.due(fire) <= edge:
+            found |= {fire: Duty(version, "paused")} if is_paused else _apart(following, fire, grace)
     return found
 
 
@@ -492,6 +515,11 @@ def _behind(version, at, grace):
     """A one-off that lies behind when a command comes, whatever that does, is decided by it, as late as it is then."""
     if (at <= version.stamp and not version.first) or not fires(version.spec, version.anchor, at - 1, at):
         return {}
+    return _apart(version, at, grace)
+
+
+def _apart(version, at, grace):
+    """What a command makes of a fire that it decides by itself."""
     late_as_of = max(version.stamp, version.edge.at)
     blocked = {at} if is_blocked(version, at) else ()
     reasons = policies.outcomes({at: version.due(at)}, policies.timing(version.spec), late_as_of, grace, blocked)

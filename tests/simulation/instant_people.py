@@ -2,7 +2,8 @@
 
 Two or three versions of the job then have a fire due in one instant, of one tier or of several; or the newest fires
 every second, in a time that its calendar blocks, while one of an older version is due. Some pause, delete or change the
-job about that instant.
+job about that instant. Others give it a narrower jitter moments before a fire that the wider one then holds back, of a
+paused one-off even: where that is applied a moment late the fire is over by the new jitter.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 
 from waterclock.model.calendar import Calendar, side_of
 from waterclock.model.ids import US_PER_S, Instant
-from waterclock.model.job import CommandKind, Every, JobSpec, Tier
+from waterclock.model.job import CommandKind, Every, JobSpec, Once, Tier
 from waterclock.model.timing import CalendarUse, Misfire, Timing
 
 from .people import Order
@@ -21,6 +22,7 @@ _SHARE = 0.35
 _BLOCKED_SHARE = 0.35
 _NEVER_AGAIN_S = 3_600
 _JITTER_US = 600 * US_PER_S
+_NARROWED_SHARE = 0.3
 _ABOUT_US = (-700_000, -100_000, 100_000, 500_000, 2_000_000)
 """When somebody changes the job again, counted from the instant."""
 
@@ -37,6 +39,10 @@ def _orders(rng: random.Random, job_id: str, start_at: Instant, horizon: int) ->
     free_s = 1
     while free_s < horizon // US_PER_S:
         due_s = free_s + rng.randint(6, 12)
+        if rng.random() < _NARROWED_SHARE:
+            yield from _narrowed(rng, job_id, begin_s, (free_s + 3, due_s), horizon)
+            free_s = due_s + rng.randint(3, 9)
+            continue
         for ordered_at, fire_s in _times(rng, free_s, due_s):
             spec = _spec(rng, begin_s, fire_s, due_s)
             yield Order(min(ordered_at, horizon - 1), CommandKind.CREATE, job_id, spec)
@@ -45,6 +51,29 @@ def _orders(rng: random.Random, job_id: str, start_at: Instant, horizon: int) ->
             yield Order(min(at, horizon - 1), kind, job_id, None)
             at += rng.randrange(US_PER_S, 3 * US_PER_S)
         free_s = due_s + rng.randint(3, 9)
+
+
+def _narrowed(
+    rng: random.Random, job_id: str, begin_s: int, between_s: tuple[int, int], horizon: int
+) -> Iterator[Order]:
+    """A fire at the first instant that is due at the second, and moments before the first one an edit of its jitter."""
+    fire_s, due_s = between_s
+    is_once, is_paused = rng.random() < 0.3, rng.random() < 0.4
+    at = fire_s * US_PER_S
+    yield Order(min(at - 2 * US_PER_S, horizon - 1), CommandKind.CREATE, job_id, _held(begin_s, fire_s, due_s, is_once))
+    if is_paused:
+        yield Order(min(at - US_PER_S, horizon - 1), CommandKind.PAUSE, job_id, None)
+    narrow = _held(begin_s, fire_s, rng.choice([fire_s, fire_s, fire_s + 1]), is_once)
+    yield Order(min(at - rng.randrange(1_000, 60_000), horizon - 1), CommandKind.CREATE, job_id, narrow)
+    if is_paused:
+        yield Order(min(at + 2 * US_PER_S, horizon - 1), CommandKind.RESUME, job_id, None)
+
+
+def _held(begin_s: int, fire_s: int, due_s: int, is_once: bool) -> JobSpec:
+    placed_us = (due_s - fire_s) * US_PER_S
+    timing = Timing(jitter_us=_JITTER_US, balanced=True, placed_us=placed_us) if placed_us else Timing()
+    at = (begin_s + fire_s) * US_PER_S
+    return JobSpec("sim.ok", Once(at) if is_once else Every(_NEVER_AGAIN_S * US_PER_S, at), timing=timing)
 
 
 def _times(rng: random.Random, free_s: int, due_s: int) -> Iterator[tuple[int, int]]:

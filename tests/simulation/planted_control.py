@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from waterclock.dispatcher import commands, takeover
+from waterclock.dispatcher import behind, commands, edges, takeover
 from waterclock.dispatcher.known import Known
 from waterclock.dispatcher.shard import Shard
 
@@ -64,9 +64,29 @@ def late_resume_from_its_stamp() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def held_back_by_nobody() -> Iterator[None]:
+    """An edit that narrows a jitter leaves alone what the wider one held back: it is over by the new one."""
+
+    def nothing(*_: Any) -> list[Instant]:
+        return []
+
+    with mock.patch.object(behind, "moved_up", nothing), mock.patch.object(commands, "moved_up", nothing):
+        yield
+
+
+@contextmanager
+def one_off_behind_a_pause() -> Iterator[None]:
+    """When a paused one-off is changed, it counts as decided if it lies behind the edge; nobody did that."""
+    with mock.patch.object(edges, "_waits", return_value=False):
+        yield
+
+
 PLANTED_CONTROL: dict[str, Planted] = {
     "end of a pause counts when it is written": end_when_written,
     "end of a pause forgotten at a take-over": end_forgotten,
     "fires behind a late resume are nobody's": late_resume_from_its_stamp,
+    "one-off behind a change of its pause is nobody's": one_off_behind_a_pause,
     "rollback to the version before": newest_brought_back,
+    "what a narrowed jitter held back is nobody's": held_back_by_nobody,
 }

@@ -22,4 +22,4 @@ def test_a_job_that_is_to_run_at_once_runs_however_late_its_command_comes() -> N
     for appended_at in (now, now + LATE_US):
         applied = apply(command, Place(1, 0, 1, appended_at), [], appended_at)
         assert isinstance(spec.schedule, Once)
-        assert (applied.run_at, applied.skipped) == (spec.schedule.at, ())
+        assert (applied.behind, applied.skipped) == ((spec.schedule.at,), ())

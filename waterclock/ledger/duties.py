@@ -9,6 +9,10 @@ Where two versions have another jitter, an edge lies at two fire times, and betw
 what it had decided by then, the newer one what is due beyond. A fire time that an older version has decided is nobody
 else's. In there, and only there, the newer version's fires are gone through, each cut out of the older one's stretch.
 
+Where the newer jitter is the narrower one, there is no such overlap but a hole: due behind the edge by the newer
+version and beyond it by the older. A fire in there that both have is *moved up*: the newer one's, decided by its
+command; while the job is paused the older one's, as what that pause covers.
+
 What must hold: stretches never overlap. Limit: a version whose REVISED is not at hand counts from its own stamp on,
 which is right for every version stamped before the span that is judged.
 """
@@ -117,7 +121,8 @@ def stretches_of(
     edges = [_edge_of(version, revised.get(version.revision)) for version in versions]
     found: list[Stretch] = []
     for number, version in enumerate(versions):
-        following = edges[number + 1] if number + 1 < len(edges) else None
+        following = (versions[number + 1], edges[number + 1]) if number + 1 < len(edges) else None
+        duties: list[Stretch] = []
         if version.status is JobStatus.ACTIVE:
             behind_at = _behind_at(version, edges[number])
             if behind_at is None:
@@ -125,12 +130,10 @@ def stretches_of(
                 duties = _of_active(version, edges[number], following, ended, until_at)
             elif (is_whole and number == 0) or behind_at > version.stamp_at:
                 duties = [Stretch(version, behind_at - 1, behind_at, apart=True)]
-            else:
-                duties = []
         elif version.status is JobStatus.PAUSED:
             duties = _of_paused(version, edges[number], following, until_at)
-        else:
-            duties = []
+        if following is not None:
+            duties += _moved_up(version, edges[number], *following)
         for duty in duties:
             found = _beside(found, duty)
     return sorted((each for each in found if each.after < each.until), key=lambda each: each.after)
@@ -160,12 +163,15 @@ def _ended_by(versions: Sequence[JobVersion], edges: Sequence[_Edge], number: in
     return None
 
 
+_Following: TypeAlias = tuple[JobVersion, _Edge]
+
+
 def _of_active(
-    version: JobVersion, edge: _Edge, following: _Edge | None, ended: tuple[str, _Edge] | None, until_at: Instant
+    version: JobVersion, edge: _Edge, following: _Following | None, ended: tuple[str, _Edge] | None, until_at: Instant
 ) -> list[Stretch]:
     own = edge.claims(version, until_at)
     if following is not None:
-        own = _minus(own, following.claims(version, until_at))
+        own = _minus(own, following[1].claims(version, until_at))
     if ended is None:
         return [Stretch(version, after, until) for after, until in own]
     reason, end = ended
@@ -177,18 +183,39 @@ def _of_active(
     ]
 
 
-def _of_paused(version: JobVersion, edge: _Edge, following: _Edge | None, until_at: Instant) -> list[Stretch]:
+def _of_paused(version: JobVersion, edge: _Edge, following: _Following | None, until_at: Instant) -> list[Stretch]:
     """A pause ends with the next command of the job; what came until that was applied is skipped for it, too.
 
-    But of a one-off only what lies before its stamp: one behind that is left to the command that finds it behind.
+    But of a one-off, wherever the edges lie, what comes between its stamp and the next: one behind that is left to the
+    command that finds it behind, or to the pause that goes on.
     """
-    if following is None:
-        own = edge.claims(version, until_at)
-    elif isinstance(version.spec.schedule, Once):
-        own = edge.claims(version, min(following.stamp_at, until_at))
+    if isinstance(version.spec.schedule, Once):
+        own = [(version.stamp_at, until_at if following is None else min(following[1].stamp_at, until_at))]
     else:
-        own = _minus(edge.claims(version, until_at), following.claims(version, until_at))
+        own = edge.claims(version, until_at)
+        if following is not None:
+            own = _minus(own, following[1].claims(version, until_at))
     return [Stretch(version, after, until, PAUSED, standing=following is None) for after, until in own]
+
+
+def _moved_up(version: JobVersion, edge: _Edge, following: JobVersion, its_edge: _Edge) -> list[Stretch]:
+    """The version's fires that the following one's command found undecided, and behind the edge by its own jitter."""
+    is_going_on = version.status is following.status and version.status in (JobStatus.ACTIVE, JobStatus.PAUSED)
+    if not is_going_on or isinstance(following.spec.schedule, Once):
+        return []
+    is_paused = version.status is JobStatus.PAUSED
+    waits = is_paused and isinstance(version.spec.schedule, Once)
+    own = [(version.stamp_at, its_edge.at)] if waits else edge.claims(version, its_edge.at)
+    after = its_edge.stamp_at if waits else max(its_edge.stamp_at, fire_edge(version, its_edge.at))
+    found: list[Stretch] = []
+    for start, until in _minus(own, [(0, after), (fire_edge(following, its_edge.at), its_edge.at)]):
+        at = start
+        while (next_at := next_of(version, at)) is not None and next_at <= until and len(found) < SHARED_MAX:
+            at = next_at
+            if count_of(following, at - 1, at):
+                owner = version if is_paused else following
+                found.append(Stretch(owner, at - 1, at, PAUSED if is_paused else "", apart=not is_paused))
+    return found
 
 
 def _beside(found: Iterable[Stretch], duty: Stretch) -> list[Stretch]:
