@@ -338,7 +338,8 @@ class Reading(Versions, DagReading, BackfillReading, Protocol):
     def runs(
         self, job_id: str, limit: int, before: Instant | None = None, before_series: int | None = None
     ) -> list[RunRow]:
-        """Newest fire first, back to at most 31 days before ``before`` (default: the newest there are).
+        """Newest fire first, back to at most 31 days before ``before`` (default: the newest there are), and behind
+        these the runs of backfills, of whatever past.
 
         ``before_series``: with it the page goes on after the run (``before``, ``before_series``), so that of several
         runs of one fire time none is left out.

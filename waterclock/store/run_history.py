@@ -1,5 +1,8 @@
 """Reading the runs of jobs: from the drawers, and beside them from the table that held history before.
 
+A day is that of a run's fire time. Lists look into the days since history begins, and behind those into the days that
+backfills of the job have come to, for their runs may be of any past.
+
 What must hold: of one run in both the picture with the greater stamp counts, as if both were one table, whichever was
 written last; and a page is the page of both together. The older table gets no more rows, and its last ones expire 30
 days after the recorders of the release before were stopped. Whether it has any is looked at once, when a store is
@@ -9,6 +12,7 @@ opened: so no recorder of the release before may run beside this one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import structlog
 
@@ -17,6 +21,7 @@ from waterclock.model.errors import BackendDown
 from waterclock.model.ids import Instant
 
 from . import rows
+from .backfills import TabularBackfills
 from .cells import Cells, Select, Values
 from .drawers import drawer_key, drawer_of, run_in_drawer
 from .port import RunRow
@@ -24,6 +29,12 @@ from .tables import RUNS, RUNS_BY_DRAWER
 
 RUN_DAYS = 33
 """Day partitions that a list of runs looks into: tomorrow's (clocks differ), today's and those of 31 days before."""
+
+_PAST_DAYS = 25
+"""Days of backfills that are looked into at once."""
+
+_BACKFILLS_MAX = 200
+"""Backfills of a job whose days are known: the newest ones told of in 30 days."""
 
 _RUN = Select(RUNS_BY_DRAWER, equal=3)
 _OLD_RUN = Select(RUNS, equal=2)
@@ -45,10 +56,9 @@ def waves(keys: range) -> Iterator[range]:
     yield from (keys[:2], keys[2:8], keys[8:])
 
 
-class TabularRuns:
+class TabularRuns(TabularBackfills):
     """What a store reads of runs, over any cells. ``_has_old_runs``: the older table is read as well."""
 
-    _cells: Cells
     _clock: Clock
     _has_old_runs: bool
 
@@ -68,13 +78,26 @@ class TabularRuns:
         bound = (edge,) if before_series is None else (edge, before_series)
         newest = rows.day_of(edge)
         found: list[RunRow] = []
-        for days in waves(range(newest, newest - RUN_DAYS, -1)):
+        for days in chain(waves(range(newest, newest - RUN_DAYS, -1)), self._past_days(job_id, newest - RUN_DAYS)):
             asked = [(day, *bound) for day in days]
             for page in self._pages("runs", job_id, asked, limit - len(found), relaxed=True):
                 found += page
             if len(found) >= limit:
                 break
         return found[:limit]
+
+    def _past_days(self, job_id: str, newest: int) -> Iterator[range]:
+        """The days up to ``newest`` in which backfills have made runs, newest first. Asked once a list comes to it."""
+        spans = [
+            (min(rows.day_of(told.position_at), newest), rows.day_of(told.from_at))
+            for _, told, _ in self.backfills_of_job(job_id, _BACKFILLS_MAX)
+            if told.made_count
+        ]
+        reached = newest + 1
+        for last, first in sorted(spans, reverse=True):
+            days = range(min(last, reached - 1), first - 1, -1)
+            reached = min(reached, first)
+            yield from (days[start : start + _PAST_DAYS] for start in range(0, len(days), _PAST_DAYS))
 
     def _pages(
         self, operation: str, job_id: str, places: Sequence[Values], limit: int, *, relaxed: bool
