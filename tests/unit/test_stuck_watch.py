@@ -18,6 +18,8 @@ from waterclock.model.errors import BackendDown
 from waterclock.model.events import EventKind, Origin, Pending, RunStatus
 from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import Tier
+from waterclock.model.stuck_nodes import Stuck, StuckReason
+from waterclock.recorder import stuck_watch
 from waterclock.recorder.stuck_watch import LAP_S, StuckWatch
 from waterclock.store.memory import WriteFault
 from waterclock.store.upkeep import DAG_ENGINE, RELEASE_BUCKETS_S, STUCK_DAGS
@@ -94,6 +96,21 @@ def test_a_lap_says_nothing_of_a_partition_that_came_while_it_went_on(clock: Man
     watch.step()
     assert history.store.told(STUCK_DAGS, "0") is not None
     assert history.store.told(STUCK_DAGS, "1").parts == {"by_reason": {"no-worker": 3}}  # type: ignore[union-attr]
+
+
+def test_a_lap_keeps_no_more_findings_than_it_names(
+    clock: ManualClock, history: DagHistory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = list[str]()
+    many = [Stuck(f"load.{number}", StuckReason.NO_WORKER, NOW, "nobody serves its pool", 0) for number in range(100)]
+    monkeypatch.setattr(stuck_watch, "stuck_in", lambda *_: many)
+    monkeypatch.setattr(stuck_watch, "stuck_view", lambda _, stuck: made.append(stuck.node) or {"node": stuck.node})
+    history.run()
+    watch = StuckWatch(history.store, clock, Known(history.run_id), lambda: None)
+    watch.step()
+    watch.step()
+    told = next(each.parts for each in history.store.told_of_all(STUCK_DAGS) if each.place == "1")
+    assert (told["by_reason"], len(told["named"]), len(made)) == ({"no-worker": 100}, 20, 20)
 
 
 def test_a_store_that_is_away_holds_the_look_up_and_does_not_end_it(clock: ManualClock, history: DagHistory) -> None:

@@ -141,16 +141,18 @@ class StuckWatch:
             self._history.close_dag_run(run_id)
             return
         lap.looked_at[partition] += 1
+        named = lap.named.setdefault(partition, [])
         for stuck in stuck_in(seen, lap.served, self._clock.now()):
             lap.reasons.setdefault(partition, Counter())[stuck.reason.value] += 1
-            lap.named.setdefault(partition, []).append(stuck_view(run_id, stuck))
+            if len(named) < _NAMED_MAX:  # of a wide outage there are a million
+                named.append(stuck_view(run_id, stuck))
 
     def _tell(self, lap: _Lap) -> None:
         now = self._clock.now()
         for partition in sorted(lap.shards.intersection(self._history.shards)):
             parts = {
                 "by_reason": dict(lap.reasons.get(partition, {})),
-                "named": lap.named.get(partition, [])[:_NAMED_MAX],
+                "named": lap.named.get(partition, []),
                 "looked_at": lap.looked_at[partition],
                 "ended_at": now,
             }
