@@ -77,8 +77,7 @@ class _File:
         self._places = {place for place, _ in self._set_whole()}
 
     def read(self, gathering: Gathering, zone: str | None) -> None:
-        given = list(self._given(_SCHEDULES))
-        replaced = self._replaced()
+        given, replaced = list(self._given(_SCHEDULES)), self._replaced()
         entries: list[Entry] = []
         for node in given:
             if id(node) in replaced:
@@ -190,12 +189,15 @@ class _File:
     def _entry(self, line: int, key: str, node: ast.Dict) -> Entry:
         timing: Timing = Unreadable("it has no schedule", 'Give it one, as "schedule"')
         parts: dict[str, object] = {}
+        has_schedule = False
         for name_node, value in zip(node.keys, node.values, strict=True):
             name = None if name_node is None else self._plain(name_node)
             if not isinstance(name, str):
                 parts["?"] = _COMPUTED
+            elif name in parts or (name == "schedule" and has_schedule):
+                parts["?"] = Unreadable(f"{name} is given twice", "Python keeps the last one: leave one")
             elif name == "schedule":
-                timing = self._timing(value)
+                timing, has_schedule = self._timing(value), True
             else:
                 parts[name] = self._plain(value)
         return Entry(line, key, timing, parts)

@@ -118,5 +118,6 @@ class Gathering:
             )
 
     def _remark(self, line: int, weight: Weight, what: str, why: str, hint: str) -> None:
+        what = what.encode(errors="backslashreplace").decode()  # what no terminal can show would end the command
         short = what if len(what) <= _WHAT_MAX else what[: _WHAT_MAX - 3] + "..."
         self._remarks.append(Remark(line, weight, short, why, hint))

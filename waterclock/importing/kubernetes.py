@@ -7,6 +7,7 @@ schedule, command, retries and deadlines is named, with its line. How it fails: 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -125,7 +126,7 @@ class _CronJob:
             if "<<" in keys:
                 raise _Unfit(part, "it takes keys from elsewhere by <<, which are not followed",
                              "Write them out, or import what `kubectl get cronjob -o yaml` prints")  # fmt: skip
-            if twice := [key for place, key in enumerate(keys) if key in keys[:place]]:
+            if twice := [key for key, count in Counter(keys).items() if count > 1]:
                 raise _Unfit(
                     part.at(twice[0]), f"{twice[0]} is given twice", "Readers disagree on which counts: leave one"
                 )

@@ -37,5 +37,5 @@ def _slug(text: str) -> str:
 
 
 def _marked(slug: str, whole: str) -> str:
-    mark = blake2b(whole.encode(), digest_size=3).hexdigest()
+    mark = blake2b(whole.encode(errors="surrogatepass"), digest_size=3).hexdigest()  # JSON may hold halves of pairs
     return f"{slug}-{mark}" if slug else f"job-{mark}"
