@@ -9,7 +9,7 @@ from waterclock.dispatcher import window
 
 from tests.unit.dispatcher_world import NAMES, START, World, every
 from waterclock.ledger.facts import HOUR_US
-from waterclock.ledger.shards import Ledger
+from waterclock.ledger.shards import Ledger, Remark
 from waterclock.log.port import Outgoing
 from waterclock.model.errors import BackendDown, LostResource
 from waterclock.model.events import EventKind, Origin, Pending, RunEvent
@@ -133,6 +133,19 @@ def test_an_hour_that_does_not_fit_into_memory_is_told_as_unproved(world: World)
     unproved = sum(each.parts["unproved_hours"] for each in told(world).values())
     assert unproved >= 3
     assert {each.parts["verified_to"] for each in told(world).values()} == {HOUR_BEGINS + 3 * HOUR_US}
+
+
+def test_each_hour_of_several_that_are_judged_at_once_is_told_as_unproved(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judging(self: Ledger, *asked: Any) -> Any:
+        verdict = yield from right(self, *asked)
+        return verdict._replace(remarks=(Remark("t:mars is not judged: its zone is gone", hides=True),))
+
+    right = Ledger.judging
+    monkeypatch.setattr(Ledger, "judging", judging)
+    turn(core(world), world)
+    assert {each.parts["unproved_hours"] for each in told(world).values()} == {24}
 
 
 def test_a_shard_that_cannot_be_read_keeps_no_other_waiting(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -204,8 +204,10 @@ class RunningLedger:
                 _log.error("the books do not balance", shard=number, **named)
         hidden = [remark.text for remark in verdict.remarks if remark.hides]
         if hidden:
-            unseen_us = min(verdict.proved_from, decided_to) - asked.from_at
-            shard.unproved_hours += max(1, -(-unseen_us // HOUR_US))
+            # Of what retention took it is known where it ends; whatever else was left out may be in any of these hours.
+            is_by_retention = len(hidden) == 1 and verdict.proved_from > asked.from_at
+            unseen_to = min(verdict.proved_from, decided_to) if is_by_retention else decided_to
+            shard.unproved_hours += max(1, -(-(unseen_to - asked.from_at) // HOUR_US))
             _log.warning("hours that cannot be proved whole", shard=number, why=hidden[:3])
         shard.verified_to = decided_to
         self._tell(number, shard)
