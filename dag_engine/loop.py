@@ -263,7 +263,7 @@ class DagEngine:
                 break
             del shard.to_decide[run_id]
             dag = shard.dags[run_id]
-            if not dag.is_going or (dag.state is None and not self._begin(draft, shard, dag)):
+            if not dag.is_going or (dag.state is None and not self._begin(draft, shard, dag, room)):
                 continue
             if not dag.can_release:
                 continue
@@ -287,7 +287,7 @@ class DagEngine:
         if has_more:
             shard.to_decide[dag.run_id] = None  # behind all others
 
-    def _begin(self, draft: Round, shard: Shard, dag: OpenDag) -> bool:
+    def _begin(self, draft: Round, shard: Shard, dag: OpenDag, room: Room) -> bool:
         """Go on with a DagRun whose version is known now. False: it waits for that or a pool, is paused, or ends."""
         if not self._specs.knows(dag.job_id, dag.revision):
             shard.to_decide[dag.run_id] = None
@@ -302,14 +302,14 @@ class DagEngine:
             shard.leave_earlier(dag.run_id)
             shard.to_decide[dag.run_id] = None  # a pool was taken away: an unknown topic would block every round
             return False
-        if made is not None and dag.wants_earlier and not self._keep_of_earlier(draft, shard, dag, made):
+        if made is not None and dag.wants_earlier and not self._keep_of_earlier(draft, shard, dag, made, room):
             return False
         if made is None or not dag.begin(made):
             give_up(draft, self._names, dag, REVISION_GONE, self._clock.now())
             return False
         return True
 
-    def _keep_of_earlier(self, draft: Round, shard: Shard, dag: OpenDag, made: Made) -> bool:
+    def _keep_of_earlier(self, draft: Round, shard: Shard, dag: OpenDag, made: Made, room: Room) -> bool:
         """Keep of the DagRun that this one runs again what does not come after the nodes that it begins with.
 
         False: that one is not read to its end yet, or is gone, and this one ends. Raises BackendDown.
@@ -332,6 +332,7 @@ class DagEngine:
             give_up(draft, self._names, dag, RERUN_GONE, self._clock.now())
             return False
         keep(draft, self._names, dag, kept, self._clock.now())
+        room.take_kept(kept.values())
         dag.known |= kept
         if dag.start.payload is None and reading.given.payload is not None:
             dag.start = dag.start._replace(payload=reading.given.payload)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from waterclock.model.dag_steps import Steps
+from collections.abc import Collection
+
+from waterclock.model.dag_steps import NodeState, Steps
 
 ROUND_BYTES = 8_000_000
-"""Payloads of released nodes; a round ends with the portion that reaches it."""
+"""Payloads of released nodes, results of kept ones; a round ends with the portion, or the rerun, that reaches it."""
 
 _PORTION = 50
 _RECORD_BYTES = 500
 
 
 class Room:
-    """What is left. ``nodes``: that may be released or skipped."""
+    """What is left. ``nodes``: that may be released, skipped or kept."""
 
     __slots__ = ("_bytes", "_nodes")
 
@@ -34,3 +36,8 @@ class Room:
         """This goes into the round."""
         self._nodes -= len(steps.releases) + len(steps.skips)
         self._bytes -= sum(len(release.payload) + _RECORD_BYTES for release in steps.releases)
+
+    def take_kept(self, nodes: Collection[NodeState]) -> None:
+        """What a rerun keeps goes into the round: all of it, for it is the first that is said of its nodes."""
+        self._nodes -= len(nodes)
+        self._bytes -= sum(len(node.result or b"") + _RECORD_BYTES for node in nodes)

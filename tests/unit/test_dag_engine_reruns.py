@@ -7,13 +7,15 @@ from collections.abc import Callable
 
 import pytest
 from waterclock.dag_engine import earlier as earlier_module
-from waterclock.dag_engine import loop
+from waterclock.dag_engine import loop, room
 from waterclock.dag_engine.loop import DagEngine
 
-from tests.unit.dag_world import FAILED, World
+from tests.unit.dag_world import FAILED, NAMES, World
 from waterclock.model.dag import Node
 from waterclock.model.dag_events import NodeEnd
 from waterclock.model.events import EventKind
+from waterclock.transact import Round
+from waterclock.wire.codec import decode_event
 
 ENDS = (EventKind.DAG_SUCCEEDED, EventKind.DAG_FAILED)
 
@@ -159,6 +161,27 @@ def test_a_rerun_that_waits_for_something_else_keeps_no_other_from_reading(
         monkeypatch.setattr(DagEngine, "_has_pools", has_pools)
     wait_until(world, engine, lambda: f"{first}/right" in pending(world))
     assert pending(world).count(f"{first}/right") == 1
+
+
+def test_what_several_reruns_keep_goes_out_in_as_many_rounds_as_there_is_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Results are kept whole, so those of a few wide DagRuns would make a round that holds everybody else up."""
+    monkeypatch.setattr(room, "ROUND_BYTES", 600)
+    kept = list[int]()
+    commit = DagEngine._commit
+
+    def committed(engine: DagEngine, draft: Round) -> bool:
+        told = [decode_event(each.value or b"") for each in draft.messages if each.topic == NAMES.run_events]
+        kept.append(sum(event.reason == "kept" for event in told))
+        return commit(engine, draft)
+
+    monkeypatch.setattr(DagEngine, "_commit", committed)
+    world, earlier = diamond()
+    again = [world.rerun(earlier, "right") for _ in range(3)]
+    world.turn(world.engine("dag-engine-2"), 80)
+    assert (sum(kept), max(kept)) == (6, 2)
+    assert {f"{run_id}/right" for run_id in again} <= set(pending(world))
 
 
 def pending(world: World) -> list[str]:
