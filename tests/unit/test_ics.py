@@ -97,6 +97,12 @@ def test_days_of_a_duration_are_those_of_the_clock_and_its_hours_are_hours(lengt
 FOLDS = ("\r\n ", "\n ", "\r\n\t", "\r\n\r\n ")
 
 
+def test_a_colon_in_a_parameter_makes_no_days_of_hours() -> None:
+    lines = (f"DURATION{note}:PT72H" for note in ("", ';X-NOTE="at: noon"'))
+    plain, noted = (periods_of(f"DTSTART{BERLIN}{IN_OCTOBER}", line) for line in lines)
+    assert noted == plain
+
+
 @pytest.mark.parametrize("fold", FOLDS)
 def test_a_file_is_read_alike_however_it_is_folded(fold: str) -> None:
     usual = ics("X-WR-CALNAME:Köln\r\n", event(f"DTSTART{BERLIN}{IN_OCTOBER}", "DURATION:PT72H"))

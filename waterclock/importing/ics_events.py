@@ -35,7 +35,7 @@ _FREQUENCIES = frozenset({"DAILY", "WEEKLY", "MONTHLY", "YEARLY"})
 _FOLD = re.compile(rb"(?<![\r\n])(?:\r?\n)+[ \t]")
 """Taken out of the bytes: it may stand within a name, and within a character of several bytes (RFC 5545, 3.1)."""
 
-_OF_HOURS = re.compile(rb"^DURATION(?=(?:;[^:\r\n]*)?:\+?PT)", re.IGNORECASE | re.MULTILINE)
+_OF_HOURS = re.compile(rb'^DURATION(?=(?:;(?:"[^"\r\n]*"|[^":\r\n])*)?:\+?PT)', re.IGNORECASE | re.MULTILINE)
 _EXACT = "X-WATERCLOCK-EXACT"
 """Marks a DURATION without days: icalendar makes PT24H and P1D the same, which they are not when the clock changes."""
 
