@@ -156,6 +156,8 @@ class Flow:
         self.backfill_ends: list[tuple[str, int, RunStatus]] = []
         """Of these, those of backfills: job, number, status. Counted in the round that forgets them."""
         self.run_count = 0
+        self.run_count_of: Counter[str] = Counter()
+        """By tenant."""
         self.held_bytes = 0
         self.quiet_from_s = -1.0
         """Since when no run is open (monotonic seconds); the tail's own."""
@@ -213,13 +215,13 @@ class Flow:
     def hold(self, job: FlowJob, held: Held) -> None:
         """Put a run behind all that wait."""
         job.held[held.kept.run_id] = held
-        self.run_count += 1
+        self._count_run(job, 1)
         self.held_bytes += held.size
 
     def unhold(self, job: FlowJob, run_id: str) -> Held:
         """It waits no longer."""
         held = job.held.pop(run_id)
-        self.run_count -= 1
+        self._count_run(job, -1)
         self.held_bytes -= held.size
         return held
 
@@ -227,7 +229,7 @@ class Flow:
         """It was handed out."""
         job.open[run.kept.run_id] = run
         job.by_group[run.kept.group] += 1
-        self.run_count += 1
+        self._count_run(job, 1)
         self.followed[job.job_id.encode()] = job
 
     def apply(self, job: FlowJob, event: RunEvent, offset: int, stamped_at: Instant, now: Instant) -> None:
@@ -295,6 +297,13 @@ class Flow:
         self.changed |= dict.fromkeys(job_id for job_id, job in self.jobs.items() if job.held or job.is_free)
         return strange
 
+    def _count_run(self, job: FlowJob, change: int) -> None:
+        tenant = job.job_id.partition(":")[0]
+        self.run_count += change
+        self.run_count_of[tenant] += change
+        if not self.run_count_of[tenant]:
+            del self.run_count_of[tenant]
+
     def _restore_chain(self, job: FlowJob) -> None:
         """Go on with a chain. One whose run cannot be read any more goes on as if that had ended at once."""
         run_id = job.delay.run_id
@@ -352,7 +361,7 @@ class Flow:
         job.by_group[run.kept.group] -= 1
         if not job.by_group[run.kept.group]:
             del job.by_group[run.kept.group]
-        self.run_count -= 1
+        self._count_run(job, -1)
         if not job.open:
             del self.followed[job.job_id.encode()]
         self.ended.append(run.kept.run_id)

@@ -10,8 +10,9 @@ from waterclock.dispatcher import window
 from tests.unit.dispatcher_world import START, World
 from tests.unit.test_overlap import EVERY_US, JOB, define, end, fire, rest, run, start, told
 from waterclock.model.concurrency import Concurrency, Overlap
+from waterclock.model.events import EventKind, Skipped
 from waterclock.model.ids import US_PER_S
-from waterclock.model.job import CommandKind, Every, JobSpec
+from waterclock.model.job import CommandKind, Every, JobSpec, Tier
 from waterclock.model.timing import Timing
 
 STOP = [Overlap.CANCEL_OTHER, Overlap.TERMINATE_OTHER]
@@ -101,3 +102,31 @@ def _save(world: World, kind: CommandKind, concurrency: Concurrency) -> None:
     timing = Timing(jitter_us=4 * US_PER_S)
     world.command(kind, JOB, JobSpec("demo.noop", Every(EVERY_US, START), concurrency=concurrency, timing=timing))
     rest(world)
+
+
+def test_no_tenant_takes_the_last_room_of_a_shard_from_the_others(world: World) -> None:
+    """Its runs wait for a pool that nobody serves, perhaps: jobs of other tenants are not skipped for that."""
+    every = Every(EVERY_US, START)
+    names = ["u:one", *(f"t:crowd{number}" for number in range(12)), "u:two"]
+    with mock.patch("waterclock.dispatcher.admitting.RUNS_MAX", 10):
+        for name in names:
+            limited = JobSpec("demo.noop", every, concurrency=Concurrency(Overlap.SKIP), tier=Tier.HIGH)
+            world.command(CommandKind.CREATE, name, limited)
+        for name in names:
+            world.command(CommandKind.TRIGGER, name)
+        rest(world)
+        kinds = {name: [event.kind for event in world.events() if event.job_id == name][-1] for name in names}
+        assert (kinds["u:one"], kinds["u:two"]) == (EventKind.PENDING, EventKind.PENDING)
+        assert sum(kinds[f"t:crowd{number}"] is EventKind.PENDING for number in range(12)) == 8
+        world.crash()
+        rest(world)
+        world.command(CommandKind.TRIGGER, "t:crowd11")
+        rest(world)
+    caps = [event.detail.cap for event in world.events(EventKind.SKIPPED) if isinstance(event.detail, Skipped)]
+    assert caps == ["held_per_shard"] * 5
+
+
+def test_a_tenant_that_is_alone_may_have_all_room_of_a_shard(world: World) -> None:
+    define(world, Overlap.BUFFER_ALL)
+    with mock.patch("waterclock.dispatcher.admitting.RUNS_MAX", 10):
+        assert trigger(world, *[b"1"] * 12) == ["PENDING", *["HELD"] * 9, *["SKIPPED"] * 2]
