@@ -410,16 +410,18 @@ def test_pages_miss_no_line_and_repeat_none(printed: World, limit: int) -> None:
     assert found == ["a0", "a1", "a2", "a3", "a4", "5 more", "b0", "b1", "b2"]
 
 
-def test_whoever_follows_gets_the_note_again_and_nothing_else(world: World) -> None:
+@pytest.mark.parametrize("limit", [2, LINES_MAX])
+def test_whoever_follows_gets_the_note_again_and_nothing_else(world: World, limit: int) -> None:
+    """Also where a page ends with it."""
     reader = world.reader()
     world.say("one")
     world.say("5 more", seq=NOTE_SEQ, at=NINE)
     _settle(reader)
-    first = lines_of(world.store, RUN, 1, 1, LINES_MAX, None)
+    first = lines_of(world.store, RUN, 1, 1, limit, None)
     world.clock.advance(1_000_000)
     world.say("9 more", seq=NOTE_SEQ, at=NINE + 10)
     _settle(reader)
-    second = lines_of(world.store, RUN, 1, 1, LINES_MAX, first.after)
+    second = lines_of(world.store, RUN, 1, 1, limit, first.after)
 
-    assert [line.text for line in first.lines] == ["one", "5 more"]
+    assert ([line.text for line in first.lines], first.more) == (["one", "5 more"], False)
     assert [line.text for line in second.lines] == ["9 more"]

@@ -38,9 +38,9 @@ def lines_of(store: Reading, run_id: str, first: int, last: int, limit: int, aft
     found: list[LogRow] = []
     for attempt in range(first if after is None else max(first, after.attempt), last + 1):
         begins = (after.fence, after.seq) if after is not None and after.attempt == attempt else None
-        found += store.lines(run_id, attempt, limit - len(found), begins)
-        if len(found) >= limit:
-            return LinePage(found, _place(found[-1]), more=True)
+        found += store.lines(run_id, attempt, limit + 1 - len(found), begins)  # one more tells whether that is all
+        if len(found) > limit:
+            return LinePage(found[:limit], _place(found[limit - 1]), more=True)
     told = [line for line in found if line.seq < NOTE_SEQ]
     return LinePage(found, _place(told[-1]) if told else after, more=False)
 
