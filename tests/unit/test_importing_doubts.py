@@ -65,3 +65,14 @@ def test_a_cron_job_of_very_many_keys_is_read_in_one_pass() -> None:
     composed_s = time.process_time() - parse_s
     assert parse_s - began_s < 2 * composed_s + 0.5
     assert "k5 is given twice" in {remark.why for remark in gathering.found().remarks}
+
+
+@pytest.mark.parametrize(("deadline", "told"), [(86_400, 0), (259_200, 1)])
+def test_a_deadline_longer_than_a_program_may_run_is_told(deadline: int, told: int) -> None:
+    gathering = Gathering("acme")
+    pod = {"template": {"spec": {"containers": [{"name": "a", "image": "i", "command": ["/bin/x"]}]}}}
+    spec = {"schedule": "0 0 * * *", "jobTemplate": {"spec": {"activeDeadlineSeconds": deadline, **pod}}}
+    text = yaml.safe_dump({"kind": "CronJob", "metadata": {"name": "long"}, "spec": spec})
+    read_kubernetes(text, gathering, zone="UTC")
+    lost = [remark.what for remark in gathering.found().remarks if remark.weight is Weight.LOST]
+    assert len([what for what in lost if "activeDeadlineSeconds" in what]) == told

@@ -20,7 +20,9 @@ from .gathering import Gathering
 from .naming import name_of
 from .yaml_parts import Part, read_parts
 
-TIMEOUT = "1d"
+TIMEOUT, _TIMEOUT_S = "1d", 86_400
+"""The longest that a program may run here."""
+
 _BACKOFF = {"backoff": "exponential", "delay": "10s", "max_delay": "6m", "jitter": False}
 """As Kubernetes waits between the pods of a Job."""
 
@@ -181,6 +183,7 @@ class _CronJob:
             self._to.note(spec.at("schedule").line, f"{self._name}: timeZone", "without one its times are taken as UTC",
                           "Give --tz if the controller manager has another zone")  # fmt: skip
         self._tell_policies(spec)
+        self._tell_time(job)
         self._tell_rest(spec, job, self._container(job))
 
     def _tell_policies(self, spec: Part) -> None:
@@ -193,6 +196,13 @@ class _CronJob:
             self._to.lost(part.line, f"{self._name}: startingDeadlineSeconds {part.text()}",
                           "a fire that is late by up to 60 s runs always, and catch_up.window is from 60s to 365d here",
                           "Give timeouts.queue, which ends a run that waits too long for a worker")  # fmt: skip
+
+    def _tell_time(self, job: Part) -> None:
+        deadline = job.number("activeDeadlineSeconds")
+        if deadline > _TIMEOUT_S:
+            self._to.lost(job.at("activeDeadlineSeconds").line, f"{self._name}: activeDeadlineSeconds {deadline}",
+                          "an attempt of a program ends after a day at the latest, whatever the run may take",
+                          "Have it go on where it was, or let a handler do it")  # fmt: skip
 
     def _tell_rest(self, spec: Part, job: Part, container: Part) -> None:
         pod = job.at("template", "spec")
