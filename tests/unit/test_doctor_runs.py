@@ -107,6 +107,20 @@ def test_a_retry_that_stands_on_its_rung_is_not_stuck_where_its_router_is_behind
     assert findings(world)["waiting runs"].state is State.OK
 
 
+def test_it_asks_how_far_a_group_is_once_however_many_runs_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each such question to real brokers takes an administrator of its own, some tenths of a second."""
+    world = World()
+    taken(world)
+    for _ in range(50):
+        world.pending()
+    world.clock.advance(90 * US_PER_S)
+    asked: list[str] = []
+    positions = world.log.group_positions
+    monkeypatch.setattr(world.log, "group_positions", lambda group: asked.append(group) or positions(group))
+    assert findings(world)["waiting runs"].state is State.OK
+    assert len(asked) == len(set(asked)) == 2
+
+
 def left_the_ladder(world: World) -> None:
     for rung in RUNGS:
         place = TopicPartition(NAMES.delay(rung), 0)

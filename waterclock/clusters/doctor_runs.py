@@ -52,9 +52,9 @@ def examine(log: Log, names: Names, clock: Clock, generation: int) -> Iterator[F
     try:
         committed = log.group_positions(names.group(ROUTER))
         yield judge_repairs(sum(parse_repairs(at.metadata) for at in committed.values()))
-        seen = open_runs(log, names, committed, generation)
+        seen, reach = open_runs(log, names, committed, generation), _Reach(log)
         old = [run for run in seen if clock.now() - run.since > OLD_US]
-        yield judge_waiting([run for run in old if _is_orphan(log, names, run)])
+        yield judge_waiting([run for run in old if _is_orphan(log, names, reach, run)])
         yield judge_running([run for run in old if run.state.attempt_open], _standings(log, names))
     except NotFound:
         return
@@ -101,23 +101,45 @@ def named(runs: list[Seen]) -> str:
     return ", ".join(run.run_id for run in runs[:_NAMED]) + more
 
 
-def _is_orphan(log: Log, names: Names, run: Seen) -> bool:
+class _Reach:
+    """How far groups have come in topics, each asked once: as many runs may wait as a partition has events."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._positions: dict[str, dict[TopicPartition, Committed]] = {}
+        self._ends: dict[TopicPartition, int] = {}
+
+    def of(self, group: str, place: TopicPartition) -> int | None:
+        """Up to where it has taken what stands there; None: nobody has said."""
+        if group not in self._positions:
+            self._positions[group] = self._log.group_positions(group)
+        at = self._positions[group].get(place)
+        return None if at is None else at.offset
+
+    def has_taken_all(self, group: str, place: TopicPartition) -> bool:
+        """Whether it has; the end is asked for after the position, so what comes meanwhile counts as left."""
+        taken_to = self.of(group, place)
+        if place not in self._ends:
+            self._ends[place] = self._log.high_watermark(place)
+        return taken_to is not None and taken_to >= self._ends[place]
+
+
+def _is_orphan(log: Log, names: Names, reach: _Reach, run: Seen) -> bool:
     waits = run.state.status in {RunStatus.PENDING, RunStatus.RETRYING} and not run.state.held
     if not run.tier or not waits or run.state.is_dag:
         return False
-    place = TopicPartition(run.tier, run.partition)
-    taken_to = log.group_positions(names.worker_group_of(run.tier)).get(place)
-    is_gone = taken_to is not None and taken_to.offset >= log.high_watermark(place)
-    return is_gone and not (run.state.status is RunStatus.RETRYING and _may_be_on_ladder(log, names, run))
+    is_gone = reach.has_taken_all(names.worker_group_of(run.tier), TopicPartition(run.tier, run.partition))
+    return is_gone and not (run.state.status is RunStatus.RETRYING and _may_be_on_ladder(log, names, reach, run))
 
 
-def _may_be_on_ladder(log: Log, names: Names, run: Seen) -> bool:
+def _may_be_on_ladder(log: Log, names: Names, reach: _Reach, run: Seen) -> bool:
     """Whether a delay topic holds something, not moved on yet, that was placed there before the attempt was due."""
     for rung in RUNGS:
-        place = TopicPartition(names.delay(rung), run.partition)
-        placed_to = log.offset_at(place, run.since + _HOP_MARGIN_US)
-        at = log.group_positions(f"{names.group('retry-ladder')}.{rung}").get(place)
-        if placed_to > log.low_watermark(place) and (at is None or at.offset < placed_to):
+        place, group = TopicPartition(names.delay(rung), run.partition), f"{names.group('retry-ladder')}.{rung}"
+        if reach.has_taken_all(group, place):
+            continue
+        placed_to, taken_to = log.offset_at(place, run.since + _HOP_MARGIN_US), reach.of(group, place)
+        if placed_to > log.low_watermark(place) and (taken_to is None or taken_to < placed_to):
             return True
     return False
 
