@@ -6,6 +6,7 @@ import pytest
 from waterclock.retry_router.loop import RetryRouter
 
 from tests.skewed_clock import SkewedClock
+from waterclock.clusters import doctor_runs
 from waterclock.clusters.doctor_runs import examine, judge_repairs
 from waterclock.clusters.finding import Finding, State
 from waterclock.log.memory import MemoryLog
@@ -74,9 +75,7 @@ def test_a_run_that_waits_for_its_time_is_not_stuck_and_one_that_left_the_ladder
     run_id = world.failed()
     router = world.router(kept_behind=20)
     world.turn(router)
-    for _ in range(others):
-        other, token = world.claimed(OTHER)
-        world.event(EventKind.ATTEMPT_SUCCEEDED, other, 1, worker="w-1", incarnation=3, token=token, detail=Ended(0))
+    ended(world, others)
     world.turn(router)
     taken(world)
     world.clock.advance(90 * US_PER_S)
@@ -97,9 +96,7 @@ def test_a_retry_that_stands_on_its_rung_is_not_stuck_where_its_router_is_behind
     world.clock.advance(behind_s * US_PER_S)
     router = RetryRouter(MemoryLog(world.cluster, "r-1"), clock, NAMES, "r-1", generation=GENERATION, kept_behind=20)
     world.turn(router)
-    for _ in range(30):
-        other, token = world.claimed(OTHER)
-        world.event(EventKind.ATTEMPT_SUCCEEDED, other, 1, worker="w-1", incarnation=3, token=token, detail=Ended(0))
+    ended(world, 30)
     world.turn(router)
     assert world.cluster.partition(TopicPartition(NAMES.delay("1s"), 0)).high, "it stands on its rung"
     taken(world)
@@ -119,6 +116,42 @@ def test_it_asks_how_far_a_group_is_once_however_many_runs_wait(monkeypatch: pyt
     monkeypatch.setattr(world.log, "group_positions", lambda group: asked.append(group) or positions(group))
     assert findings(world)["waiting runs"].state is State.OK
     assert len(asked) == len(set(asked)) == 2
+
+
+def test_a_kept_run_is_held_by_nobody_where_its_end_may_be_among_what_is_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Given a router that is further behind than the doctor reads, then what it kept says nothing about now."""
+    world = World()
+    run_id, token = world.claimed(incarnation=world.hello())
+    router = world.router(kept_behind=20)
+    ended(world, 30)
+    world.turn(router)
+    assert [each for each in world.dump(NAMES.state("retry-router")) if each.run_id == run_id], "it is kept"
+    world.event(EventKind.ATTEMPT_SUCCEEDED, run_id, 1, worker="w-1", incarnation=0, token=token, detail=Ended(0))
+    monkeypatch.setattr(doctor_runs, "EVENTS_MAX", 60)
+    ended(world, 30)
+    world.hello()
+    world.clock.advance(90 * US_PER_S)
+    assert findings(world)["running runs"].state is State.OK
+
+
+def test_a_kept_run_of_a_dead_worker_is_named_as_long_as_all_that_came_since_is_read() -> None:
+    world = World()
+    run_id, _ = world.claimed(incarnation=world.hello())
+    router = world.router(kept_behind=20)
+    ended(world, 30)
+    world.turn(router)
+    world.hello()
+    world.clock.advance(90 * US_PER_S)
+    assert run_id in findings(world)["running runs"].found
+
+
+def ended(world: World, count: int) -> None:
+    """Other runs, from their beginning to their end."""
+    for _ in range(count):
+        run_id, token = world.claimed(OTHER)
+        world.event(EventKind.ATTEMPT_SUCCEEDED, run_id, 1, worker="w-1", incarnation=3, token=token, detail=Ended(0))
 
 
 def left_the_ladder(world: World) -> None:

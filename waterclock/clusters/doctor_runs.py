@@ -2,8 +2,8 @@
 
 Judged from the log as the retry router last left it: its committed positions, its state topic, and the events since.
 What must hold: nothing is called stuck that is merely young, has ended, or waits for its time; at most ``EVENTS_MAX``
-events of a partition are read, and what began before those and is not kept is not seen. How it fails: a backend that
-does not answer is a warning.
+events of a partition are read, and what began before those is not seen, unless it is kept and no event since was left
+out. How it fails: a backend that does not answer is a warning.
 """
 
 from __future__ import annotations
@@ -151,8 +151,10 @@ def _open_runs(
     end, committed = log.high_watermark(place), positions.get(place)
     fold: Fold[tuple[str, Instant]] = Fold(generation=generation, open_max=EVENTS_MAX)
     known_from = None if committed is None else parse_fold_from(committed.metadata)
-    _restore(log, TopicPartition(names.state(ROUTER), place.partition), fold)
-    start = max(log.low_watermark(place), end - EVENTS_MAX, known_from or 0)
+    begin = max(log.low_watermark(place), known_from or 0)
+    start = max(begin, end - EVENTS_MAX)
+    # Of what happened to a kept run between its record and the first event that is read, nothing is known.
+    _restore(log, TopicPartition(names.state(ROUTER), place.partition), fold, kept_from=start if start > begin else 0)
     for record in read_range(log, Isolation.COMMITTED, place, start, end):
         _apply(fold, names, record)
     count = log.partitions(names.run_events)
@@ -180,14 +182,15 @@ def _apply(fold: Fold[tuple[str, Instant]], names: Names, record: Record) -> Non
     run.note = (tier, since)
 
 
-def _restore(log: Log, place: TopicPartition, fold: Fold[tuple[str, Instant]]) -> None:
+def _restore(log: Log, place: TopicPartition, fold: Fold[tuple[str, Instant]], *, kept_from: int) -> None:
+    """What was kept at this offset or later."""
     for value in newest_by_key(log, place).values():
         try:
             run = decode_open_run(value)
         except RequestError:
             continue
         state = state_from_text(run.state)
-        if state is not None:
+        if state is not None and run.folded_to >= kept_from:
             tier = "" if run.work is None else run.work.topic
             fold.restore(run.run_id, state, run.first_offset, (tier, run.claimable_at), run.folded_to)
 
