@@ -7,15 +7,20 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import pytest
 from waterclock.workers.heartbeat import Beats, Pulse
 from waterclock.workers.slots import Slots
 from worker_world import World
 
-from waterclock.log.memory import MemoryLog
+from waterclock.clusters.acls import Resource, acls
+from waterclock.log.memory import MemoryCluster, MemoryLog
+from waterclock.model.errors import AccessRefused
 from waterclock.model.executor import ShellCommand
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import Every, JobSpec
+from waterclock.recorder.__main__ import pools_served
 from waterclock.serving import Served, warning_for, who_serves
+from waterclock.wire.names import Names
 
 EVERY = Every(5 * US_PER_S)
 
@@ -95,3 +100,34 @@ def test_a_worker_beats_with_its_pool_and_its_handlers() -> None:
     world.clock.advance(2_500_000)
     world.turn(worker)
     assert set(serving(world)) == {"default"}
+
+
+class Locked(MemoryLog):
+    """A cluster whose brokers let a process do what one user may: here to ask for topics that it may read."""
+
+    def __init__(self, cluster: MemoryCluster, names: Names, user: str) -> None:
+        super().__init__(cluster, user)
+        rights = [acl for acl in acls(names) if acl.role == user and acl.resource is Resource.TOPIC]
+        self.may_read = {acl.name for acl in rights if "Read" in acl.operations}
+
+    def partitions(self, topic: str) -> int:
+        if topic not in self.may_read:
+            raise AccessRefused("kafka", f"partitions of {topic}: TOPIC_AUTHORIZATION_FAILED")
+        return super().partitions(topic)
+
+
+@pytest.mark.parametrize("user", ["recorder", "api"])
+def test_whoever_tells_which_pools_are_served_has_the_rights_for_it(user: str) -> None:
+    world = World()
+    beat(world, "g-1", "gpu", ("train",))
+    log = Locked(world.cluster, world.names, user)
+    assert who_serves(log, world.names, lease_ttl_s=15.0, now=world.clock.now())["gpu"].workers == ("g-1",)
+    assert pools_served(log, world.names, lease_ttl_s=15.0, now=world.clock.now()) == {"gpu"}
+
+
+def test_a_recorder_that_may_not_read_the_beats_says_of_no_pool_that_nobody_serves_it() -> None:
+    """Given rights of an earlier release, then the look for stuck nodes goes on without what the beats say."""
+    world = World()
+    beat(world, "g-1", "gpu", ("train",))
+    log = Locked(world.cluster, world.names, "dag-engine")
+    assert pools_served(log, world.names, lease_ttl_s=15.0, now=world.clock.now()) is None

@@ -110,7 +110,7 @@ def _needs(names: Names, ingress: Sequence[str], records: Sequence[str], sources
             transactional_ids=[names.transactional_id("dag-engine", "")],
         ),
         "recorder": _Needs(
-            reads=[names.commands, names.run_events, names.run_logs, *own["recorder"]],
+            reads=[names.commands, names.run_events, names.run_logs, names.heartbeats, *own["recorder"]],
             writes=own["recorder"],
             groups=[names.group("recorder"), names.group("recorder_logs")],
             transactional_ids=[names.transactional_id("recorder", "")],

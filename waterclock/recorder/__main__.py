@@ -5,6 +5,9 @@ from __future__ import annotations
 from waterclock.beside import Beside
 from waterclock.clock import SystemClock
 from waterclock.leaving import leave_after
+from waterclock.log.port import Log
+from waterclock.model.errors import AccessRefused
+from waterclock.model.ids import Instant
 from waterclock.process import open_log, run_role
 from waterclock.serving import who_serves
 from waterclock.settings import Settings
@@ -52,11 +55,22 @@ def build(settings: Settings) -> Beside:
         beside = Beside(beside, overdue, name="overdue-watch", rest_s=_REST_S)
         beats = open_log(settings, ROLE, patient=True)
 
-        def serving() -> frozenset[str]:
-            found = who_serves(beats, names, lease_ttl_s=settings.worker.lease_ttl_s, now=clock.now())
-            return frozenset(pool for pool, served in found.items() if served.workers)
+        def serving() -> frozenset[str] | None:
+            return pools_served(beats, names, lease_ttl_s=settings.worker.lease_ttl_s, now=clock.now())
 
         return Beside(beside, StuckWatch(store, clock, history, serving), name="stuck-watch", rest_s=_REST_S)
+
+
+def pools_served(log: Log, names: Names, *, lease_ttl_s: float, now: Instant) -> frozenset[str] | None:
+    """The pools that have a worker; None where we may not read the beats, which no look is given up for.
+
+    Raises BackendDown.
+    """
+    try:
+        found = who_serves(log, names, lease_ttl_s=lease_ttl_s, now=now)
+    except AccessRefused:
+        return None
+    return frozenset(pool for pool, served in found.items() if served.workers)
 
 
 if __name__ == "__main__":
