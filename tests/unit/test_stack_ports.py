@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from waterclock.commands.connect import here
 from waterclock.settings import load_settings
-from waterclock.stack.ports import any_port, is_free, pick_port
+from waterclock.stack.ports import any_port, holder_of, is_free, pick_port
 from waterclock.stack.state import ProcessState, StackState, write_state
 from waterclock.stack.trouble import StackTrouble
 from waterclock.stack.up import Up
@@ -88,6 +91,35 @@ def test_a_port_for_a_server_that_starts_slowly_is_none_that_clients_are_given(m
     monkeypatch.setattr("waterclock.stack.ports.random.randrange", lambda *_: next(guesses))
     monkeypatch.setattr("waterclock.stack.ports.is_free", lambda port: port != 20_001)
     assert any_port(taken={20_002}) == 20_004
+
+
+_LISTENS = "import socket, sys; taken = socket.socket(); taken.bind(('127.0.0.1', int(sys.argv[1]))); taken.listen(); "
+
+
+def test_who_has_the_port_of_another_address_is_not_taken_for_who_answers_on_ours(folder):
+    """Given both, a server of ours that is reached must be known by it: else it never counts as ready."""
+    port = any_port()
+    with socket.socket() as elsewhere:
+        elsewhere.bind(("127.0.0.2", port))
+        elsewhere.listen()
+        assert pick_port(port).holder is None
+        program = [sys.executable, "-c", _LISTENS + "print(flush=True); input()", str(port)]
+        with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as ours:
+            ours.stdout.readline()
+            assert holder_of(port).pid == ours.pid
+            ours.kill()
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::ffff:127.0.0.1", "::"])  # noqa: S104 - for a moment
+def test_who_listens_everywhere_has_the_port_here_too(folder, address):
+    port = any_port()
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as everywhere:
+        try:
+            everywhere.bind((address, port))
+        except OSError:
+            pytest.skip("no IPv6 here")
+        everywhere.listen()
+        assert holder_of(port).pid == os.getpid()
 
 
 def test_the_api_gives_way_to_a_stack_that_took_its_port_while_our_servers_started(folder, monkeypatch):

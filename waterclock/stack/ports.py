@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import random
 import socket
+import sys
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 _LISTEN = "0A"
+_HERE = f"{int.from_bytes(socket.inet_aton('127.0.0.1'), sys.byteorder):08X}"
+_MAPPED = f"{0:016X}{int.from_bytes(bytes.fromhex('0000ffff'), sys.byteorder):08X}"
+_REACHED = (_HERE, f"{_MAPPED}{_HERE}", f"{0:08X}", f"{0:032X}")
+"""The addresses of whom a connection to 127.0.0.1 reaches, in the words of /proc: 127.0.0.1, or any; nearest first."""
+
 _LOWEST = 10_000
 _GUESSES = 100
 
@@ -92,7 +98,7 @@ def _first_of_clients() -> int:
 
 
 def holder_of(port: int) -> Holder:
-    """Who listens on ``port``, from /proc; a Holder with pid 0 where that cannot be known."""
+    """Who listens on ``port`` of 127.0.0.1, from /proc; a Holder with pid 0 where that cannot be known."""
     inodes = _listening_inodes(port)
     for process in Path("/proc").glob("[0-9]*"):
         if _open_files(process) & inodes:
@@ -124,7 +130,8 @@ def _command_of(process: Path) -> str:
 
 
 def _listening_inodes(port: int) -> set[str]:
-    found = set()
+    """Of those who would be reached. Others may have the same port of other addresses, and are in nobody's way."""
+    found: dict[str, set[str]] = {}
     for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
         try:
             lines = table.read_text().splitlines()[1:]
@@ -132,6 +139,7 @@ def _listening_inodes(port: int) -> set[str]:
             continue
         for line in lines:
             fields = line.split()
-            if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
-                found.add(f"socket:[{fields[9]}]")
-    return found
+            address, _, number = fields[1].rpartition(":")
+            if fields[3] == _LISTEN and int(number, 16) == port:
+                found.setdefault(address, set()).add(f"socket:[{fields[9]}]")
+    return next((found[address] for address in _REACHED if address in found), set())
