@@ -11,7 +11,7 @@ import yaml
 
 from waterclock import cli
 from waterclock.clusters import render
-from waterclock.clusters.acls import Resource, acls
+from waterclock.clusters.acls import Acl, Resource, acls
 from waterclock.clusters.drift import drift_of, rights_of
 from waterclock.clusters.plan import BROKER_DEFAULT, Plan, plan_of
 from waterclock.commands.init import named
@@ -85,6 +85,21 @@ def test_each_ingress_topic_has_a_producer_of_its_own_and_each_allowed_topic_the
     assert writers["acme-jobs"] == {"producer-acme-jobs"}
     assert writers["b-jobs"] == {"producer-b-jobs"}
     assert writers["bills"] == writers["mail"] == {"worker"}
+
+
+def test_the_operator_may_look_at_every_topic_that_the_doctor_compares_with_the_plan():
+    plan = planned(intake={"tenants": {"acme-jobs": "acme"}}, pools=["gpu"])
+    looks = [
+        acl for acl in plan.acls if acl.role == "operator" and {"Describe", "DescribeConfigs"} <= {*acl.operations}
+    ]
+    for spec in plan.topics:
+        rights = [acl for acl in looks if acl.resource is Resource.TOPIC and covers(acl, spec.name)]
+        assert rights, f"brokers show {spec.name} to nobody who may not describe it: it would be called missing"
+    assert "acme-jobs" not in {acl.name for acl in plan.acls if acl.resource is Resource.GROUP}
+
+
+def covers(acl: Acl, name: str) -> bool:
+    return name.startswith(acl.name) if acl.prefixed else name == acl.name
 
 
 def test_a_role_may_initialise_no_transactional_id_of_another_but_the_lease_keeper_a_workers():

@@ -128,7 +128,7 @@ def _needs(names: Names, ingress: Sequence[str], records: Sequence[str], sources
         "api": _Needs(
             reads=[names.run_events, names.heartbeats, names.dlq], writes=[names.commands], looks_at=[everything]
         ),
-        "operator": _Needs(reads=[everything], writes=[names.commands], looks_at=[everything, CLUSTER]),
+        "operator": _Needs(reads=[everything], writes=[names.commands], looks_at=[everything, *ingress, CLUSTER]),
         "producer": _Needs(writes=[names.job_events]),
         **{f"producer-{topic}": _Needs(writes=[topic]) for topic in ingress},
     }
@@ -151,7 +151,8 @@ def _granted(role: str, needs: _Needs) -> Iterator[Acl]:
             yield _acl(role, Resource.CLUSTER, name, _LOOK)
         else:
             yield _acl(role, Resource.TOPIC, name, _LOOK)
-            yield _acl(role, Resource.GROUP, name, ("Describe",))
+            if name.endswith("."):  # a topic of somebody's own has no group of ours under its name
+                yield _acl(role, Resource.GROUP, name, ("Describe",))
 
 
 def _acl(role: str, resource: Resource, name: str, operations: tuple[str, ...]) -> Acl:
