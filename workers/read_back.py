@@ -17,19 +17,20 @@ is read from the beginning of its DagRun (``dag_from``). Where retention has rem
 is the word: its run waited for this attempt, its DagRun was under way; whoever made it knew so from a state of his own.
 What is left of the log is read all the same: another claim, a cancel or an end that stands there counts.
 
-How it fails: LostResource and BackendDown, and it goes on where it stood at the next turn; somebody's open transaction
-makes the questions of that partition wait. The round thread is never held up: each turn reads a bounded slice.
+How it fails: BackendDown, and it goes on where it stood at the next turn; LostResource where retention took what it was
+reading, and the next turn begins with what is left; somebody's open transaction makes the questions of that partition
+wait. The round thread is never held up: each turn reads a bounded slice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from waterclock.log.port import Isolation, Log, Reader, Record, TopicPartition
 from waterclock.model.dag_work import split_node_run_id
-from waterclock.model.errors import RequestError
+from waterclock.model.errors import LostResource, RequestError
 from waterclock.model.events import EventKind, RunEvent, RunStatus, WorkRecord
 from waterclock.model.fold import Fold
 from waterclock.model.ids import US_PER_S, Instant, offset_of, ordinal, partition_of
@@ -96,6 +97,11 @@ class _Question:
     def is_open(self) -> bool:
         """Nothing can be said: its STARTED was not read. The second time it is not there."""
         return not self.was_read and self.tries < _TRIES
+
+    def begin_anew(self) -> None:
+        """It could not be read for to the end, and nobody knows whether its STARTED is there."""
+        self.accepted = self.was_read = False
+        self.tries -= 1
 
 
 class _Reading:
@@ -224,14 +230,14 @@ class ReadBack:
         return attempt in self._asked
 
     def look(self) -> list[Answer]:
-        """Read on; the answers that were found. Raises BackendDown."""
+        """Read on; the answers that were found. Raises BackendDown, LostResource."""
         if not self._asked:
             return []
         if self._queue:
             self._begin()
         if self._reader is None or not self._reading:
             return []
-        for record in self._reader.poll(_SLICE_RECORDS, 0.0):
+        for record in self._polled(self._reader):
             reading = self._reading.get(TopicPartition(record.topic, record.partition))
             if reading is not None and record.offset < reading.end:
                 reading.take(record)
@@ -265,6 +271,17 @@ class ReadBack:
         """Give the reader up."""
         if self._reader is not None:
             self._reader.close()
+
+    def _polled(self, reader: Reader) -> Sequence[Record]:
+        try:
+            return reader.poll(_SLICE_RECORDS, 0.0)
+        except LostResource:  # told once, by a real client: it would deliver nothing more, and say nothing
+            for reading in self._reading.values():
+                for question in reading.questions.values():
+                    question.begin_anew()
+                    self._queue.setdefault(question.attempt, question)
+            self._reading.clear()
+            raise
 
     def _begin(self) -> None:
         """Read for all that wait now, partition by partition; what is asked meanwhile waits for the next time."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+from waterclock.workers import read_back
+
 from tests.unit.worker_world import START, World
+from waterclock.log.port import Record, TopicPartition
 from waterclock.model.events import EventKind, Origin, Pending, RunEvent, WorkRecord
 from waterclock.model.ids import make_run_id
 from waterclock.model.job import Tier
 from waterclock.transact import Rounds
+from waterclock.wire.codec import decode_event
 from waterclock.wire.messages import event_message, work_message
 
 JOB = "acme:pay"
@@ -113,3 +118,25 @@ def test_a_dead_incarnation_runs_nothing_that_it_had_not_read_back() -> None:
     worker.step()
     world.settle(worker, 10)
     assert executors.submitted == [], "its lease had run out: the attempt is the keeper's to declare lost"
+
+
+def test_it_runs_where_retention_removes_what_is_just_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a claim whose run's beginning goes while the worker reads towards it, then what is left tells."""
+    monkeypatch.setattr(read_back, "_SLICE_RECORDS", 1)
+    world = World()
+    worker, executors = world.worker()
+    world.settle(worker)
+    for number in range(2, 12):
+        _fire(world, number, records=0)
+    run_id = _fire(world)
+    world.turn(worker, count=2)
+    (started,) = (each for each in world.dump(world.names.run_events) if _kind(each) is EventKind.STARTED)
+    assert not _submitted(executors), "it is read for, or this proves nothing"
+    world.cluster.delete_records(TopicPartition(started.topic, started.partition), started.offset)
+    other = _fire(world, 30, at_most_once=False)
+    world.settle(worker, 20)
+    assert _submitted(executors) == [run_id, other]
+
+
+def _kind(record: Record) -> EventKind:
+    return decode_event(record.value or b"").kind
