@@ -8,7 +8,9 @@ What must hold: all of ``control`` that is kept was read before the first claim;
 or, past ``KNOWN_MAX`` of them, up to which instant some were forgotten: a claim that might be of one of those is read
 back too. Records of a later release are passed over and counted.
 
-How it fails: BackendDown where the log does not answer; somebody's open transaction holds the position back.
+How it fails: BackendDown where the log does not answer; somebody's open transaction holds the position back;
+LostResource where records were removed before they were read: the next look begins with what is left, as a new worker
+does. What is gone spoke of runs whose work, which is kept no longer, is gone as well.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from waterclock.log.port import Isolation, Log, Record, TopicPartition
-from waterclock.model.errors import BackendDown, UndecodableRecord
+from waterclock.model.errors import BackendDown, LostResource, UndecodableRecord
 from waterclock.model.events import Control, ControlKind
 from waterclock.model.ids import US_PER_S, Instant, partition_of
 from waterclock.wire.codec import decode_control
@@ -42,26 +44,28 @@ class ControlTail:
         self._topic = topic
         self._partitions = [TopicPartition(topic, number) for number in range(log.partitions(topic))]
         self._reader = log.reader(Isolation.COMMITTED)
-        self._reader.assign({partition: log.low_watermark(partition) for partition in self._partitions})
+        self._is_lost = False
+        """Where it stood is not in the log: a real client says so once, and delivers nothing until it begins anew."""
+        self._begin()
         self._known: dict[str, Instant] = {}
         self._hard: set[str] = set()
         self._forgotten_to: Instant = -1
         self.passed_over_count = 0
 
     def catch_up(self) -> None:
-        """Read to the end as of now; bounded by 100 polls of 0.1 s that bring nothing. Raises BackendDown."""
+        """Read to the end as of now; of polls of 0.1 s 100 may bring nothing. Raises BackendDown, LostResource."""
         ends = {partition: self._log.high_watermark(partition) for partition in self._partitions}
         idle = 0
         while any(self._reader.position(partition) < end for partition, end in ends.items()):
-            records = self._reader.poll(_BATCH, _WAIT_S)
+            records = self._polled(_WAIT_S)
             idle = 0 if records else idle + 1
             if idle > _IDLE_POLLS_MAX:
                 raise BackendDown("kafka", f"{self._topic} stopped before its end")
             self._read(records)
 
     def look(self) -> set[str]:
-        """Read on without waiting; answers the ids of the runs that were named."""
-        records = self._reader.poll(_BATCH, 0.0)
+        """Read on without waiting; answers the ids of the runs that were named. Raises BackendDown, LostResource."""
+        records = self._polled(0.0)
         return self._read(records) if records else set()
 
     def names(self, attempt: Attempt) -> bool:
@@ -93,6 +97,20 @@ class ControlTail:
     def close(self) -> None:
         """Stop reading."""
         self._reader.close()
+
+    def _begin(self) -> None:
+        self._is_lost = True
+        self._reader.assign({partition: self._log.low_watermark(partition) for partition in self._partitions})
+        self._is_lost = False
+
+    def _polled(self, wait_s: float) -> Sequence[Record]:
+        if self._is_lost:
+            self._begin()
+        try:
+            return self._reader.poll(_BATCH, wait_s)
+        except LostResource:
+            self._is_lost = True
+            raise
 
     def _read(self, records: Sequence[Record]) -> set[str]:
         named = set()

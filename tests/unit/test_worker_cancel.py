@@ -16,6 +16,7 @@ from worker_world import PARTITIONS, START, HandExecutors, World
 
 from waterclock.log.memory import CommitFate
 from waterclock.log.memory_producer import MemoryProducer
+from waterclock.log.port import TopicPartition
 from waterclock.model.events import Control, ControlKind, Ended, EventKind, Outcome, RunEvent
 from waterclock.model.fold import Fold
 from waterclock.model.ids import job_of_run, make_run_id
@@ -363,3 +364,21 @@ def test_a_retry_that_reaches_its_topic_days_later_may_be_of_a_run_that_was_name
     retry = Attempt(work._replace(attempt=2), a_day_later, placed_at=a_day_later)
     first = Attempt(work._replace(run_id="acme:job@20991231T000000Z"), a_day_later, placed_at=a_day_later)
     assert (tail.names(retry), tail.names(first)) == (True, False)
+
+
+def test_a_worker_that_stood_still_for_longer_than_control_is_kept_heeds_the_next_cancel(world: World) -> None:
+    """Given records of control that were removed before it read them, then it goes on with those that are left."""
+    worker, executors, (run_id, other) = claimed(world, 2)
+    for number in range(3):
+        for partition in range(PARTITIONS):
+            told = Control(ControlKind.CANCEL_REQUESTED, "acme:old", f"acme:old@20261101T09000{number}Z", 0)
+            world.put(control_message(world.names, told)._replace(partition=partition))
+    for partition in range(PARTITIONS):
+        place = TopicPartition(world.names.control, partition)
+        world.cluster.delete_records(place, world.outside.high_watermark(place))
+    world.cancel(run_id)
+    world.settle(worker, 20)
+    assert [each.work.run_id for each in executors.asked] == [run_id]
+    end_emitting(world, executors)
+    world.settle(worker, 20)
+    assert statuses(world)[other] == "SUCCEEDED"
