@@ -152,7 +152,7 @@ class DagEngine:
                 self._shards.pop(gone.partition).close()
             self._to_take.discard(gone)
         self._to_take.update(polled.assigned)
-        self._has_joined = self._has_joined or bool(polled.assigned) or bool(self._consumer.owned())
+        self._has_joined = self._has_joined or self._consumer.has_share
 
     def _take_over(self) -> None:
         """Start new partitions where their fold begins: the producer first, then the positions, then the ends."""

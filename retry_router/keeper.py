@@ -138,7 +138,7 @@ class Keeper:
         """Membership. What is known of a partition is kept while it is away: the gap in the watch tells the rest."""
         self._to_take.difference_update(polled.revoked)
         self._to_take.update(polled.assigned)
-        self._has_joined = self._has_joined or bool(polled.assigned) or bool(self._consumer.owned())
+        self._has_joined = self._has_joined or self._consumer.has_share
 
     def _take_over(self) -> None:
         """Go on where a partition was left, or begin a little before now: older beats say nothing any more."""

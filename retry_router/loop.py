@@ -162,7 +162,7 @@ class RetryRouter:
             self._to_take.discard(gone)
             self._unread = deque(each for each in self._unread if each.partition != gone.partition)
         self._to_take.update(polled.assigned)
-        self._has_joined = self._has_joined or bool(polled.assigned) or bool(self._consumer.owned())
+        self._has_joined = self._has_joined or self._consumer.has_share
         if polled.revoked and not self._listeners.caught_up:
             raise RoundAborted("partitions were taken away before what they brought was answered")
 

@@ -109,7 +109,7 @@ class Intake:
             self._places.pop(gone, None)
             self._to_take.discard(gone)
         self._to_take.update(polled.assigned)
-        self._has_joined = self._has_joined or bool(polled.assigned) or bool(self._consumer.owned())
+        self._has_joined = self._has_joined or self._consumer.has_share
 
     def _take_over(self) -> None:
         """Start new partitions where the group stands: the producer first, which settles its last round."""

@@ -172,7 +172,7 @@ class Recorder:
         if polled.revoked:
             self._drop()
         self._to_take.update(polled.assigned)
-        self._has_joined = self._has_joined or bool(self._consumer.owned())
+        self._has_joined = self._has_joined or self._consumer.has_share
 
     def _drop(self) -> None:
         """Forget what is held. Rows under way may still land: they are the ones that will be written again."""

@@ -110,7 +110,7 @@ class RunLogs:
         if polled.revoked:
             self._drop()
         self._to_take.update(polled.assigned)
-        self._has_joined = self._has_joined or bool(self._consumer.owned())
+        self._has_joined = self._has_joined or self._consumer.has_share
 
     def _drop(self) -> None:
         """Forget what is held; all that is ours is read again from what is committed."""
