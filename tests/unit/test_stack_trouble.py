@@ -155,7 +155,8 @@ def test_a_failing_maven_is_quoted_and_leaves_nothing_half_fetched(tmp_path, mon
     assert list((checkout / "compose" / "cassandra" / "target").iterdir()) == []
 
 
-def test_fetched_jars_appear_all_at_once_and_through_the_mirror(tmp_path, monkeypatch):
+def checkout_with_maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: str = "") -> Path:
+    """A checkout, and a Maven that brings the main jar; ``meanwhile`` is a line of shell that happens before that."""
     checkout = tmp_path / "checkout"
     (checkout / "compose" / "kafka").mkdir(parents=True)
     (checkout / "compose" / "kafka" / "pom.xml").write_text("<project/>")
@@ -163,7 +164,7 @@ def test_fetched_jars_appear_all_at_once_and_through_the_mirror(tmp_path, monkey
     mvn.parent.mkdir()
     mvn.write_text(
         "#!/bin/sh\n"
-        f'cp "$2" {tmp_path}/settings.xml\n'
+        f'cp "$2" {tmp_path}/settings.xml\n{meanwhile}\n'
         'for word in "$@"; do case $word in -DoutputDirectory=*) out=${word#*=};; esac; done\n'
         f'mkdir -p "$out" && touch "$out/{KAFKA.main_jar}"\n'
     )
@@ -171,6 +172,28 @@ def test_fetched_jars_appear_all_at_once_and_through_the_mirror(tmp_path, monkey
     monkeypatch.setenv("PATH", f"{mvn.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("waterclock.stack.jars._CHECKOUT", checkout)
+    return checkout
+
+
+def test_of_two_starts_that_fetch_at_once_the_slower_leaves_the_jars_from_which_the_other_runs(tmp_path, monkeypatch):
+    lib = tmp_path / "checkout" / "compose" / "kafka" / "target" / "lib"
+    quicker = f"mkdir -p {lib} && touch {lib}/{KAFKA.main_jar} {lib}/in-use.jar"
+    checkout_with_maven(tmp_path, monkeypatch, meanwhile=quicker)
+    assert jars_of(KAFKA, JarSource()) == lib
+    assert sorted(path.name for path in lib.iterdir()) == ["in-use.jar", KAFKA.main_jar]
+    assert list(lib.parent.iterdir()) == [lib]
+
+
+def test_jars_that_cannot_be_put_anywhere_are_told_with_the_ways_out(tmp_path, monkeypatch):
+    checkout = checkout_with_maven(tmp_path, monkeypatch)
+    (checkout / "compose" / "kafka" / "target").write_text("where a folder should be")
+    with pytest.raises(StackTrouble, match="could not be fetched") as told:
+        jars_of(KAFKA, JarSource())
+    assert "WATERCLOCK_STACK__MAVEN_URL" in told.value.hint
+
+
+def test_fetched_jars_appear_all_at_once_and_through_the_mirror(tmp_path, monkeypatch):
+    checkout = checkout_with_maven(tmp_path, monkeypatch)
     found = jars_of(KAFKA, JarSource(None, "http://mirror.example/maven?a&b"))
     assert found == checkout / "compose" / "kafka" / "target" / "lib"
     assert (found / KAFKA.main_jar).exists()

@@ -61,7 +61,7 @@ def have_jars(distribution: Distribution, source: JarSource) -> bool:
 
 
 def _fetch(distribution: Distribution, source: JarSource) -> Path:
-    """Let Maven copy the jars beside their place, then give the folder its name in one step."""
+    """Let Maven copy the jars beside their place, then give the folder its name in one step. Raises StackTrouble."""
     pom = _CHECKOUT / "compose" / distribution.name / "pom.xml"
     mvn = shutil.which("mvn")
     if source.folder is not None or not pom.exists():
@@ -69,14 +69,18 @@ def _fetch(distribution: Distribution, source: JarSource) -> Path:
     if mvn is None:
         raise _cannot_fetch(distribution, source, "Maven (mvn) is not installed")
     place = source.folders(distribution)[0]
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix="fetching-") as partial:
-        output = Path(partial) / "lib"
-        why_not = _run_maven([mvn, *_mirror(source.maven_url, Path(partial)), "-f", str(pom)], output)
-        if why_not or not (output / distribution.main_jar).exists():
-            raise _cannot_fetch(distribution, source, why_not or "Maven brought something else")
-        shutil.rmtree(place, ignore_errors=True)  # jars of another version
-        output.rename(place)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix="fetching-") as partial:
+            output = Path(partial) / "lib"
+            why_not = _run_maven([mvn, *_mirror(source.maven_url, Path(partial)), "-f", str(pom)], output)
+            if why_not or not (output / distribution.main_jar).exists():
+                raise _cannot_fetch(distribution, source, why_not or "Maven brought something else")
+            if not (place / distribution.main_jar).exists():  # else another start was quicker, and runs from them now
+                shutil.rmtree(place, ignore_errors=True)  # jars of another version
+                output.rename(place)
+    except OSError as error:  # the disk is full, or the checkout is somebody else's
+        raise _cannot_fetch(distribution, source, str(error)) from error
     return place
 
 
