@@ -12,6 +12,7 @@ from waterclock.clusters.finding import Finding, State
 from waterclock.clusters.plan import plan_of
 from waterclock.log.kafka_cluster import TopicSeen
 from waterclock.log.kafka_protocol import release_of
+from waterclock.model.errors import AccessRefused
 from waterclock.model.zones import TZDATA_VERSION
 from waterclock.settings import CassandraSettings, Settings
 from waterclock.store.looking import StoreSeen
@@ -50,6 +51,38 @@ def states(findings) -> dict[str, State]:
     for finding in findings:
         found[finding.check] = max(found.get(finding.check, State.OK), finding.state, key=worst.index)
     return found
+
+
+class NotToBeLookedInto:
+    """A cluster whose brokers let this user ask for no topic's settings."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def brokers(self):
+        return {1: "a:9092"}
+
+    def broker_settings(self, _):
+        return BROKER | {"auto.create.topics.enable": "true"}
+
+    def topics(self, _):
+        raise AccessRefused("kafka", "settings: TOPIC_AUTHORIZATION_FAILED")
+
+    def rights(self):
+        return None
+
+
+def test_topics_that_may_not_be_looked_into_are_a_warning_and_stop_no_other_check(monkeypatch):
+    monkeypatch.setattr(doctor_kafka, "KafkaCluster", lambda *_, **__: NotToBeLookedInto())
+    monkeypatch.setattr(doctor_kafka, "speaks_since", lambda *_: (4, 1))
+    found = states(doctor_kafka.examine(PLAN, SETTINGS, str, lambda _: None))
+    assert found["topics"] is State.WARN
+    assert found["auto-create"] is State.WARN
+    assert "rights" in found
+    assert found["kafka"] is State.OK
 
 
 def test_all_as_planned_is_all_well():

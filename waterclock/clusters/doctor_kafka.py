@@ -70,13 +70,23 @@ def _examine(
     except AccessRefused as refused:
         of_one = None
         yield Finding("broker settings", State.WARN, str(refused), "Give this user DescribeConfigs on the cluster")
-    seen = Seen(brokers, cluster.topics([spec.name for spec in plan.topics]), of_one)
-    yield from judge_topics(plan, seen)
-    yield from judge_copies(seen, production=settings.production)
+    yield from _topics(cluster, plan, Seen(brokers, {}, of_one), wait, production=settings.production)
     if of_one is not None:
         yield from judge_broker(of_one, production=settings.production)
-    yield from _open_transactions(cluster, seen, wait)
     yield from _rights(cluster, plan, principal, production=settings.production)
+
+
+def _topics(
+    cluster: KafkaCluster, plan: Plan, seen: Seen, wait: Callable[[float], object], *, production: bool
+) -> Iterator[Finding]:
+    try:
+        seen = seen._replace(topics=cluster.topics([spec.name for spec in plan.topics]))
+    except AccessRefused as refused:
+        yield Finding("topics", State.WARN, str(refused), "Give this user Describe and DescribeConfigs on the topics")
+        return
+    yield from judge_topics(plan, seen)
+    yield from judge_copies(seen, production=production)
+    yield from _open_transactions(cluster, seen, wait)
 
 
 def judge_release(since: tuple[int, int] | None) -> Finding:
