@@ -17,7 +17,7 @@ from typing import cast
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Place
 
-from waterclock.model.errors import Fenced, WaterclockError
+from waterclock.model.errors import Fenced, LostResource, WaterclockError
 
 from .kafka_errors import OUTSIDE, down_error, error_of, poll_trouble
 from .kafka_watch import Watch
@@ -79,6 +79,11 @@ class Feed:
         """Keep an error for the next take; the first one, unless a final one comes after it."""
         if trouble is not None and (self._trouble is None or isinstance(trouble, Fenced)):
             self._trouble = trouble
+
+    def forget_loss(self) -> None:
+        """What was lost was assigned before: nobody stands there any more."""
+        if isinstance(self._trouble, LostResource) and not isinstance(self._trouble, Fenced):
+            self._trouble = None
 
     def raise_trouble(self) -> None:
         """Raise what was noted. A fenced client stays fenced: it would deliver nothing, silently."""

@@ -253,7 +253,7 @@ class Reader(Protocol):
         ...
 
     def poll(self, max_records: int, timeout_s: float) -> Sequence[Record]:
-        """As ``Consumer.poll``, records alone."""
+        """As ``Consumer.poll``, records alone. A position outside the log is told at each poll, until ``assign``."""
         ...
 
     def position(self, partition: TopicPartition) -> int:
