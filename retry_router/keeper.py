@@ -7,8 +7,9 @@ What must hold before a worker is judged, each time (guarantees 2.3):
 
 * its partition was watched for a full lease, by a keeper that never fell behind for half a lease meanwhile: whoever was
   away itself, or has just come, first gives everybody a full lease;
-* ``heartbeats`` and ``leases`` were read to their ends immediately before, and nothing that speaks for the worker was
-  among it.
+* ``leases`` was read to its end immediately before, and ``heartbeats`` to its end as of a moment ago, by which it had
+  been silent for a lease, and nothing that speaks for the worker was among it. Not to its end as of now: of a thousand
+  workers somebody always beats between the reading and the question, and nobody could ever be judged.
 
 None of it is needed for correctness, which rests on fencing first; it keeps innocents from being fenced. How it fails:
 a backend that is away, a lost partition: nobody is judged, and the watch begins anew. Its positions are committed for
@@ -32,7 +33,7 @@ from waterclock.wire.names import Names
 
 from .deaths import Deaths
 from .fencing import Hands, OwnHands, fence
-from .watched import Watched
+from .watched import Asked, Watched
 
 KEEPER = "lease-keeper"
 """Names its consumer group and its clients."""
@@ -43,6 +44,8 @@ FENCINGS_MAX = 4
 _POLL_RECORDS = 2_000
 _POLL_S = 0.2
 _LOOK_EVERY_S = 0.5
+_AT_ONCE_S = 0.1
+"""Whoever carries fencings out for longer has stood still himself: the others are judged at the next look."""
 _AGAIN_S = 2.0
 _TROUBLE_WAIT_S = 0.5
 _OFFSETS_EVERY_S = 1.0
@@ -149,6 +152,7 @@ class Keeper:
             watched = self._watched.get(place.partition) or self._watch(place)
             low, high = self._log.low_watermark(place), self._log.high_watermark(place)
             starts[place] = watched.next_offset = min(max(watched.next_offset, low), high)
+            watched.asked = None
         self._consumer.start(starts)
         self._to_take.clear()
         _log.info("heartbeats watched", partitions=[place.partition for place in starts])
@@ -200,28 +204,41 @@ class Keeper:
     def _look(self, place: TopicPartition) -> None:
         """Judge the workers of one partition, each by what there is to be read at its turn: a fencing takes its time,
         and who was silent before it may have spoken meanwhile."""
-        watched = self._watched[place.partition]
-        if not self._was_read(place, watched):
+        watched, now_s = self._watched[place.partition], self._clock.monotonic_s()
+        read_at_s = self._read_at_s(place, watched, now_s)
+        if read_at_s is None:
             return
-        now_s = self._clock.monotonic_s()
-        watched.read_to_end(now_s)
-        silent = [worker for worker in watched.silent(now_s) if self._may_fence(worker, watched, now_s)]
+        watched.read_to_end(read_at_s)
+        silent = [worker for worker in watched.silent(read_at_s) if self._may_fence(worker, watched, now_s)]
         for worker in silent[: FENCINGS_MAX - len(self._fencing)]:
+            now_s = self._clock.monotonic_s()
             self._hear_of_lives(now_s)
-            if not (self._deaths.caught_up(place.partition) and self._was_read(place, watched)):
+            if not self._deaths.caught_up(place.partition):
                 return
-            if worker not in watched.silent(now_s) or not self._may_fence(worker, watched, now_s):
+            if worker not in watched.silent(read_at_s) or not self._may_fence(worker, watched, now_s):
                 continue
             standing, incarnation = self._deaths.standing(worker), watched.incarnation(worker)
             _log.warning("worker is silent", worker=worker, incarnation=incarnation, **standing._asdict())
             self._not_before_s[worker] = now_s + _AGAIN_S
+            submitted_s = self._clock.monotonic_s()
             self._fencing[worker] = self._hands.submit(
                 lambda worker=worker: fence(self._log, self._names, worker, self._by, self._clock.now())  # type: ignore[misc]
             )
+            if self._clock.monotonic_s() - submitted_s > _AT_ONCE_S:
+                return
 
-    def _was_read(self, place: TopicPartition, watched: Watched) -> bool:
-        """Whether every beat that stands there by now was heard."""
-        return watched.next_offset >= self._log.high_watermark(place)
+    def _read_at_s(self, place: TopicPartition, watched: Watched, now_s: float) -> float | None:
+        """When the end was asked for up to which every beat was heard; None: there is more to be heard up to there.
+
+        One end is asked for at a time, and the next one when it is reached: who asks anew runs ahead of himself.
+        """
+        if watched.asked is None:
+            watched.asked = Asked(self._log.high_watermark(place), now_s)
+        end, asked_at_s = watched.asked
+        if watched.next_offset < end:
+            return None
+        watched.asked = None
+        return asked_at_s
 
     def _may_fence(self, worker: str, watched: Watched, now_s: float) -> bool:
         """Whether it is worth asking: it is not known to be dead, and nobody is at it."""

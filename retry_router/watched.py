@@ -6,6 +6,8 @@ lease without a gap of half a lease, so that beats which were late on *our* side
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 _LEASE_MIN_S = 3.0
 """The shortest lease that can be set; a gap of less than half of it harms nobody."""
 
@@ -21,13 +23,24 @@ class _Heard:
         self.at_s = at_s
 
 
-class Watched:
-    """``next_offset``: where reading goes on. ``default_lease_s``: of a worker whose beats have not named one yet."""
+class Asked(NamedTuple):
+    """Where the partition ended, as of when that was asked for."""
 
-    __slots__ = ("_default_lease_s", "_heard", "_read_at_s", "next_offset")
+    end: int
+    at_s: float
+
+
+class Watched:
+    """``next_offset``: where reading goes on; ``asked``: an end that it has not come to yet.
+
+    ``default_lease_s``: of a worker whose beats have not named one yet.
+    """
+
+    __slots__ = ("_default_lease_s", "_heard", "_read_at_s", "asked", "next_offset")
 
     def __init__(self, start_at: int, now_s: float, default_lease_s: float) -> None:
         self.next_offset = start_at
+        self.asked: Asked | None = None
         self._default_lease_s = default_lease_s
         self._heard: dict[str, _Heard] = {}
         self._read_at_s = now_s
@@ -42,18 +55,18 @@ class Watched:
             heard.lease_s = lease_s or heard.lease_s
             heard.at_s = now_s
 
-    def read_to_end(self, now_s: float) -> None:
-        """Everything was read up to now. Whoever may have beaten while we were not looking gets a full lease."""
-        gap_s, self._read_at_s = now_s - self._read_at_s, now_s
+    def read_to_end(self, at_s: float) -> None:
+        """Everything was read that stood there by then. Who may have beaten while we did not look gets a full lease."""
+        gap_s, self._read_at_s = at_s - self._read_at_s, at_s
         if gap_s <= _LEASE_MIN_S / 2:
             return
         for heard in self._heard.values():
             if gap_s > heard.lease_s / 2:
-                heard.at_s = now_s
+                heard.at_s = max(heard.at_s, at_s)
 
-    def silent(self, now_s: float) -> list[str]:
-        """Who was heard, and not for a lease."""
-        return [worker for worker, heard in self._heard.items() if now_s - heard.at_s > heard.lease_s]
+    def silent(self, at_s: float) -> list[str]:
+        """Who was heard, and by then not for a lease."""
+        return [worker for worker, heard in self._heard.items() if at_s - heard.at_s > heard.lease_s]
 
     def incarnation(self, worker: str) -> int:
         """The newest one that was heard of; -1 where none was."""

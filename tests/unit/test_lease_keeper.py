@@ -11,7 +11,7 @@ from waterclock.retry_router.fencing import OwnHands
 from waterclock.retry_router.keeper import Keeper
 
 from waterclock.log.memory import CommitFate
-from waterclock.log.port import Outgoing
+from waterclock.log.port import Outgoing, TopicPartition
 from waterclock.model.errors import Fenced
 from waterclock.transact import Rounds
 
@@ -218,7 +218,7 @@ def test_who_speaks_while_another_is_being_fenced_is_not_fenced_after_it() -> No
         world.beat(worker, life)
 
     class SlowHands(OwnHands):
-        """While the first is being fenced, everybody else speaks again."""
+        """While the first is being fenced, which takes half a second, everybody else speaks again."""
 
         spared: ClassVar[set[str]] = set()
 
@@ -228,6 +228,7 @@ def test_who_speaks_while_another_is_being_fenced_is_not_fenced_after_it() -> No
                 self.spared.update(lives.keys() - set(world.fenced()))
                 for worker in sorted(self.spared):
                     world.beat(worker, lives[worker])
+                world.clock.advance(500_000)
             return done
 
     keeper = world.keeper(hands=SlowHands())
@@ -238,3 +239,23 @@ def test_who_speaks_while_another_is_being_fenced_is_not_fenced_after_it() -> No
     assert len(SlowHands.spared) == 11
     run(world, keeper, seconds=2)
     assert len(world.fenced()) == 1
+
+
+def test_a_silent_worker_is_fenced_however_many_others_beat_all_the_time() -> None:
+    world = World()
+    keeper = world.keeper()
+    silent, busy = world.hello("w-1"), world.hello("w-2")
+    world.beat("w-1", silent)
+    asks = keeper._log.high_watermark
+
+    def asked_late(place: TopicPartition) -> int:
+        """Between the keeper's reading and its question somebody has beaten, each time."""
+        if place.topic == NAMES.heartbeats:
+            world.beat("w-2", busy)
+        return asks(place)
+
+    keeper._log.high_watermark = asked_late  # type: ignore[method-assign]
+    run(world, keeper, seconds=4)
+    assert world.fenced() == []
+    run(world, keeper, seconds=4)
+    assert world.fenced() == ["w-1"]
