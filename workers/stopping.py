@@ -9,7 +9,8 @@ Three reasons: the run was cancelled, its time is over, or this worker is shutti
 * what does not end by force either (a sync handler, a task that swallows its cancellation) is given up ``_FORCED_S``
   later: a cancelled or timed-out attempt gets its outcome all the same, and its worker slot stays taken until its code
   has ended. It is *never* handed back: another attempt would run beside it. It stays open, and is lost with its lease;
-* a run that is called at most once is not handed back once it has begun: nobody knows what it did.
+* a run that is called at most once is not handed back once it has begun: nobody knows what it did. One that came back
+  and says that it had not is.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def stopped(attempt: Attempt, why: Why, detail: str = "", end: EndedAttempt | No
     if end is not None:
         message, trace = f"{message}: {end.error_message}" if end.error_message else message, end.error_trace
     outcome, error_class = _OUTCOMES[why]
-    if why is Why.DRAINED and attempt.work.at_most_once and end is not None:
+    if why is Why.DRAINED and attempt.work.at_most_once and end is not None and end.has_begun:
         error_class = OUTCOME_UNKNOWN
     return EndedAttempt(attempt, outcome, error_class, ending.cut(message, ending.MESSAGE_MAX_BYTES), trace)
 

@@ -121,6 +121,28 @@ def test_a_call_that_got_no_connection_names_the_setting(target: Target) -> None
     assert len(target.arrivals) == 2
 
 
+def test_a_call_that_is_stopped_while_it_waits_for_a_connection_was_never_made(target: Target) -> None:
+    arrived, release = threading.Event(), threading.Event()
+
+    def slow(_: object) -> tuple[int, dict[str, str], bytes]:
+        arrived.set()
+        release.wait(20.0)
+        return 200, {}, b""
+
+    target.answer = slow
+    with bench_of(egress={"allow": (target.place,), "connections": 1}) as bench:
+        made, waits = (attempt_of(HttpCall(f"http://{target.place}/"), number=number) for number in range(2))
+        bench.executors.submit([made])
+        assert arrived.wait(20.0)
+        bench.executors.submit([waits])
+        bench.executors.force([waits])
+        assert [(end.attempt, end.has_begun) for end in bench.ends(1)] == [(waits, False)]
+        bench.executors.force([made])
+        assert [(end.attempt, end.has_begun) for end in bench.ends(1)] == [(made, True)]
+        release.set()
+    assert len(target.arrivals) == 1
+
+
 def _without_a_zone(at_s: float) -> str:
     return time.asctime(time.gmtime(at_s))
 

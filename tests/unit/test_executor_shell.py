@@ -282,4 +282,5 @@ def test_what_was_asked_to_stop_before_its_turn_is_not_called(bench: Bench, tmp_
     bench.executors.submit([attempt])
     (ended,) = bench.ends(1)
     assert (ended.outcome, ended.error_class) == (Outcome.FAILED, "AttemptStopped")
+    assert not ended.has_begun
     assert not (tmp_path / "effect").exists()

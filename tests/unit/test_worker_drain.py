@@ -193,7 +193,8 @@ def test_code_that_does_not_stop_is_never_handed_back() -> None:
     assert state_of(world, run_id).attempt_open
 
 
-def test_a_call_that_is_made_at_most_once_is_not_handed_back_once_it_has_begun() -> None:
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_a_call_that_is_made_at_most_once_is_not_handed_back_once_it_has_begun(has_begun: bool) -> None:
     world = World()
     worker, executors = world.worker()
     run_id = make_run_id("acme:once", START)
@@ -205,10 +206,11 @@ def test_a_call_that_is_made_at_most_once_is_not_handed_back_once_it_has_begun()
     assert len(executors.running) == 1
     while worker.drain() and not executors.forced:
         world.clock.advance(20_000)
-    executors.end(executors.running[0], Outcome.FAILED)
+    (attempt,) = executors.running
+    executors.ended.append(EndedAttempt(attempt, Outcome.FAILED, has_begun=has_begun))
     drain(world, worker)
     (ended,) = world.events(EventKind.ATTEMPT_FAILED)
-    assert error_class(ended) == "outcome-unknown"
+    assert error_class(ended) == ("outcome-unknown" if has_begun else "drained")
 
 
 def test_a_draining_worker_leaves_its_groups_before_its_work_is_done() -> None:

@@ -338,6 +338,7 @@ def test_a_handler_that_waits_for_a_thread_is_not_called_once_it_is_to_stop(why:
     assert begun == []
     assert ended[waiting].outcome is Outcome.FAILED
     assert ended[waiting].error_class == "AttemptStopped"
+    assert not ended[waiting].has_begun
     bench.executors.stop(2.0)
 
 

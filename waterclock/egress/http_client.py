@@ -6,8 +6,8 @@ refuses to work, and every socket is judged once more when it is made. No redire
 cookies, no decompression (a small bomb stays small), no second try: whatever we sent, we sent once. No error tells the
 query: it may hold a token, and errors are kept with the run's history.
 
-How it fails: EgressRefused and Unreachable before anything is sent, NoAnswer after. A status is never an error here.
-Belongs to one event loop.
+How it fails: EgressRefused, Unreachable and NotSent before anything is sent, NoAnswer after. A status is never an error
+here. Belongs to one event loop.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from waterclock.model.errors import AttemptError, RequestError
 
 from .destination import Destination, of_url
 from .guard import Guard, Passage
-from .refusals import EgressRefused, NoAnswer, Unreachable
+from .refusals import EgressRefused, NoAnswer, NotSent, Unreachable
 
 READ_MAX_BYTES = 64 * 1024
 KEPT_MAX_BYTES = 8 * 1024
@@ -90,7 +90,8 @@ class HttpClient:
         self._session: aiohttp.ClientSession | None = None
 
     async def send(self, request: HttpRequest) -> HttpAnswer:
-        """Send once and read the answer. Raises EgressRefused, Unreachable, NoAnswer."""
+        """Send once and read the answer. Raises EgressRefused, Unreachable, NoAnswer; NotSent, where it was cancelled
+        while it waited for a connection."""
         destination, path = of_url(request.url)
         began_s = time.monotonic()
         passage = await self._passage(destination, request.timeout_s)
@@ -138,6 +139,8 @@ class HttpClient:
         except TimeoutError:
             what = f"{destination.place}: none of the {self._connections_max} connections was free in {timeout_s:g} s"
             raise Unreachable(f"{what}; see egress.connections", error_class="timed-out") from None
+        except asyncio.CancelledError:
+            raise NotSent(f"{destination.place}: it was stopped while it waited for a connection") from None
 
     async def _send_to(
         self, request: HttpRequest, destination: Destination, address: str, path: str, left_s: float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from waterclock.model.errors import AttemptError
+from waterclock.model.errors import AttemptError, AttemptStopped
 
 
 class EgressRefused(AttemptError):
@@ -17,6 +17,10 @@ class Unreachable(AttemptError):
 
     Classes ``name-not-resolved``, ``connection-failed``, ``tls-failed``.
     """
+
+
+class NotSent(AttemptStopped):
+    """It was stopped while it waited for its turn. Nothing was sent."""
 
 
 class NoAnswer(AttemptError):

@@ -11,7 +11,8 @@ import asyncio
 from collections.abc import Sequence
 
 from waterclock.clock import Clock
-from waterclock.model.errors import AttemptError, AttemptStopped
+from waterclock.egress.refusals import NotSent
+from waterclock.model.errors import AttemptError
 from waterclock.model.executor import Executor, GrpcCall, HttpCall, KafkaRecord, executor_from_json
 
 from . import ending
@@ -88,8 +89,10 @@ class ExecutorsByKind:
     async def _serve(self, attempt: Attempt) -> None:
         try:
             if attempt.is_asked_to_stop:
-                raise AttemptStopped("it was to stop before its call began")
+                raise NotSent("it was to stop before its call began")
             ended = await self._call(attempt, _executor_of(attempt))
+        except NotSent as stopped:
+            ended = ending.not_begun(attempt, str(stopped))
         except AttemptError as error:
             ended = ending.fell_short(attempt, error)
         except BaseException as error:  # noqa: BLE001 - cancelled, or a bug: it ends this attempt and nothing else

@@ -17,7 +17,7 @@ from typing import Any
 
 from waterclock.log.port import Outgoing
 from waterclock.model.dag_events import NOT_KEPT
-from waterclock.model.errors import AttemptError
+from waterclock.model.errors import AttemptError, AttemptStopped
 from waterclock.model.events import DRAINED, Outcome
 from waterclock.model.failure_policy import DELAY_US_MAX
 from waterclock.model.plain_json import NotJson, to_json
@@ -86,6 +86,12 @@ def fell_short(attempt: Attempt, error: AttemptError) -> EndedAttempt:
         error_trace=cut_front(error.trace, TRACE_MAX_BYTES),
         retry_after_us=_retry_after_us(error),
     )
+
+
+def not_begun(attempt: Attempt, why: str) -> EndedAttempt:
+    """It was stopped before its handler was called, or its call was sent."""
+    error_class = AttemptStopped.__name__
+    return EndedAttempt(attempt, Outcome.FAILED, error_class=error_class, error_message=why, has_begun=False)
 
 
 def untold(attempt: Attempt) -> EndedAttempt:

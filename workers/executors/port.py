@@ -66,7 +66,7 @@ class EndedAttempt(NamedTuple):
 
     ``emitted``: records that leave in the very round that records this outcome; only one that SUCCEEDED has any. They
     have passed the checks of an ``Outlet`` and carry their effect ids. ``retry_after_us``: how long its target asked us
-    to wait, 0 where it did not.
+    to wait, 0 where it did not. ``has_begun`` False: it is known that nothing was done.
     """
 
     attempt: Attempt
@@ -78,6 +78,7 @@ class EndedAttempt(NamedTuple):
     reason: str = ""
     emitted: tuple[Outgoing, ...] = ()
     retry_after_us: int = 0
+    has_begun: bool = True
 
 
 class Executors(Protocol):

@@ -20,7 +20,6 @@ from typing import Any, TypeAlias
 
 from waterclock.app import Context, Handler
 from waterclock.clock import Clock
-from waterclock.model.errors import AttemptStopped
 
 from . import ending
 from .basket import Basket
@@ -200,4 +199,4 @@ def _check_has_run(handler: Handler, value: object) -> None:
 
 
 def _not_called(attempt: Attempt) -> EndedAttempt:
-    return ending.failed(attempt, AttemptStopped("it was to stop before its handler began"))
+    return ending.not_begun(attempt, "it was to stop before its handler began")
