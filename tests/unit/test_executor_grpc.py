@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +15,9 @@ import pytest
 
 from tests.unit.executor_world import CLOCK, Bench, attempt_of, bench_of
 from waterclock.egress import grpc_client
+from waterclock.egress.allow import AllowList
+from waterclock.egress.destination import Destination
+from waterclock.egress.guard import Guard, Passage
 from waterclock.model.events import Outcome
 from waterclock.model.executor import GrpcCall
 
@@ -234,3 +238,24 @@ def test_without_the_extra_the_attempt_says_what_to_install(
     ended = bench.run(_call(server))
     assert (ended.outcome, ended.error_class) == (Outcome.FAILED, "executor-missing")
     assert "waterclock[grpc]" in ended.error_message
+
+
+def test_channels_that_were_busy_at_once_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc_client, "_CHANNELS_MAX", 4)
+    client = grpc_client.GrpcClient(Guard(AllowList(), CLOCK))
+
+    def channel(number: int) -> grpc_client._Channel:
+        place = f"192.0.2.{number}"
+        return client._channel(grpc, Passage(Destination(place, 443, tls=False), (place,)))
+
+    busy = []
+    for number in range(20):
+        busy.append(channel(number))
+        busy[-1].calls_count += 1
+    assert len(client._channels) == 20, "a busy one is never closed"
+    for each in busy:
+        each.calls_count -= 1
+    last = channel(20)
+    assert len(client._channels) == 4
+    assert client._channels[Passage(Destination("192.0.2.20", 443, tls=False), ("192.0.2.20",))] is last
+    asyncio.run(client.close())

@@ -100,9 +100,11 @@ class GrpcClient:
         return kept
 
     def _make_room(self) -> None:
-        idle = [passage for passage, each in self._channels.items() if not each.calls_count]
-        if len(self._channels) >= _CHANNELS_MAX and idle:
-            self._channels.pop(idle[0]).channel.close()
+        over = len(self._channels) + 1 - _CHANNELS_MAX
+        if over > 0:  # by many, where as many were busy at once
+            idle = [passage for passage, each in self._channels.items() if not each.calls_count]
+            for passage in idle[:over]:
+                self._channels.pop(passage).channel.close()
 
 
 def _grpc() -> Any:
