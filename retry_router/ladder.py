@@ -27,6 +27,7 @@ from waterclock.wire.messages import reject_message
 from waterclock.wire.names import RUNGS, Names
 
 from .hops import DUE, HOP, onward
+from .round_size import RoundSize
 from .rung import Rung
 from .standing import Stand, Standing
 from .tier_topics import TierTopics
@@ -61,7 +62,7 @@ class Ladder:
         self._log = log
         self._clock = clock
         self._names = names
-        self._round_records = round_records
+        self._size = RoundSize(round_records)
         self._offsets_every_s = offsets_every_s
         self._tier_topics = TierTopics(log)
         self._rounds = Rounds(log, names.transactional_id(ROLE, instance))
@@ -110,6 +111,7 @@ class Ladder:
     def _start_over(self, trouble: Exception) -> None:
         """Every trouble leads back to the committed positions (design §5.5)."""
         _log.warning("begins again from the committed positions", trouble=str(trouble))
+        self._size.met(trouble)
         self._tier_topics.forget()
         for rung in self._rungs:
             rung.start_over()
@@ -152,20 +154,21 @@ class Ladder:
     def _hand_on(self) -> bool:
         """What has ended, and the positions behind it, in one round. True when it was as much as a round holds."""
         now_s, now = self._clock.monotonic_s(), self._clock.now()
-        ended = list(self._ended(now)) if now_s >= self._round_due_s else []
+        most = self._size.now
+        ended = list(self._ended(now, most)) if now_s >= self._round_due_s else []
         draft = self._rounds.draft()
         self._tier_topics.begin_round()
         draft.extend(self._next(standing, now) for _, standing in ended)
         moved = {rung.word for rung, _ in ended}
         self._commit(draft, [rung for rung in self._rungs if rung.word in moved or now_s >= rung.commit_due_s])
-        is_full = len(ended) >= self._round_records
+        is_full = len(ended) >= most
         if ended:
             self._round_due_s = now_s if is_full else now_s + _ROUND_EVERY_S
             self._say_late([standing for _, standing in ended], now)
         return is_full
 
-    def _ended(self, now: Instant) -> Iterator[tuple[Rung, Standing]]:
-        """Records whose hop is over, the earliest end first, at most as many as a round holds."""
+    def _ended(self, now: Instant, most: int) -> Iterator[tuple[Rung, Standing]]:
+        """Records whose hop is over, the earliest end first, at most ``most``."""
         heads: list[tuple[Instant, int, Rung, Stand]] = []
         number = 0
         for rung in self._rungs:
@@ -174,7 +177,7 @@ class Ladder:
                     heads.append((stand.next_end, number, rung, stand))
                     number += 1
         heapq.heapify(heads)
-        for _ in range(self._round_records):
+        for _ in range(most):
             if not heads:
                 return
             _, mark, rung, stand = heads[0]
@@ -213,6 +216,8 @@ class Ladder:
         try:
             if not draft.empty:
                 self._rounds.commit(draft)
+                if draft.messages:  # positions alone say nothing of what brokers take
+                    self._size.landed()
         except NotFound as gone:  # a topic that went since it was asked for, and the client has heard of it
             raise RoundAborted(str(gone)) from gone
         now_s = self._clock.monotonic_s()

@@ -40,6 +40,7 @@ from .made_work import MadeWork, NeverClaimed
 from .open_attempts import OpenAttempts
 from .open_runs import KEPT_BEHIND, kept_runs
 from .reconciler import Reconciler
+from .round_size import RoundSize
 from .shard import GivenUp, Shard, Wanted
 from .trail import Note
 from .triggering import LISTENERS_MAX, RunEnd, started_by, untold, waits_for, weight
@@ -84,6 +85,7 @@ class RetryRouter:
         self._names = names
         self._generation = generation
         self._round_records = round_records
+        self._size = RoundSize(round_records)
         self._offsets_every_s = offsets_every_s
         self._kept_behind = kept_behind
         self._window = window
@@ -193,6 +195,7 @@ class RetryRouter:
     def _start_over(self, trouble: Exception) -> None:
         """Every trouble leads back to the committed positions (design §5.5)."""
         _log.warning("begins again from the committed positions", trouble=str(trouble))
+        self._size.met(trouble)
         self._shards.clear()
         self._unread.clear()
         self._wanted = Wanted()
@@ -203,7 +206,7 @@ class RetryRouter:
 
     def _room(self) -> int:
         """How many events this turn polls: none while some wait, or it is not known yet what the last ones start."""
-        return 0 if self._unread or not self._listeners.caught_up else self._round_records
+        return 0 if self._unread or not self._listeners.caught_up else self._size.now
 
     def _knows_listeners(self) -> bool:
         """Whether all were read who are started by what ended; they are asked for after the ends were polled."""
@@ -295,6 +298,8 @@ class RetryRouter:
         if draft.empty:
             return False
         self._rounds.commit(draft)
+        if len(live) == len(self._shards):  # else the round that failed is still to come again
+            self._size.landed()
         for shard, due in positions.items():
             shard.committed = due
         return bool(draft.messages)

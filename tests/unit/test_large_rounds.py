@@ -1,0 +1,61 @@
+"""Rounds of the retry router and of its ladder that are too much for the brokers: smaller ones come through."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit import test_ladder as ladder
+from tests.unit.router_world import World
+from waterclock.model.errors import RoundInDoubt
+from waterclock.model.events import EventKind
+from waterclock.model.failure_policy import FailurePolicy, policy_to_json
+from waterclock.model.ids import US_PER_S
+from waterclock.transact import Round, Rounds
+
+MANY = 400
+BYTES_MAX = 20_000
+
+
+@pytest.fixture
+def slow_brokers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """They take so many bytes before a round's time is over, and no more. How many each round had that was too much."""
+    refused: list[int] = []
+    commit = Rounds.commit
+
+    def committed(self: Rounds, draft: Round) -> None:
+        size = sum(len(message.value or b"") for message in draft.messages)
+        if size > BYTES_MAX:
+            refused.append(size)
+            raise RoundInDoubt(f"{size} bytes were not acknowledged in time")
+        commit(self, draft)
+
+    monkeypatch.setattr(Rounds, "commit", committed)
+    return refused
+
+
+def test_many_failures_at_once_are_all_decided_where_one_round_cannot_hold_them(slow_brokers: list[int]) -> None:
+    world = World()
+    world.policy = policy_to_json(FailurePolicy(max_attempts=2))
+    router = world.router()
+    world.failed()
+    world.turn(router, steps=5)
+    for _ in range(MANY):
+        world.failed()
+    world.turn(router, steps=200)
+    assert slow_brokers, "or this proves nothing"
+    assert len(slow_brokers) < 20, "most of the work is not done twice"
+    assert world.lag() <= 1
+    assert len(world.events(EventKind.RETRYING)) == MANY + 1
+
+
+def test_many_waits_that_end_at_once_are_all_handed_on_where_one_round_cannot_hold_them(
+    slow_brokers: list[int],
+) -> None:
+    world = ladder.World()
+    for _ in range(MANY):
+        world.place(US_PER_S)
+    mover = world.ladder()
+    world.turn(mover, for_us=30 * US_PER_S)
+    assert slow_brokers, "or this proves nothing"
+    assert len(slow_brokers) < 20
+    assert len(world.lateness_us()) == MANY, "each has arrived once"
