@@ -306,7 +306,7 @@ class RetryRouter:
 
     def _decided(self, shards: Sequence[Shard]) -> list[Outgoing]:
         """The verdicts on what has ended badly, and what follows from them."""
-        undecided = [each for shard in shards for each in shard.take_undecided()]
+        undecided = [each for shard in shards for each in shard.take_undecided(self._size.now)]
         known_to = {shard.partition.partition: shard.next_offset for shard in shards}
         return self._verdicts.messages(undecided, self._clock.now(), known_to)
 

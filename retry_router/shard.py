@@ -2,12 +2,15 @@
 
 What must hold: each attempt that ended badly asks for one verdict, each accepted final failure for one dead letter,
 and only at or above the offset from which this router acts: what lies below was answered in the round that committed
-it. Where nobody ever committed a position, only what is still undecided when the end is reached is answered.
+it. Where nobody ever committed a position, only what is still undecided when the end is reached is answered: that may
+be all that failed in weeks, so a part of it in each round. How it fails: what of that has not come to its turn when
+this process ends is left to the reconciler.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from typing import NamedTuple
 
 from waterclock.kept_runs import KeptRuns
@@ -84,6 +87,7 @@ class Shard(Followed[Note]):
     """A partition and its fold, with a note for each open run (``trail.py``)."""
 
     __slots__ = (
+        "_backlog",
         "_settles_backlog",
         "_undecided",
         "attempts",
@@ -115,6 +119,7 @@ class Shard(Followed[Note]):
         self._settles_backlog = start.is_first
         # By run: whether its verdict has been asked for before.
         self._undecided: dict[str, bool] = {}
+        self._backlog: dict[str, None] = {}
         for run_id, run in fold.open.items():  # what the state topic kept
             self.deadlines.note(run_id, run)
             if run.state.attempt_open:
@@ -168,10 +173,16 @@ class Shard(Followed[Note]):
         self.attempts.suspect_all()
         if self._settles_backlog:
             self._settles_backlog = False
-            self._undecided.update((run_id, False) for run_id, run in self.fold.open.items() if run.state.undecided)
+            self._backlog.update((run_id, None) for run_id, run in self.fold.open.items() if run.state.undecided)
 
-    def take_undecided(self) -> list[Undecided]:
-        """The runs that wait for a verdict, by what was read up to now: not those that were cancelled meanwhile."""
+    def take_undecided(self, most: int) -> list[Undecided]:
+        """The runs that wait for a verdict, by what was read up to now: not those that were cancelled meanwhile.
+
+        ``most``: of the backlog of a first start. What was read since is decided in the round that advances past it.
+        """
+        for run_id in list(islice(self._backlog, most)):
+            del self._backlog[run_id]
+            self._undecided.setdefault(run_id, False)
         if not self._undecided:
             return []
         open_runs = ((run_id, self.fold.open.get(run_id), before) for run_id, before in self._undecided.items())
@@ -185,6 +196,7 @@ class Shard(Followed[Note]):
 
     def ask_again(self, run_id: str) -> None:
         """This run's verdict has not come (the reconciler)."""
+        self._backlog.pop(run_id, None)
         self._undecided[run_id] = True
 
     def to_commit(self) -> Committed | None:

@@ -48,6 +48,25 @@ def test_many_failures_at_once_are_all_decided_where_one_round_cannot_hold_them(
     assert len(world.events(EventKind.RETRYING)) == MANY + 1
 
 
+def test_what_failed_while_no_router_was_there_is_decided_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given weeks without a router, so that its position is gone, when one starts, then each round is bounded."""
+    sizes: list[int] = []
+    commit = Rounds.commit
+
+    def committed(self: Rounds, draft: Round) -> None:
+        sizes.append(len(draft.messages))
+        commit(self, draft)
+
+    world = World()
+    for _ in range(MANY):
+        world.failed()
+    monkeypatch.setattr(Rounds, "commit", committed)
+    world.turn(world.router(round_records=50), steps=100)
+    assert set(world.verdicts().values()) == {1}
+    assert len(world.verdicts()) == len(world.letters()) == MANY
+    assert max(sizes) <= 2 * 50
+
+
 def test_many_waits_that_end_at_once_are_all_handed_on_where_one_round_cannot_hold_them(
     slow_brokers: list[int],
 ) -> None:
