@@ -1,8 +1,9 @@
 """What attempts have printed and nobody has sent yet: bounded for each attempt, and for the worker.
 
 What must hold: printing never waits for anything but a short lock, and never fails. Of an attempt the head is kept (64
-KiB, 1,000 lines, 4 KiB a line) and the rest is counted; the worker holds at most 1 MiB of lines, those under way
-included. What is beyond a bound is dropped, and a note in the run's log, the last of its lines, says how much.
+KiB, 1,000 lines, 4 KiB a line) and the rest is counted; the worker holds at most 1 MiB of whole lines, those that are
+on their way included, and 4 KiB for each stream of an attempt whose line has not ended. What is beyond a bound is
+dropped, and a note in the run's log, the last of its lines, says how much.
 
 A thread may be interrupted at any allocation by the garbage collector, whose finalizers are user code and may print. So
 the lock is one that a thread may take twice; what is printed by whoever is inside already is dropped and counted.
