@@ -354,9 +354,15 @@ class Shard:
         return newer[-1].stamp_at if newer else None
 
     def forget_before(self, at: Instant) -> None:
-        """Drop what only told ghosts of an hour ago. The newest version of each job is dropped with the rest."""
+        """Drop what only told ghosts of an hour ago. The newest version of each job is dropped with the rest.
+
+        Of a job that is revised again and again the newest one from before then stays: it was in force at that time.
+        """
         stale = [job_id for job_id, known in self.lately.items() if known[0].stamp_at < at]
         for job_id in stale:
             del self.lately[job_id]
+        for known in self.lately.values():
+            while len(known) > 1 and known[-2].stamp_at < at:
+                known.pop()
         for job_id in [job_id for job_id, revised_at in self.unread.items() if revised_at < at]:
             del self.unread[job_id]

@@ -228,6 +228,20 @@ def test_what_was_revised_an_hour_ago_is_forgotten_unread() -> None:
     assert shard.unread == {"t:new": START + 1}
 
 
+def test_of_a_job_that_is_revised_for_ever_an_hour_is_remembered() -> None:
+    shard = Shard(0, 1, 1, Position(START), next_offset=50)
+    spec = every(10, start_at=FIRST_AT)
+    versions = [
+        JobVersion("t:beat", ordinal(1, at), spec, JobStatus.ACTIVE, "", START + at, FIRST_AT, ordinal(1, 1), START)
+        for at in range(1, 40)
+    ]
+    for number, version in enumerate(versions[1:], start=1):
+        shard.remember(version, versions[number - 1 :: -1])
+    shard.forget_before(START + 30)
+    known = shard.lately["t:beat"]
+    assert [version.stamp_at - START for version in known] == [*range(39, 28, -1)]  # and what was in force then
+
+
 def test_of_jobs_that_were_only_made_nothing_is_kept() -> None:
     """However many there are in an hour: nobody can have written rows of theirs before."""
     world = World(partitions=1)
