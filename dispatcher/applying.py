@@ -276,7 +276,7 @@ def _plan(
         plan.deletes = void_rows(versions[0], version.stamp_at, shard.rows_end(terms.now))
     for chain in shard.timeline.chains_of(job_id):
         row = chain.row
-        if row.fire_at > version.stamp_at:
+        if version.stamp_at < row.fire_at <= chain.until_at:
             plan.deletes.append(void_row(job_id, row.revision, row.due_at, version.stamp_at))
     if version.status is JobStatus.ACTIVE:
         plan.ahead = _rows_of(shard, version, applied.floor_at)
@@ -385,7 +385,8 @@ def _change_course(shard: Shard, out: Emitter, plan: Plan, now: Instant) -> Admi
 
 
 def _cut_older(shard: Shard, version: JobVersion) -> None:
-    """Older chains keep their fires up to the stamp; a pause or delete has decided those too (``shard.decided``)."""
+    """Older chains keep their fires up to the stamp, and lose their rows beyond for good (``_plan``); a pause or delete
+    has decided those too (``shard.decided``)."""
     for chain in shard.timeline.chains_of(version.job_id):
         chain.until_at = min(chain.until_at, version.stamp_at)
 

@@ -17,6 +17,7 @@ from waterclock.model.job import CommandKind, JobSpec, JobStatus
 from waterclock.model.timing import Misfire, Timing
 from waterclock.store import tabular
 from waterclock.store.memory import MemoryStore
+from waterclock.store.port import JobChange
 from waterclock.wire import codec
 
 S = US_PER_S
@@ -96,3 +97,22 @@ def test_a_job_that_was_changed_too_often_takes_changes_again_once_its_fires_are
         world.command(CommandKind.UPDATE, JOB, version(9))
         world.run(1)
     assert not world.records(NAMES.rejects)
+
+
+def test_an_edit_deletes_the_rows_of_the_version_before_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(partitions=1)
+    world.command(CommandKind.CREATE, JOB, every(60, start_at=START))
+    world.run(10, 0.5)
+    deleted: list[int] = []
+    right = MemoryStore.apply
+
+    def apply(self: MemoryStore, changes: list[JobChange]) -> None:
+        deleted.append(sum(len(change.due_deletes) for change in changes))
+        right(self, changes)
+
+    monkeypatch.setattr(MemoryStore, "apply", apply)
+    for number in range(60):
+        world.command(CommandKind.UPDATE, JOB, every(60, start_at=START, payload=str(number).encode()))
+        world.run(0.1)
+    assert len(deleted) == 60
+    assert max(deleted) <= deleted[0] + 2
