@@ -6,7 +6,7 @@ hold: nothing here outlives the batch, and the shard is only read: a batch that 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Iterable, Sequence
 
 from waterclock.model.errors import Busy
@@ -21,7 +21,7 @@ from . import commands
 from .gap_owed import OwedInGap
 from .keys import Intention, check_body, is_repeat
 from .owed import first_tier, in_force
-from .shard import Shard, undecided_gaps
+from .shard import Decided, Shard, undecided_gaps
 
 _REVISION_MAX = 2**63 - 1
 
@@ -42,7 +42,8 @@ class Known:
         self._versions = {job: [version] if version else [] for job, version in zip(limits, found, strict=True)}
         self._read_to: dict[str, Instant] = {}
         """By job, as far back as its versions were read, whether that brought any or not."""
-        self.decided = dict(shard.decided)
+        self.decided = ChainMap[str, Decided]({}, shard.decided)
+        """No copy: each paused job of the shard stands there, and a round with one command would walk through all."""
         self.served: dict[str, KeyState] = {}
         """Intentions that this batch serves."""
         self.backfills = {(each.job_id, each.told.number): each.told for each in shard.backfills}

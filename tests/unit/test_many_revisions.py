@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from unittest import mock
 
 import pytest
 from waterclock.dispatcher import known
 from waterclock.dispatcher.pace import Pace
+from waterclock.dispatcher.shard import Decided
 
 from tests.unit.dispatcher_world import NAMES, START, World, every
 from tests.unit.test_dispatcher_gaps import away, judged, progress, until_closed
@@ -116,3 +118,26 @@ def test_an_edit_deletes_the_rows_of_the_version_before_it_alone(monkeypatch: py
         world.run(0.1)
     assert len(deleted) == 60
     assert max(deleted) <= deleted[0] + 2
+
+
+def test_a_command_looks_at_no_other_paused_job() -> None:
+    class Unwalked(dict[str, Decided]):
+        def __iter__(self) -> Iterator[str]:
+            raise AssertionError("all of them")
+
+        keys = items = values = __iter__  # type: ignore[assignment]
+
+    world = World(partitions=1)
+    for job_id in (JOB, "t:other"):
+        world.command(CommandKind.CREATE, job_id, version(0))
+        world.command(CommandKind.PAUSE, job_id)
+    world.run(1)
+    shard = world.dispatcher._shards[0]
+    shard.decided = Unwalked(shard.decided)
+    world.command(CommandKind.RESUME, JOB)
+    world.command(CommandKind.PAUSE, JOB)
+    world.command(CommandKind.RESUME, JOB)
+    world.run(30)
+    assert not shard.is_paused(JOB)
+    assert shard.is_paused("t:other")
+    assert world.runs(JOB)
