@@ -38,7 +38,7 @@ from .emit import Emitter
 from .inbox import one_at_a_time, read_all
 from .keys import Intention, intention_of
 from .known import Known
-from .pauses import stamp_of
+from .pauses import goes_on_at, stamp_of
 from .pool_check import check_pool
 from .putting_out import put_out, run_behind
 from .releasing import follow_version
@@ -282,7 +282,7 @@ def _plan(
         plan.ahead = _rows_of(shard, version, applied.floor_at)
     # Last, when nothing can go wrong any more: the batch's next commands are decided by it.
     if applied.decided_at is not None:
-        known.decided[job_id] = _decided(applied, version, command, decided.fires_to_at if decided else 0)
+        known.decided[job_id] = _decided(plan, version, decided.fires_to_at if decided else 0)
     known.add(version)
     return plan
 
@@ -296,10 +296,11 @@ def _hides_a_place(shard: Shard, is_inside: bool, edge_at: Instant) -> bool:  # 
     return is_inside or (shard.cursor.job_id != "" and edge_at == shard.cursor.due_at)
 
 
-def _decided(applied: commands.Applied, version: JobVersion, command: Command, fires_to_at: Instant) -> Decided:
+def _decided(plan: Plan, version: JobVersion, fires_to_at: Instant) -> Decided:
     """What a command says of the job's fires; nobody takes back what was said before of fire times."""
+    applied = plan.applied
     assert applied.decided_at is not None
-    resumed_at = command.resume_at if command.kind is CommandKind.RESUME else 0
+    resumed_at = goes_on_at(plan.command, version.stamp_at, plan.record.timestamp_us)
     return Decided.of(version, applied.decided_at, max(applied.fires_to_at, fires_to_at), applied.edges, resumed_at)
 
 
@@ -368,7 +369,7 @@ def _change_course(shard: Shard, out: Emitter, plan: Plan, now: Instant) -> Admi
         _cut_older(shard, version)
         shard.remember(version, plan.before)
         if applied.decided_at is not None:
-            decided = shard.decide_ahead(version.job_id, _decided(applied, version, plan.command, 0))
+            decided = shard.decide_ahead(version.job_id, _decided(plan, version, 0))
             out.job_decided(shard.partition, version.job_id, decided)
         for chain in plan.ahead.chains:
             shard.timeline.add(chain)

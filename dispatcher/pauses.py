@@ -25,6 +25,9 @@ LEAD_US = 10 * US_PER_S
 AHEAD_US_MAX = 60 * US_PER_S
 """How far a stamp may lie ahead of its record: a stamp in the far future would win over every change to come."""
 
+_MOMENT_US = 1_000
+"""The broker's append times have no finer parts."""
+
 WITHIN_US = 3_660 * 86_400 * US_PER_S
 """Ten years: the longest pause that ends by itself."""
 
@@ -42,6 +45,12 @@ def stamp_of(command: Command, appended_at: Instant, before: JobVersion | None) 
             hint="Pause the job with this resume_at instead",
         )
     return max(stamp_at, command.resume_at - 1)
+
+
+def goes_on_at(command: Command, stamp_at: Instant, appended_at: Instant) -> Instant:
+    """When what waits goes on by a resume that counts from later on, whoever asked for it: behind the end of a pause,
+    and not only behind others that the broker took in the same moment. 0: at once."""
+    return stamp_at + 1 if command.kind is CommandKind.RESUME and stamp_at > appended_at + _MOMENT_US else 0
 
 
 def pause_of(command: Command, stamp_at: Instant, note_max: int) -> Pause:

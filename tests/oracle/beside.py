@@ -16,6 +16,8 @@ from .stopping import Stops
 
 MASK = owed.MASK
 CLOCKS_APART = 60_000_000
+MOMENT = 1_000
+"""Microseconds: by less, a stamp was pushed past those of commands that came in the same moment."""
 IN_VAIN = 60_000_000
 """Microseconds after which an owner has surely read that nothing is open any more."""
 
@@ -34,7 +36,7 @@ class _Job:
         self.payloads = {trigger.offset: trigger.payload for trigger in job.judged.triggers}
         self.works = {command["offset"]: command["record"]["work"] for command in job.commands}
         self.resumes = {
-            command["offset"]: command["record"]["resume_at"]
+            command["offset"]: command["appended_at"]
             for command in job.commands
             if command["record"]["kind"] == "RESUME"
         }
@@ -72,7 +74,8 @@ class _Job:
     def revise(self, version):
         """This one is the newest from here on."""
         if self.newest is not None and self.newest.status == "PAUSED":
-            self.resume_at = self.resumes.get(version.offset, 0) if version is not None else 0
+            asked_at = self.resumes.get(version.offset) if version is not None else None
+            self.resume_at = version.stamp + 1 if asked_at is not None and version.stamp > asked_at + MOMENT else 0
         self.newest = version
         self.out_since = None
         self.stops.specs.append(None if version is None or version.status == "DELETED" else version.spec)
