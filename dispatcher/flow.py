@@ -13,8 +13,9 @@ the round that forgets its run.
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from waterclock.model.concurrency import FREE, Concurrency, concurrency_from_json, concurrency_to_json
 from waterclock.model.delay_rules import counted_end
@@ -251,17 +252,20 @@ class Flow:
         run.kept = run.kept._replace(state=state, folded_to=self.position, nodes=nodes)
         return run.kept
 
-    def old_news(self, below: int, limit: int) -> Iterator[Open]:
-        """Open runs, at most ``limit``, because of which a successor would read from below this offset."""
+    def old_news(self, below: int, limit: int) -> list[Open]:
+        """Open runs, at most ``limit``, because of which a successor would read from below this offset.
+
+        Those of which it would read the most: so each has its turn, where the partition moves on faster than they.
+        """
         if self.position <= below:
-            return
-        for job in self.followed.values():
-            for run in job.open.values():
-                if limit <= 0:
-                    return
-                if run.kept.folded_to < below and (run.dag is None or run.dag.open_nodes is not None):
-                    limit -= 1
-                    yield run
+            return []
+        old = (
+            run
+            for job in self.followed.values()
+            for run in job.open.values()
+            if run.kept.folded_to < below and (run.dag is None or run.dag.open_nodes is not None)
+        )
+        return heapq.nsmallest(limit, old, key=lambda run: run.kept.folded_to)
 
     def settle_held(self) -> None:
         """All that stood in the log at the take-over was read: what a predecessor held was held before that."""

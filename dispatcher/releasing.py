@@ -126,7 +126,7 @@ def keep_counts(shard: Shard, out: Emitter) -> None:
 def keep_up(shard: Shard, out: Emitter) -> None:
     """Write the records of long runs anew, so that no take-over reads run-events from their beginning."""
     flow = shard.flow
-    for run in list(flow.old_news(flow.position - KEPT_BEHIND, _KEPT_PER_ROUND)):
+    for run in flow.old_news(flow.position - KEPT_BEHIND, _KEPT_PER_ROUND):
         out.run_flow(shard.partition, flow.kept_now(run))
 
 
