@@ -129,6 +129,8 @@ class Reading:
                 self._take_skip(event.detail)
             elif event.kind is EventKind.PENDING or event.kind is EventKind.HELD:
                 self._take_made(parse_run_id(event.run_id), is_held=event.kind is EventKind.HELD)
+            elif event.kind is EventKind.CANCEL_REQUESTED:
+                self._take_cancel(parse_run_id(event.run_id))
         except RequestError:
             return  # the retry router forwards it to rejects; it makes no run
 
@@ -138,6 +140,12 @@ class Reading:
         if is_held and run.fire_at not in self._made:
             self._held.add(run.fire_at)
         elif not is_held:
+            self._held.discard(run.fire_at)
+            self._made.add(run.fire_at)
+
+    def _take_cancel(self, run: RunId) -> None:
+        """One that waits ends by it: it is CANCELLED, and was made as any other."""
+        if not (run.series or run.node) and run.fire_at in self._held:
             self._held.discard(run.fire_at)
             self._made.add(run.fire_at)
 

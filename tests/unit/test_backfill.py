@@ -255,6 +255,23 @@ def test_a_fire_that_is_held_is_waited_for_and_run_only_if_it_was_dropped(world:
     assert (last.status, last.made_count, last.left_count) == ("DONE", 1, 0)
 
 
+def test_a_fire_that_was_cancelled_while_it_waited_is_left_out_before_history_says_so(world: BackfillWorld) -> None:
+    """Else what exists would be read again and again, and no other backfill of the shard would have its turn."""
+    spec = JobSpec("demo.noop", Cron("* * * * *"), concurrency=Concurrency(Overlap.BUFFER_ALL))
+    world.define(spec)
+    world.define(job_id="t:other")
+    world.wait(125, records=False)
+    (held,) = world.events(EventKind.HELD)
+    world.command(CommandKind.CANCEL, JOB, run_id=held.run_id)
+    world.rest(records=False)
+    backfill = world.ask(2, 3)
+    world.ask(-2, 0, job_id="t:other")
+    world.wait(20, records=False)
+    last = world.told(backfill)[-1]
+    assert (last.status, last.made_count, last.left_count) == ("DONE", 0, 1)
+    assert world.minutes("t:other") == [-2, -1]
+
+
 def test_an_edit_changes_nothing_of_it_and_a_delete_ends_it(world: BackfillWorld) -> None:
     world.define()
     backfill = world.ask(-6, 0, concurrency=1)
