@@ -1,7 +1,7 @@
 """Jobs of a shard, and when to look at each of them again. A look costs what is due, not what waits.
 
 A heap beside a dict: of each job one time counts, ``_at``; what the heap has beyond it is old, and dropped as it comes
-up. So the heap holds what was put in the last ``AGAIN_US`` (``resuming.py``), and nothing older.
+up, or where there is more of it than of what counts.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import heapq
 
 from waterclock.model.ids import Instant
+
+_OLD_MAX = 1_000
 
 
 class LookTimes:
@@ -29,6 +31,9 @@ class LookTimes:
         if self._at.get(job_id) != at:
             self._at[job_id] = at
             heapq.heappush(self._heap, (at, job_id))
+            if len(self._heap) > 2 * len(self._at) + _OLD_MAX:
+                self._heap = [(at, job_id) for job_id, at in self._at.items()]
+                heapq.heapify(self._heap)
 
     def put_new(self, job_id: str) -> None:
         """Look at it at once, unless a time is set already."""

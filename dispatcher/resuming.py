@@ -10,8 +10,6 @@ less often: one that is refused (the job's schedule compiles no more) is so each
 
 from __future__ import annotations
 
-import heapq
-
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.model.job import Command, CommandKind
 from waterclock.model.time_text import format_rfc3339
@@ -35,20 +33,22 @@ def ask_for_resumes(shard: Shard, out: Emitter, now: Instant) -> bool:
     Only once the commands that stood at take-over are applied: among them may be the predecessor's own.
     """
     asked, waiting = 0, shard.resumes
-    while waiting and waiting[0][0] <= now and asked < _ASKED_MAX:
-        _, job_id, revision, waited_us = heapq.heappop(waiting)
-        decided = shard.decided.get(job_id)
-        if decided is None or not decided.paused or decided.revision != revision:
+    while asked < _ASKED_MAX and (at := waiting.next_at()) is not None and at <= now:
+        job_id = waiting.pop()
+        decided, (revision, waited_us) = shard.decided.get(job_id), shard.resumes_asked.pop(job_id, (0, 0))
+        if decided is None or not decided.paused or not decided.resume_at:
             continue  # something else has become of it
+        waited_us = waited_us if revision == decided.revision else 0
         if shard.inbox and now > decided.resume_at:
             # It may wait there already, for as long as the store is away: one command for each look would pile up.
-            heapq.heappush(waiting, (now + WAITS_US, job_id, revision, waited_us))
-            continue
-        out.order(_resume(job_id, revision, decided.resume_at, now))
-        again_us = min(max(AGAIN_US, waited_us * 3 // 2), _AGAIN_US_MAX)
-        heapq.heappush(waiting, (now + again_us, job_id, revision, again_us))
-        asked += 1
-    return bool(waiting) and waiting[0][0] <= now
+            again_us = WAITS_US
+        else:
+            out.order(_resume(job_id, decided.revision, decided.resume_at, now))
+            again_us = waited_us = min(max(AGAIN_US, waited_us * 3 // 2), _AGAIN_US_MAX)
+            asked += 1
+        waiting.put(job_id, now + again_us)
+        shard.resumes_asked[job_id] = decided.revision, waited_us
+    return (at := waiting.next_at()) is not None and at <= now
 
 
 def let_go(shard: Shard, now: Instant) -> None:

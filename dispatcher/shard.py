@@ -23,6 +23,7 @@ from .gap_owed import OwedInGap, owed_in
 from .gaps import Gap, Progress
 from .gathering import Gatherings
 from .keys import Keys
+from .look_times import LookTimes
 from .owed import first_tier, in_force
 from .pauses import LEAD_US
 from .position import Position
@@ -131,9 +132,10 @@ class Shard:
         self.decided: dict[str, Decided] = {}
         self._ahead: list[tuple[Instant, str, Decided]] = []
         """A heap, earliest first: a catch-up of many jobs must not be walked through in every round."""
-        self.resumes: list[tuple[Instant, str, int, int]] = []
-        """A heap of (when to ask, job, revision, how long that was waited for since it was asked last; 0: it was not):
-        pauses that end by themselves, and some that have ended since."""
+        self.resumes = LookTimes()
+        """Jobs whose pauses end by themselves, some that have ended since, and when to ask for the end of each."""
+        self.resumes_asked: dict[str, tuple[int, int]] = {}
+        """Of these, for which revision that was asked, and how long it is waited for since."""
         self.lately: dict[str, list[JobVersion]] = {}
         """Versions, newest first, of the jobs revised within the last hour: what ghosts are told by."""
         self.unread: dict[str, Instant] = {}
@@ -265,7 +267,7 @@ class Shard:
             if decided.resume_at:
                 self.flow.resumed.put(job_id, decided.resume_at)
         elif decided.resume_at:
-            heapq.heappush(self.resumes, (decided.resume_at - LEAD_US, job_id, decided.revision, 0))
+            self.resumes.put(job_id, decided.resume_at - LEAD_US)
         return decided
 
     def is_paused(self, job_id: str) -> bool:

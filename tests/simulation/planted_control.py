@@ -9,6 +9,7 @@ from unittest import mock
 
 from waterclock.dispatcher import behind, commands, edges, takeover
 from waterclock.dispatcher.known import Known
+from waterclock.dispatcher.look_times import LookTimes
 from waterclock.dispatcher.shard import Shard
 
 from waterclock.model.ids import Instant
@@ -35,7 +36,7 @@ def end_forgotten() -> Iterator[None]:
 
     def take_over(*words: Any) -> Shard:
         shard = right(*words)
-        shard.resumes.clear()
+        shard.resumes = LookTimes()
         return shard
 
     right = takeover.take_over

@@ -118,3 +118,14 @@ def test_of_each_job_one_time_counts() -> None:
     times.forget("b")
     assert times.next_at() is None
     assert len(times) == 0
+
+
+def test_of_times_that_are_put_off_again_and_again_few_are_kept() -> None:
+    times = LookTimes()
+    for at in range(1, 10_000):
+        times.put("a", at)
+        times.put("b", 20_000 - at)
+    assert len(times._heap) < 1_100
+    assert (times.next_at(), times.pop()) == (9_999, "a")
+    assert (times.next_at(), times.pop()) == (10_001, "b")
+    assert times.next_at() is None

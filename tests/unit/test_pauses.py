@@ -160,6 +160,17 @@ def test_a_change_of_a_paused_job_keeps_its_pause_and_its_end() -> None:
     check_books(world)
 
 
+def test_a_paused_job_that_is_changed_again_and_again_waits_for_one_end() -> None:
+    world, _ = paused_world(START + 60 * US_PER_S)
+    for number in range(30):
+        world.command(CommandKind.UPDATE, JOB, every(1, start_at=START, payload=str(number).encode()))
+    world.run(1)
+    assert len(world.dispatcher._shards[0].resumes._heap) == 1
+    world.run(65)
+    assert len(resumes(world)) == 1
+    assert row(world).status is JobStatus.ACTIVE
+
+
 def test_a_pause_again_with_another_end_replaces_the_first() -> None:
     world, _ = paused_world(START + 40 * US_PER_S)
     world.command(CommandKind.PAUSE, JOB, resume_at=START + 80 * US_PER_S)
