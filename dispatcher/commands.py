@@ -23,7 +23,7 @@ from waterclock.store.port import JobRow
 
 from .behind import decide_behind
 from .causes import arrival_of, cause_of, check_lapse
-from .edges import Edges, begins_after, is_overtaken, moved_up, with_edge
+from .edges import Edges, begins_after, check_floor, is_overtaken, moved_up, with_edge
 from .misfire import PAUSED, REASONS, SkipRange, skip_all
 from .owed import Stretch, stretches
 from .pauses import is_same_pause, pause_of, pause_until, stamp_of
@@ -127,6 +127,7 @@ def apply(
         return Applied(_row(standing, place), stamp_at)
     overtaken = cursor is not None and is_overtaken(after, edge_at, cursor, edges)
     edges = with_edge(edges, after, edge_at, versions, overtaken=overtaken)
+    check_floor(after, versions, edges)
     closed = _close(after, versions, edge_at, paused_from, place, fires_after, edges, in_gaps)
     if edges and closed.decided_at is None:
         closed = closed._replace(decided_at=edge_at)  # so that the edges are kept; the cursor says no less

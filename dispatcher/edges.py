@@ -22,6 +22,7 @@ from waterclock.model.errors import Busy
 from waterclock.model.ids import Instant
 from waterclock.model.job import JobStatus, JobVersion, Once
 from waterclock.model.job_state import Edge
+from waterclock.model.time_text import format_rfc3339
 from waterclock.model.timetable import due_of, fire_edge, last_of, next_of
 from waterclock.model.timing import JITTER_US_MAX
 
@@ -97,6 +98,22 @@ def begins_after(version: JobVersion, older: Sequence[JobVersion], edges: Edges)
     while (first_at := _next_by(version, floor_at, edge_at)) and is_decided(first_at, older, edges, edge_at):
         floor_at = first_at
     return floor_at
+
+
+def check_floor(version: JobVersion, older: Sequence[JobVersion], edges: Edges) -> None:
+    """Refuse a version of which a fire would be its own, and a later one decided by an older version: no floor tells
+    these apart. Only a clock change brings two fires together within a jitter. Raises Busy."""
+    edge_at, at = edge_of(edges, version), begins_after(version, older, edges)
+    for _ in range(MOVED_UP_MAX):
+        following = _next_by(version, at, edge_at)
+        if following is None:
+            return
+        at = following
+        if is_decided(at, older, edges, edge_at):
+            raise Busy(
+                f"{version.job_id} would fire twice at {format_rfc3339(at)}: a clock change brings its fires together",
+                hint="Send this change again in some minutes",
+            )
 
 
 def _next_by(version: JobVersion, after: Instant, until: Instant) -> Instant | None:
