@@ -266,6 +266,24 @@ def test_a_head_that_does_not_come_ends_the_connection(monkeypatch: pytest.Monke
                 assert slow.recv(1) == b""
 
 
+def test_a_client_that_takes_nothing_of_its_stream_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "TAKEN_WITHIN_S", 0.3)
+    with Served() as world, socket.socket() as asleep:
+        asleep.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        asleep.connect(("127.0.0.1", world.port))
+        asleep.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        watchers, tail = world.second.watchers, world.second.tail
+        until(lambda: len(watchers) == 1)
+        assert tail is not None
+        batches = (SeenBatch([_record(start + at, "default:a") for at in range(500)]) for start in range(0, 10**6, 500))
+
+        def is_let_go() -> bool:
+            tail._loop.call_soon_threadsafe(watchers.take, next(batches))
+            return len(watchers) == 0
+
+        until(is_let_go)
+
+
 def test_a_body_that_does_not_come_is_408(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("waterclock.api.bodies.WITHIN_S", 0.3)
     with Served() as world, socket.create_connection(("127.0.0.1", world.port), timeout=5) as slow:

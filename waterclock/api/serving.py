@@ -1,8 +1,9 @@
 """From settings to a listening server: checks that it may listen there, serves, and stops in order.
 
 What must hold: elsewhere than on loopback it does not start without a usable key; slow clients are cut off (head,
-body, keep-alive each have their seconds); at SIGTERM streams end first, requests are finished within five seconds,
-then what waits for the log is sent. How it fails: a port that is taken, or a missing key, is told in one line.
+body, keep-alive and what is sent to them each have their seconds); at SIGTERM streams end first, requests are finished
+within five seconds, then what waits for the log is sent. How it fails: a port that is taken, or a missing key, is told
+in one line.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from .services import Services
 
 HEAD_WITHIN_S = 10.0
 """A request's head must have arrived by then, counted from the connection or from the answer before."""
+
+TAKEN_WITHIN_S = 30.0
+"""Where so much waits to be sent that no more is taken, some 48 KiB of it must have gone by then: else nobody reads."""
 
 _KEEP_ALIVE_S = 30
 _FINISH_WITHIN_S = 5
@@ -58,9 +62,13 @@ def is_loopback(host: str) -> bool:
 
 
 class _PatientForSeconds(H11Protocol):
-    """HTTP/1.1 with a limit for a head that does not come: a thousand idle sockets must not keep others out."""
+    """HTTP/1.1 with limits for a head that does not come and an answer that nobody takes.
+
+    A thousand idle sockets must not keep others out; nor must two hundred streams whose clients sleep.
+    """
 
     _deadline: asyncio.TimerHandle | None = None
+    _taken_by: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)  # type: ignore[arg-type]  # asyncio's own signature
@@ -73,8 +81,17 @@ class _PatientForSeconds(H11Protocol):
         else:
             self._forget()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._taken_by = self.loop.call_later(TAKEN_WITHIN_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._forget_taking()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
+        self._forget_taking()
         super().connection_lost(exc)
 
     def _expect_a_head(self) -> None:
@@ -95,6 +112,11 @@ class _PatientForSeconds(H11Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _forget_taking(self) -> None:
+        if self._taken_by is not None:
+            self._taken_by.cancel()
+            self._taken_by = None
 
 
 class Server(uvicorn.Server):
