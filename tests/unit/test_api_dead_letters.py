@@ -325,3 +325,22 @@ def test_a_redrive_that_is_dropped_again_and_again_asks_for_no_endless_chain(wor
     assert told[-1] == told[-2] == told[TRIES_MAX]
     assert len(set(told)) == TRIES_MAX + 1
     assert "make it with force" in refused["why"]
+
+
+def test_redrives_that_were_dropped_often_are_tried_anew_within_the_time_of_the_request(
+    world: FailingWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients wait for 10 s; each try has to ask for all that were before it."""
+    world.create(name="patient", overlap="skip")
+    made = {world.given_up("patient") for _ in range(2)}
+    world.triggered("patient")
+    for _ in range(3):
+        for refused in redriven(world, job="patient", rate_per_s=1_000)["refused"]:
+            dropped = refused["why"].split("dropped ")[1].partition(",")[0]
+            until(lambda dropped=dropped: world.status_of(dropped) == "SKIPPED")
+    monkeypatch.setattr("waterclock.api.pacing.WITHIN_S", 1.0)
+    began_s = world.clock.monotonic_s()
+    told = redriven(world, job="patient", rate_per_s=2)
+    assert world.clock.monotonic_s() - began_s < 1.5
+    assert {refused["run_id"] for refused in told["refused"]} == made
+    assert "ask again" in told["refused"][-1]["why"]

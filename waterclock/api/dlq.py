@@ -8,7 +8,6 @@ filter; a letter that history still shows as open and that was redriven a moment
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import zip_longest
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -18,6 +17,7 @@ from waterclock.dead_letters.acting import (
     TRIES_MAX,
     Asked,
     discard_of,
+    dropped_too_late,
     dropped_too_often,
     redrive_behind,
     redrive_of,
@@ -34,13 +34,12 @@ from waterclock.model.time_text import parse_duration, parse_rfc3339
 from waterclock.store.dag_port import NodeRow
 from waterclock.store.port import FailureRow, LetterRow, RunRow
 
-from . import letter_views, shapes, views, wanting
+from . import letter_views, pacing, shapes, views, wanting
 from .access import Held, Reader, Writer, own_job_id
 from .bodies import read_object
 from .cursors import read_cursor, unknown_cursor, write_cursor
 from .keyring import Caller
 from .orders import is_refused
-from .pacing import send_paced
 from .problems import Problem
 from .repeats import RepeatKey, once
 from .runs import own_run, run_row
@@ -213,18 +212,28 @@ async def _carry_out(
 
 
 async def _answers(
-    services: Services, commands: list[Command], rate_per_s: float, tries: int = TRIES_MAX
+    services: Services,
+    commands: list[Command],
+    rate_per_s: float,
+    within_s: float | None = None,
+    tries: int = TRIES_MAX,
 ) -> list[Answered | None]:
     """Those of the commands for which there was time. A redrive that was dropped before is tried once more."""
-    answers = (await send_paced(services, commands, rate_per_s)).answers
+    give_up_at_s = services.clock.monotonic_s() + (pacing.WITHIN_S if within_s is None else within_s)
+    answers = (await pacing.send_paced(services, commands, rate_per_s, within_s)).answers
     dropped = await services.call(dropped_before, services.store, answers)
-    if dropped and tries:
+    left_s = give_up_at_s - services.clock.monotonic_s()
+    said: list[Answered | None] = []
+    if dropped and tries and left_s > 0:
         again = [redrive_behind(commands[at], run_id, services.next_command_id()) for at, run_id in dropped.items()]
-        said = await _answers(services, again, rate_per_s, tries - 1)
-        for at, answer in zip_longest(dropped, said):
-            answers[at] = answer
-        return answers
-    return [dropped_too_often(each) if each and at in dropped else each for at, each in enumerate(answers)]
+        said = await _answers(services, again, rate_per_s, left_s, tries - 1)
+    for at, answer in zip(dropped, said, strict=False):
+        answers[at] = answer
+    untried = [*dropped][len(said) :]
+    return [
+        (dropped_too_late(each) if tries else dropped_too_often(each)) if each and at in untried else each
+        for at, each in enumerate(answers)
+    ]
 
 
 async def _meant(services: Services, caller: Caller, document: Mapping[str, Any]) -> Found:

@@ -28,16 +28,22 @@ class Sent(NamedTuple):
     answers: list[Answered | None]
 
 
-async def send_paced(services: Services, commands: Sequence[Command], rate_per_s: float) -> Sent:
-    """Send as many as the time allows, ``rate_per_s`` of them each second. Raises BackendDown, Problem."""
+async def send_paced(
+    services: Services, commands: Sequence[Command], rate_per_s: float, within_s: float | None = None
+) -> Sent:
+    """Send as many as the time allows, ``rate_per_s`` of them each second. Raises BackendDown, Problem.
+
+    ``within_s``: what is left of the request's time; None: all of it.
+    """
+    within_s = WITHIN_S if within_s is None else within_s
     slice_size = max(1, round(rate_per_s / SLICES_PER_S))
     clock = services.clock
     began_s = clock.monotonic_s()
     answers: list[Answered | None] = []
-    while len(answers) < len(commands) and clock.monotonic_s() - began_s < WITHIN_S:
+    while len(answers) < len(commands) and clock.monotonic_s() - began_s < within_s:
         answers += await give_all(services, commands[len(answers) : len(answers) + slice_size])
         due_s = began_s + len(answers) / rate_per_s
-        if due_s >= began_s + WITHIN_S:
+        if due_s >= began_s + within_s:
             break  # the next is not due in time: what is left the client hears of now
         if len(answers) < len(commands):
             await asyncio.sleep(max(0.0, due_s - clock.monotonic_s()))

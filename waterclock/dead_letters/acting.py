@@ -90,6 +90,11 @@ def dropped_too_often(answer: Answered) -> Answered:
     return answer._replace(skipped=f"so were {TRIES_MAX} redrives of it before; make it with force, or tomorrow")
 
 
+def dropped_too_late(answer: Answered) -> Answered:
+    """The same answer as one of a run that was dropped before: there was no time left to try it anew."""
+    return answer._replace(skipped="there was no time to make it anew; ask again")
+
+
 def _key(once_for: str) -> str:
     return f"redrive/{blake2b(once_for.encode(), digest_size=16).hexdigest()}"
 
