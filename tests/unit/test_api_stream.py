@@ -131,6 +131,18 @@ def test_whoever_comes_back_misses_nothing_and_sees_nothing_twice(world: Served)
         assert [lines.next()["data"]["run_id"] for _ in range(4)] == runs[1:]
 
 
+def test_whoever_comes_back_misses_nothing_of_a_partition_that_was_empty_before(world: Served) -> None:
+    world.create(name="first")
+    with watching(world) as lines:
+        world.client.post(f"{JOBS}/first/trigger")
+        last = lines.next()
+    names = {f"n-{number}" for number in range(6)}  # of both partitions
+    for name in names:
+        world.create(name=name)
+    with watching(world, **{"Last-Event-ID": last["id"]}) as lines:
+        assert {lines.next()["data"]["job_id"] for _ in names} == {f"default:{name}" for name in names}
+
+
 def test_a_past_that_is_too_long_is_told_as_a_gap(world: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "CATCH_UP_MAX", 3)
     world.create()

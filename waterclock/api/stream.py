@@ -65,6 +65,8 @@ async def _told(services: Services, caller: Caller, watcher: Watcher, marks: dic
     began = {partition: position - 1 for partition, position in watcher.positions.items()}
     # A mark beyond the end comes from topics that were made again: nothing would ever lie behind it.
     strange = any(last > began.get(partition, last) for partition, last in marks.items())
+    if marks:  # an id leaves out partitions that were empty then: all that they hold by now is missed
+        marks = dict.fromkeys(began, -1) | marks
     marks = {partition: min(last, began.get(partition, last)) for partition, last in marks.items()}
     cursor = began | marks
     checked_s = services.clock.monotonic_s()
