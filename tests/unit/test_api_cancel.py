@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -133,6 +133,22 @@ def test_a_bulk_cancel_beyond_its_cap_goes_on_by_its_cursor(world: FailingWorld)
         told = world.client.post(f"{API}/runs/cancel", json={**body, "cursor": told["next_cursor"]}).json()
         seen += told["run_ids"]
     assert sorted(seen) == sorted(made)
+
+
+def test_the_same_bulk_cancel_again_goes_on_with_those_it_did_not_reach(world: FailingWorld) -> None:
+    world.create(name="stubborn")
+    made = [world.triggered("stubborn") for _ in range(3)]
+    for run_id in made:
+        world.started(run_id)
+    until(lambda: all(world.status_of(run_id) == "RUNNING" for run_id in made))
+    for left in (2, 1, 0):
+        told = world.client.post(f"{API}/runs/cancel", json={"job": "stubborn", "rate_per_s": 0.1}).json()
+        assert (told["matched"], told["requested"], told["left"]) == (3, 1, left)
+        until(lambda left=left: sum(map(_is_asked_to_end(world), made)) == 3 - left)
+
+
+def _is_asked_to_end(world: FailingWorld) -> Callable[[str], bool]:
+    return lambda run_id: bool(world.client.get(f"{API}/runs/{run_id}").json()["cancel_requested"])
 
 
 @pytest.mark.parametrize("cursor", ["x", "0|other:job||0", "0|default:another||0", "9|default:by|" + "9" * 30 + "|0"])

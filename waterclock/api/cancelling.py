@@ -81,7 +81,7 @@ class CancelledMany(BaseModel):
     dry_run: bool
     matched: int = Field(description="Runs that the filter means, at most `cap`")
     by_status: dict[str, int]
-    requested: int = Field(description="Cancels that the log has taken")
+    requested: int = Field(description="Cancels that the log has taken; who was asked before is not asked again")
     refused: int
     left: int = Field(description="Matched and not reached in time: the same body again goes on with them")
     is_whole: bool = Field(description="Nothing was left out by a bound; else go on with `next_cursor`")
@@ -119,7 +119,9 @@ async def cancel_many(request: Request, services: Held, caller: Writer) -> Respo
             "run_ids": [_run_id(row) for row in found.rows],
         }
         if not dry_run:
-            commands = [cancel_of(run_id, _asked(services, caller, note)) for run_id in told["run_ids"]]
+            # One that was asked before may run on for long: asked each time, it would stand before the others.
+            unasked = [_run_id(row) for row in found.rows if not row.cancel_requested]
+            commands = [cancel_of(run_id, _asked(services, caller, note)) for run_id in unasked]
             answers = (await send_paced(services, commands, rate_per_s)).answers
             refused = sum(answer is not None and is_refused(answer) for answer in answers)
             told |= {"requested": len(answers) - refused, "refused": refused, "left": len(commands) - len(answers)}
