@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -37,6 +37,9 @@ from .services import Services
 from .shapes import Answers
 
 PAGE_MAX = 500
+PAGE_BYTES = 4 * 1024 * 1024
+"""A page ends with the job that comes to so many: a Dag alone may have 128 KiB, and clients of ours read 8 MiB."""
+_ROWS_AT_ONCE = 50
 _LISTINGS_MAX = 8
 """Listings read for one page: deleted jobs stand in them for a while, and are left out."""
 
@@ -326,20 +329,28 @@ def _payload_of(document: dict[str, Any]) -> bytes | None:
 
 def _page(services: Services, tenant: str, limit: int, after: tuple[int, str] | None) -> dict[str, Any]:
     """One page; runs off the loop. It may hold fewer than ``limit`` and go on all the same."""
-    shown: list[JobRow] = []
-    ended = False
+    shown: list[orjson.Fragment] = []
+    now, size, ended = services.clock.now(), 0, False
     for _ in range(_LISTINGS_MAX):
         lines: list[JobListing] = services.store.jobs(tenant, limit - len(shown), after)
         ended = len(lines) < limit - len(shown)
-        standing = [line.job_id for line in lines if line.status is not JobStatus.DELETED]
-        rows = services.store.job_rows(standing)
-        shown += [row for row in rows if row is not None and row.status is not JobStatus.DELETED]
-        if lines:
-            after = lines[-1].created_at, lines[-1].job_id
+        for line, row in _with_rows(services, lines):
+            after = line.created_at, line.job_id
+            if row is not None and row.status is not JobStatus.DELETED:
+                view = orjson.dumps(views.job_view(row, now, in_list=True))
+                shown.append(orjson.Fragment(view))
+                size += len(view)
+            if size >= PAGE_BYTES:
+                return {"jobs": shown, "next_cursor": write_cursor(*after)}
         if ended or len(shown) >= limit:
             break
-    now = services.clock.now()
-    return {
-        "jobs": [views.job_view(row, now, in_list=True) for row in shown],
-        "next_cursor": None if ended or after is None else write_cursor(*after),
-    }
+    return {"jobs": shown, "next_cursor": None if ended or after is None else write_cursor(*after)}
+
+
+def _with_rows(services: Services, lines: list[JobListing]) -> Iterator[tuple[JobListing, JobRow | None]]:
+    """Each line with its job; no more of these are read at once than a page of large ones holds."""
+    for start in range(0, len(lines), _ROWS_AT_ONCE):
+        part = lines[start : start + _ROWS_AT_ONCE]
+        standing = [line.job_id for line in part if line.status is not JobStatus.DELETED]
+        rows = dict(zip(standing, services.store.job_rows(standing), strict=True))
+        yield from ((line, rows.get(line.job_id)) for line in part)
