@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,6 +55,15 @@ def asked(world: FailingWorld, name: str, minutes: int = 3, **more: Any) -> str:
     answer = world.client.post(f"{API}/jobs/{name}/backfills", json=past(world, minutes) | more)
     assert answer.status_code == 201, answer.text
     return str(answer.json()["backfill_id"])
+
+
+def test_a_backfill_that_was_just_asked_for_is_waited_for(world: FailingWorld) -> None:
+    recorder, world.recorder = world.recorder, None
+    backfill_id = asked(world, "young")
+    later = threading.Timer(0.3, setattr, (world, "recorder", recorder))
+    later.start()
+    assert world.client.get(f"{API}/backfills/{backfill_id}").status_code == 200
+    later.join()
 
 
 def shown(world: FailingWorld, backfill_id: str) -> Any:

@@ -559,3 +559,13 @@ def test_a_backfill_is_counted_asked_for_and_turned(api: Api, client: Any) -> No
         ("POST", "/api/v1/backfills/default:j~9/pause"),
     ]
     assert api.asked[1][3] == {"from": "2026-11-01T00:00:00Z", "to": "2026-11-08T00:00:00Z", "concurrency": 3}
+
+
+def test_a_backfill_that_outlasted_its_request_is_not_told_as_none_while_history_lags(api: Api, client: Any) -> None:
+    applied = {"operation_id": "7", "status": "applied", "job_id": "default:j", "run_id": "default:j~9"}
+    stands = {"backfill_id": "default:j~9", "fires": 7, "left_out": 2, "blocked": 1}
+    api.will_answer((202, applied), (404, {"detail": "History knows no backfill"}), (200, stands))
+    assert client.backfills.create("j", "2026-11-01T00:00:00Z")["backfill_id"] == "default:j~9"
+    api.will_answer((202, applied), (404, {"detail": "History knows no backfill"}))
+    with pytest.raises(NotYetApplied):
+        client.backfills.create("j", "2026-11-01T00:00:00Z")

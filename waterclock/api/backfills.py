@@ -6,6 +6,7 @@ and turns its own backfills alone; a dry run changes nothing.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -35,6 +36,8 @@ from .services import Services
 from .shapes import Answers
 
 PAGE_MAX = 500
+_LOOKS = 8
+_LOOK_AGAIN_S = 0.125
 _KEYS = ("from", "to", "revision", "tier", "concurrency", "note", "dry_run")
 _TIERS = {tier.word: tier for tier in Tier}
 _TURNS = {
@@ -237,11 +240,15 @@ def _check(answer: Answered, kind: CommandKind) -> None:
 
 
 async def _row(services: Services, caller: Caller, text: str) -> BackfillRow:
+    """The backfill; one that history does not show may just have been asked for: it is waited for, a second at most."""
     job_id, number = _own(caller, text)
-    row = await services.call(services.store.backfill, job_id, number)
-    if row is None:
-        raise _no_such(text)
-    return row
+    for look in range(_LOOKS):
+        if look:
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        row: BackfillRow | None = await services.call(services.store.backfill, job_id, number)
+        if row is not None:
+            return row
+    raise _no_such(text)
 
 
 def _own(caller: Caller, text: str) -> tuple[str, int]:

@@ -107,7 +107,7 @@ class BackfillVerbs:
         body = {"from": since, **({"to": until} if until else {}), **how}
         found = self._verbs.change("POST", f"/jobs/{place(name)}/backfills", body, idempotency_key).body
         if "operation_id" in found:  # it outlasted its request: what it came to is told by itself
-            stands = self.show(str(found["run_id"]))
+            stands = self._verbs.shown(f"/backfills/{place(str(found['run_id']))}", found)
             would_run = stands["fires"] - stands["left_out"] - stands["blocked"]
             found = {**stands, "would_run": would_run}
         return {

@@ -70,6 +70,17 @@ class Verbs:
             raise _refused(operation.get("problem") or {})
         return Answer(200, operation, {})
 
+    def shown(self, path: str, operation: Mapping[str, Any]) -> Any:
+        """What an operation that is over has made, once history shows it. Raises NotYetApplied."""
+        until_s = time.monotonic() + self._timeout_s
+        while True:  # ends at ``until_s``
+            try:
+                return self.ask(path)
+            except (BackendDown, NotFound) as error:
+                if time.monotonic() > until_s or not isinstance(error, NotFound):
+                    raise NotYetApplied(operation["operation_id"], operation["job_id"]) from error
+            time.sleep(_LOOK_AGAIN_S)
+
     def pages(
         self, path: str, field: str, choice: Mapping[str, str] = MappingProxyType({}), limit: int = _PAGE
     ) -> Iterator[Any]:
