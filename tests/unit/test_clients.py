@@ -124,6 +124,35 @@ def test_a_mistake_is_told_before_anything_is_sent(broker: Broker) -> None:
     assert broker.records() == []
 
 
+@pytest.mark.parametrize(
+    ("words", "pointer"),
+    [
+        ({"idempotency_key": "k" * 201}, "/idempotency_key"),
+        ({"idempotency_key": "k\x00"}, "/idempotency_key"),
+        ({"idempotency_key": "\ud800"}, "/idempotency_key"),
+        ({"note": "n" * 1_001}, "/note"),
+        ({"note": "\x1b[2J"}, "/note"),
+        ({"expected_revision": -1}, "/expected_revision"),
+        ({"expected_revision": 2**63}, "/expected_revision"),
+    ],
+)
+def test_words_beside_the_job_that_the_intake_refuses_are_told_before_anything_is_sent(
+    broker: Broker, words: Any, pointer: str
+) -> None:
+    """In a transaction of the caller's own nothing else would: it would commit, and nothing be scheduled."""
+    sent: list[str] = []
+
+    class Producer:
+        def produce(self, topic: str, **_: Any) -> None:
+            sent.append(topic)
+
+    for client in (broker.client, broker.client.in_transaction(Producer())):
+        with pytest.raises(RequestError) as refused:
+            client.pause("j", **words)
+        assert refused.value.pointer == pointer
+    assert (broker.records(), sent) == ([], [])
+
+
 def test_a_job_without_a_name_is_one_job_however_often_it_is_sent(broker: Broker) -> None:
     for _ in range(2):
         broker.client.create(handler="bill", every="5s", idempotency_key="order-4711")

@@ -20,6 +20,7 @@ from waterclock.model.errors import RequestError
 from waterclock.model.ids import generated_name, make_job_id
 from waterclock.model.job import Command, CommandKind, JobSpec
 from waterclock.model.job_event import event_of
+from waterclock.model.order_words import checked_key, checked_note, checked_revision
 from waterclock.model.plain_json import NotJson, to_json
 from waterclock.wire import headers
 from waterclock.wire.codec import encode_job_event
@@ -112,11 +113,11 @@ class JobEvents(ABC):
             command_id=command_id or _new_id(),
             actor="",
             at=SystemClock().now(),
-            expected_revision=expected_revision,
+            expected_revision=checked_revision(expected_revision),
             spec=spec,
             payload=payload,
-            note=note,
-            idempotency_key=idempotency_key,
+            note=checked_note(note),
+            idempotency_key=checked_key(idempotency_key),
         )
         return self._send(_message(self._topic, command), Receipt(job_id, command.command_id, self._topic))
 

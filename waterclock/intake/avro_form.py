@@ -15,6 +15,7 @@ from waterclock.model.executor import EXECUTORS
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import CommandKind
 from waterclock.model.job_event import JobEvent
+from waterclock.model.order_words import checked_revision
 from waterclock.model.schedule import AT_MAX
 from waterclock.model.time_text import format_duration, format_rfc3339
 from waterclock.wire.json_text import read_json
@@ -39,14 +40,12 @@ def from_record(event: JobEvent) -> Sent:
     """The event that a record describes. Raises RequestError."""
     if event.kind is CommandKind.UNKNOWN:
         _refuse("/kind", "The kind is unknown to this release", "Upgrade the intake, or send a kind that it knows")
-    if event.expected_revision < 0:
-        _refuse("/expected_revision", f"{event.expected_revision} is not a revision", "0: whatever stands")
     return Sent(
         kind=event.kind,
         name=event.name,
         idempotency_key=event.idempotency_key,
         document=_document(event),
-        expected_revision=event.expected_revision,
+        expected_revision=checked_revision(event.expected_revision),
         note=event.note,
         payload=event.payload,
         pointers=_POINTERS,

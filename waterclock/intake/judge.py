@@ -19,12 +19,13 @@ from waterclock.model.errors import BackendDown, LostResource, RequestError, Und
 from waterclock.model.events import Reject, SourceRecord
 from waterclock.model.ids import Instant
 from waterclock.model.job import Command
+from waterclock.model.order_words import KEY_MAX
 from waterclock.model.sources import Sources, check_sources
 from waterclock.wire.messages import command_message, reject_message
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
-from .order import KEY_MAX, Envelope, command_of
+from .order import Envelope, command_of
 from .parse import Writers, header, read_event
 
 _TEXT_MAX = 500

@@ -15,18 +15,14 @@ from waterclock.model.document import PAYLOAD_MAX, payload_from_document, spec_f
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import Instant, generated_name, make_job_id
 from waterclock.model.job import Command, CommandKind, JobSpec
+from waterclock.model.order_words import checked_key, checked_note
 from waterclock.model.schedule import AT_MAX
 from waterclock.wire.pools import Pools
 
 from .sent import Sent
 
-KEY_MAX = 200
-"""Characters of an idempotency key and of a ``ce_id``."""
-
 API_ID_PREFIX = "api-"
 """Begins the command ids of the HTTP API: by them it knows the answers to its own callers."""
-
-NOTE_MAX = 1_000
 
 _BRINGS_SPEC = frozenset({CommandKind.CREATE, CommandKind.UPDATE})
 _PAYLOAD_KEYS = ("payload", "payload_base64")
@@ -72,7 +68,7 @@ def _command(sent: Sent, envelope: Envelope, pools: Pools | None) -> Command:
         expected_revision=sent.expected_revision,
         spec=spec,
         payload=None if spec is not None else _replaced_payload(sent),
-        note=_checked_text("/note", sent.note, NOTE_MAX),
+        note=checked_note(sent.note),
         idempotency_key=key,
     )
 
@@ -119,15 +115,7 @@ def _checked_key(own: str, envelope: Envelope) -> str:
     """The idempotency key: the record's own, or its header's. Two that differ name two intentions."""
     if own and envelope.key and own != envelope.key:
         _refuse("/idempotency_key", "It differs from the header idempotency-key", "Give it once")
-    return _checked_text("/idempotency_key", own or envelope.key, KEY_MAX)
-
-
-def _checked_text(pointer: str, text: str, limit: int) -> str:
-    if len(text) > limit:
-        _refuse(pointer, f"It has {len(text)} characters", f"At most {limit}")
-    if not all(letter.isprintable() or letter == "\n" for letter in text):
-        _refuse(pointer, "It holds characters that cannot be shown", "Use printable text")
-    return text
+    return checked_key(own or envelope.key)
 
 
 def _first(words: Iterable[str]) -> str:
