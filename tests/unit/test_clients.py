@@ -153,6 +153,18 @@ def test_words_beside_the_job_that_the_intake_refuses_are_told_before_anything_i
     assert (broker.records(), sent) == ([], [])
 
 
+def test_a_placement_arrives_though_the_avro_record_has_no_field_for_it(broker: Broker) -> None:
+    jitter: Any = {"window": "10m", "placement": "balanced", "offset": "3m"}
+    more: Any = {"payload": {"n": 1}, "expected_revision": 7, "note": "why", "idempotency_key": "k"}
+    broker.client.update("j", handler="bill", cron="0 3 * * *", jitter=jitter, **more)
+    (command,) = broker.commands()
+    assert command.spec is not None
+    timing = command.spec.timing
+    assert (timing.balanced, timing.placed_us) == (True, 180_000_000)
+    assert (command.kind, command.expected_revision, command.note) == (CommandKind.UPDATE, 7, "why")
+    assert (command.idempotency_key, command.spec.payload) == ("k", b'{"n":1}')
+
+
 def test_a_job_without_a_name_is_one_job_however_often_it_is_sent(broker: Broker) -> None:
     for _ in range(2):
         broker.client.create(handler="bill", every="5s", idempotency_key="order-4711")

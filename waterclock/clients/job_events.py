@@ -13,19 +13,23 @@ import uuid
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Unpack
 
+import orjson
+
 from waterclock.clock import SystemClock
 from waterclock.log.port import Outgoing
 from waterclock.model.document import PAYLOAD_MAX, spec_from_document
 from waterclock.model.errors import RequestError
 from waterclock.model.ids import generated_name, make_job_id
 from waterclock.model.job import Command, CommandKind, JobSpec
-from waterclock.model.job_event import event_of
+from waterclock.model.job_event import document_of, event_of
 from waterclock.model.order_words import checked_key, checked_note, checked_revision
 from waterclock.model.plain_json import NotJson, to_json
 from waterclock.wire import headers
 from waterclock.wire.codec import encode_job_event
 
 from .definition import JobDefinition
+
+_JSON: headers.Pair = ("content-type", b"application/json")
 
 
 class Receipt(NamedTuple):
@@ -123,16 +127,22 @@ class JobEvents(ABC):
 
 
 def _message(topic: str, command: Command) -> Outgoing:
-    """Keyed by the job, so that a client's changes of one job keep their order."""
+    """Keyed by the job, so that a client's changes of one job keep their order.
+
+    As JSON where the Avro record has no field for what the job says: it would be gone without a word.
+    """
+    is_avro = command.spec is None or not command.spec.timing.balanced
     story = (
         ("ce_type", f"io.waterclock.job.{command.kind.value.lower()}".encode()),
         ("ce_subject", command.job_id.encode()),
         headers.time(command.at),
         ("ce_id", command.command_id.encode()),
         ("ce_source", b"/waterclock/client/python"),
-        *headers.TAIL,
+        headers.SPEC,
+        headers.AVRO if is_avro else _JSON,
     )
-    return Outgoing(topic, command.job_id.encode(), encode_job_event(event_of(command)), story)
+    value = encode_job_event(event_of(command)) if is_avro else orjson.dumps(document_of(command))
+    return Outgoing(topic, command.job_id.encode(), value, story)
 
 
 def _new_id() -> str:

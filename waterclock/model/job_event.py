@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import orjson
 
 from .concurrency import Concurrency
-from .document import dag_document
+from .document import dag_document, spec_to_document
 from .executor import executor_to_stored
 from .failure_policy import Backoff, FailurePolicy
 from .ids import US_PER_S, Instant
@@ -81,6 +81,18 @@ def event_of(command: Command) -> JobEvent:
         note=command.note,
     )
     return event if command.spec is None else event._replace(**_spec_parts(command.spec))
+
+
+def document_of(command: Command) -> dict[str, Any]:
+    """The same as a JSON event, which has a word for all that a job can say."""
+    said = {
+        "kind": command.kind.value,
+        "name": command.job_id.partition(":")[2],
+        "idempotency_key": command.idempotency_key,
+        "expected_revision": command.expected_revision,
+        "note": command.note,
+    }
+    return said if command.spec is None else said | spec_to_document(command.spec)
 
 
 def _spec_parts(spec: JobSpec) -> dict[str, Any]:
