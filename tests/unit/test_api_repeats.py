@@ -53,6 +53,18 @@ def test_a_repeated_trigger_makes_one_run(world: ApiWorld) -> None:
     assert again.json() == first.json()
 
 
+def test_a_repeated_trigger_tells_that_its_run_waits_or_was_dropped(world: ApiWorld) -> None:
+    """The first answer was never given: of that only the shard's owner knows, and history."""
+    world.make_recorder()
+    for name, overlap, word in (("drops", "skip", "skipped"), ("waits", "buffer_all", "held")):
+        world.create(name=name, overlap=overlap)
+        path = f"{JOBS}/{name}/trigger"
+        assert world.client.post(path).json()[word] is None
+        headers = {"Idempotency-Key": name, "Prefer": "respond-async"}
+        assert world.client.post(path, headers=headers).status_code == 202
+        assert post(world, name, path).json()[word]
+
+
 def test_a_job_without_a_name_is_one_job_however_often_it_is_sent(world: ApiWorld) -> None:
     nameless = {"every": "10m", "handler": "demo.ping"}
     first, again = (post(world, "n-1", json=nameless) for _ in range(2))

@@ -32,6 +32,7 @@ from .keyring import Caller
 from .orders import Obeyed, Order, give, is_refused, refuse
 from .problems import Problem
 from .repeats import RepeatKey, once, wants_no_wait
+from .runs import came_to
 from .services import Services
 from .shapes import Answers
 
@@ -111,9 +112,9 @@ async def rerun_dag_run(dag_run_id: str, request: Request, services: Held, calle
             return pending_reply(obeyed, request)
         answer = obeyed.answer
         told: dict[str, Any] = {"job_id": seen.row.job_id, "run_id": answer.run_id, "linked_run": str(seen.run_id)}
-        told |= {"held": answer.held or None, "skipped": answer.skipped or None}
+        told |= await came_to(services, answer)
         # What was dropped at once has not become a DagRun: history knows it as a skip.
-        shelf = "runs" if answer.skipped else "dag-runs"
+        shelf = "runs" if told["skipped"] else "dag-runs"
         return views.reply(201, told, Location=f"/api/v1/{shelf}/{quote(answer.run_id, safe='')}")
 
     return await once(services, caller, request, document, act)

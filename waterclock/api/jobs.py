@@ -32,6 +32,7 @@ from .definitions import expected_revision, job_id_for, spec_of
 from .keyring import Caller
 from .orders import Obeyed, Order, etag, give, is_refused, refuse
 from .repeats import RepeatKey, once, wants_no_wait
+from .runs import came_to
 from .saving import follow_calendars, with_place
 from .services import Services
 from .shapes import Answers
@@ -166,9 +167,9 @@ async def trigger_job(job_id: str, request: Request, services: Held, caller: Wri
         obeyed = await _given(services, caller, request, order)
         if obeyed.answer is None:
             return pending_reply(obeyed, request)
-        run_id, answer = obeyed.answer.run_id, obeyed.answer
-        told = {"job_id": mine, "run_id": run_id, "revision": answer.revision}
-        told |= {"held": answer.held or None, "skipped": answer.skipped or None}
+        run_id = obeyed.answer.run_id
+        told: dict[str, Any] = {"job_id": mine, "run_id": run_id, "revision": obeyed.answer.revision}
+        told |= await came_to(services, obeyed.answer)
         return views.reply(201, told, Location=f"/api/v1/runs/{quote(run_id, safe='')}")
 
     return await once(services, caller, request, document, act)

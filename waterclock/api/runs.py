@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from waterclock.model.errors import RequestError
+from waterclock.model.events import Answered, CommandVerdict, RunStatus
 from waterclock.model.ids import US_PER_S, RunId, parse_run_id
 from waterclock.store.dag_port import NodeRow
 from waterclock.store.port import RunRow
@@ -79,6 +80,19 @@ async def run_row(services: Services, place: RunId) -> RunRow | NodeRow | None:
         if row is not None:
             return row
     return None
+
+
+async def came_to(services: Services, answer: Answered) -> dict[str, str | None]:
+    """Why the run that a command made waits (``held``), or will never run (``skipped``).
+
+    The shard's owner says it once: to whoever asks again under the same key history tells it, as it is by now.
+    """
+    held, skipped = answer.held, answer.skipped
+    if answer.verdict == CommandVerdict.REPEATED and answer.run_id:
+        row = await run_row(services, parse_run_id(answer.run_id))
+        if isinstance(row, RunRow):
+            held, skipped = views.held_of(row), row.reason if row.status is RunStatus.SKIPPED else ""
+    return {"held": held or None, "skipped": skipped or None}
 
 
 async def row_now(services: Services, place: RunId) -> RunRow | NodeRow | None:
