@@ -52,19 +52,16 @@ class Order(NamedTuple):
 
 
 async def give_all(services: Services, commands: Sequence[Command]) -> list[Answered | None]:
-    """Send commands about runs together, and wait for their answers: None where none came in time. Raises BackendDown.
+    """Send commands together, and wait for their answers: None where none came in time. Raises BackendDown.
 
-    What was not answered stands in the log all the same, and will be obeyed.
+    What was not answered stands in the log all the same, and will be obeyed. Raises Problem where there is no room for
+    all of them: then none was sent.
     """
     now = services.clock.now()
     expected = [services.answers.expect(command.job_id, command.command_id, now) for command in commands]
     try:
-        async with asyncio.TaskGroup() as sending:
-            for command in commands:
-                sending.create_task(_append(services, command))
+        await _append(services, commands)
         await asyncio.wait(expected, timeout=services.settings.api.wait_s)
-    except BaseExceptionGroup as group:  # of one kind: the log did not take them
-        raise group.exceptions[0] from None
     finally:
         for command in commands:
             services.answers.forget(command.job_id, command.command_id)
@@ -86,7 +83,7 @@ async def give(services: Services, caller: Caller, order: Order, *, wait: bool) 
     command = command_of(services, caller, order)
     expected = services.answers.expect(command.job_id, command.command_id, command.at)
     try:
-        await _append(services, command)
+        await _append(services, [command])
         answer = await _answer(services, expected) if wait else None
     finally:
         services.answers.forget(command.job_id, command.command_id)
@@ -154,11 +151,13 @@ def command_of(services: Services, caller: Caller, order: Order) -> Command:
     )
 
 
-async def _append(services: Services, command: Command) -> None:
+async def _append(services: Services, commands: Sequence[Command]) -> None:
     try:
         async with asyncio.timeout(_ACKNOWLEDGED_WITHIN_S):
             await services.follow()
-            await services.outbox.put(command_message(services.names, command))
+            await asyncio.gather(
+                *services.outbox.put_all([command_message(services.names, command) for command in commands])
+            )
     except TimeoutError:
         raise BackendDown("kafka", f"no acknowledgement within {_ACKNOWLEDGED_WITHIN_S:g} s") from None
 

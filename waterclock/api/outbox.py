@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import time
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from waterclock.log.port import Appender, Outgoing, Ticket
@@ -62,6 +63,12 @@ class Outbox:
         except queue.Full:
             raise busy(f"{self._waiting.maxsize} commands wait for the log") from None
         return future
+
+    def put_all(self, messages: Sequence[Outgoing]) -> list[asyncio.Future[Place]]:
+        """Queue records, all or none. Raises Problem (503) at once where the queue has no room for all."""
+        if len(messages) > self._waiting.maxsize - self._waiting.qsize():  # nobody else puts meanwhile
+            raise busy(f"{self._waiting.qsize()} commands wait for the log")
+        return [self.put(message) for message in messages]
 
     def step(self, idle_s: float = _IDLE_S) -> bool:
         """Send what waits. False: nothing did."""

@@ -14,6 +14,7 @@ from waterclock.model.events import Answered
 from waterclock.model.job import Command
 
 from .orders import give_all
+from .problems import Problem
 from .services import Services
 
 WITHIN_S = 8.0
@@ -36,12 +37,17 @@ async def send_paced(
     ``within_s``: what is left of the request's time; None: all of it.
     """
     within_s = WITHIN_S if within_s is None else within_s
-    slice_size = max(1, round(rate_per_s / SLICES_PER_S))
+    slice_size = max(1, min(round(rate_per_s / SLICES_PER_S), services.settings.api.queue_max))
     clock = services.clock
     began_s = clock.monotonic_s()
     answers: list[Answered | None] = []
     while len(answers) < len(commands) and clock.monotonic_s() - began_s < within_s:
-        answers += await give_all(services, commands[len(answers) : len(answers) + slice_size])
+        try:
+            answers += await give_all(services, commands[len(answers) : len(answers) + slice_size])
+        except Problem:  # there is no room now: what was sent is told, and this slice is left like those behind it
+            if not answers:
+                raise
+            break
         due_s = began_s + len(answers) / rate_per_s
         if due_s >= began_s + within_s:
             break  # the next is not due in time: what is left the client hears of now
