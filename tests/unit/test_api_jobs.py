@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import concurrent.futures
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -124,6 +125,19 @@ def test_a_change_on_an_old_etag_is_412_by_the_shard_owners_word(world: ApiWorld
 
     problem(late, 412, "stale")
     assert world.client.get(f"{JOBS}/raced").json()["every"] == "1h"
+
+
+def test_a_change_of_whatever_stands_is_made_on_what_stands_when_it_is_applied() -> None:
+    with ApiWorld(wait_s=10.0) as world:
+        world.create()
+        world.obeys = False
+        later = threading.Timer(0.5, setattr, (world, "obeys", True))
+        later.start()
+        first = {"Prefer": "respond-async"}
+        assert world.client.post(f"{JOBS}/nightly/pause", headers=first).status_code == 202
+        answer = world.client.patch(f"{JOBS}/nightly", json={"every": "20m"}, headers={"If-Match": "*"})
+        later.join()
+    assert (answer.status_code, answer.json()["every"], answer.json()["status"]) == (200, "20m", "paused")
 
 
 def test_a_change_names_another_schedule_and_the_old_one_goes(world: ApiWorld) -> None:

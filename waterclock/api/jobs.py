@@ -31,6 +31,7 @@ from .cursors import read_cursor, write_cursor
 from .definitions import expected_revision, job_id_for, spec_of
 from .keyring import Caller
 from .orders import Obeyed, Order, etag, give, is_refused, refuse
+from .problems import Problem
 from .repeats import RepeatKey, once, wants_no_wait
 from .runs import came_to
 from .saving import follow_calendars, with_place
@@ -41,6 +42,8 @@ PAGE_MAX = 500
 PAGE_BYTES = 4 * 1024 * 1024
 """A page ends with the job that comes to so many: a Dag alone may have 128 KiB, and clients of ours read 8 MiB."""
 _ROWS_AT_ONCE = 50
+_MERGES_MAX = 5
+"""So often a change of whatever stands is merged anew, where something else stands by the time it is applied."""
 _LISTINGS_MAX = 8
 """Listings read for one page: deleted jobs stand in them for a while, and are left out."""
 
@@ -103,6 +106,15 @@ async def change_job(job_id: str, request: Request, services: Held, caller: Writ
     patch = await read_object(request)
 
     async def act(repeat_key: RepeatKey) -> Response:
+        for _ in range(0 if expected else _MERGES_MAX - 1):
+            try:
+                return await merge(repeat_key)
+            except Problem as problem:
+                if problem.slug != "stale":  # somebody was faster, and whatever stands was to be changed
+                    raise
+        return await merge(repeat_key)
+
+    async def merge(repeat_key: RepeatKey) -> Response:
         row = await _standing(services, mine)
         document = placed_anew(changed(spec_to_document(row.spec), patch), patch)
         spec, found = await with_place(services, mine, await spec_of(services, document, mine))
