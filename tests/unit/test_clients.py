@@ -521,6 +521,7 @@ def test_the_address_may_be_given_with_its_path(api: Api) -> None:
     "url",
     [
         *("ftp://x", "waterclock", "https://user:secret@host", "http://"),
+        *("http://api..example", f"http://{'a' * 64}.example", "http://bücher..example"),
         *("http://x:99999", "http://x:y", "http://[::1", "http://x?a=b", "http://x/a b", "http://x/ü", "http://a b"),
     ],
 )

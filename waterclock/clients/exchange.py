@@ -144,7 +144,8 @@ def _address(url: str) -> SplitResult:
         parts = urlsplit(url)
         is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         is_one &= _is_header_text(parts.path) and " " not in parts.netloc  # a host may have other letters
-    except ValueError:  # brackets, ports
+        str(parts.hostname).encode("idna")  # as the network will: empty and long labels are none
+    except ValueError:  # brackets, ports, labels
         is_one = False
     if not is_one or parts.username is not None or parts.query or parts.fragment:
         raise RequestError(f"{url[:200]!r} is no address of an API", hint="Such as https://waterclock.example")
