@@ -224,6 +224,28 @@ def test_a_mark_of_topics_that_were_made_again_is_a_gap_and_not_silence_for_ever
     assert "id: 0:7" in told
 
 
+def test_many_who_come_back_at_once_hold_no_other_question_to_the_log_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after each restart of an API: whether Kafka answers is asked there, too, and told by /readyz."""
+    monkeypatch.setattr(stream, "_missed", lambda *_: (time.sleep(0.1), ([], True))[1])
+
+    async def told(world: ApiWorld) -> list[bytes]:
+        watcher = world.services.watchers.add("default")
+        watcher.closed = True
+        return [part async for part in stream._told(world.services, OPEN, watcher, {0: 7})]
+
+    async def story() -> float:
+        with ApiWorld() as world:
+            async with asyncio.TaskGroup() as all_of_them:
+                for _ in range(10):
+                    all_of_them.create_task(told(world))
+                await asyncio.sleep(0.05)
+                began_s = time.monotonic()
+                await world.services.ask(int)
+                return time.monotonic() - began_s
+
+    assert asyncio.run(story()) < 0.5
+
+
 def test_one_key_cannot_take_every_stream() -> None:
     watchers = Watchers(8)
     for _ in range(2):

@@ -26,6 +26,8 @@ from .shapes import Answers
 
 _SEARCHED_MAX = 50_000
 _SEARCHES_MAX = 1_000
+_TURN_S = 5.0
+"""A search waits so long for those of others: clients wait for an answer for 10 s."""
 
 routes = APIRouter(tags=["operations"])
 
@@ -44,7 +46,9 @@ async def show_operation(operation_id: str, services: Held, caller: Reader) -> R
     if answer is None:
         await services.follow()  # who asks will ask again: then what comes is seen
     if answer is None and not services.would_have_seen(known.job_id, operation_id, known.at):
-        answer, searched_to = await services.ask(_search, services, known, services.searched.get(operation_id, 0))
+        answer, searched_to = await services.look_back(
+            _TURN_S, _search, services, known, services.searched.get(operation_id, 0)
+        )
         _note(services, operation_id, searched_to if answer is None else None)
         if answer is not None:
             services.answers.keep(known.job_id, answer, services.clock.now())

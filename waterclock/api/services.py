@@ -82,6 +82,7 @@ class Services:
         """So many calendar files are read at once: each by a process of its own."""
         self.picking = asyncio.Lock()
         """One has a second picked at a time."""
+        self._looking_back = asyncio.Lock()
         self.in_flight: set[tuple[str, str]] = set()
         """(tenant, Idempotency-Key) of the requests that are being served."""
         self._on_death = on_death
@@ -151,6 +152,23 @@ class Services:
             return await _run(self._asking, function, *args, **kwargs)
         finally:
             self._questions -= 1
+
+    async def look_back(
+        self, turn_within_s: float | None, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs
+    ) -> _R:
+        """As ``ask``, for what reads much of the log: one at a time, so that short questions never wait for two.
+
+        Raises Problem (503) where it is not its turn within ``turn_within_s``.
+        """
+        try:
+            async with asyncio.timeout(turn_within_s):
+                await self._looking_back.acquire()
+        except TimeoutError:
+            raise busy("others are reading the past of the log") from None
+        try:
+            return await self.ask(function, *args, **kwargs)
+        finally:
+            self._looking_back.release()
 
     async def follow(self) -> None:
         """Have run-events read from now on: before anything is sent whose answer is waited for. Raises BackendDown."""

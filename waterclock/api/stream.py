@@ -73,7 +73,7 @@ async def _told(services: Services, caller: Caller, watcher: Watcher, marks: dic
     try:
         yield f"retry: {_RETRY_MS}\n: waterclock run events\n\n".encode()
         if marks:
-            missed, is_whole = await services.ask(_missed, services, watcher, marks)
+            missed, is_whole = await services.look_back(None, _missed, services, watcher, marks)
             if strange or not is_whole:
                 yield _control("gap", "some events are missing here: too many have passed", cursor)
             for seen in missed:
