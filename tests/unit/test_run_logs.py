@@ -399,7 +399,7 @@ def printed(world: World) -> World:
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 6, 100])
 def test_pages_miss_no_line_and_repeat_none(printed: World, limit: int) -> None:
     found: list[str] = []
-    after: LinePlace | None = None
+    after: tuple[LinePlace, ...] = ()
     for _ in range(20):
         page = lines_of(printed.store, RUN, 1, 2, limit, after)
         found += [line.text for line in page.lines]
@@ -417,7 +417,7 @@ def test_whoever_follows_gets_the_note_again_and_nothing_else(world: World, limi
     world.say("one")
     world.say("5 more", seq=NOTE_SEQ, at=NINE)
     _settle(reader)
-    first = lines_of(world.store, RUN, 1, 1, limit, None)
+    first = lines_of(world.store, RUN, 1, 1, limit)
     world.clock.advance(1_000_000)
     world.say("9 more", seq=NOTE_SEQ, at=NINE + 10)
     _settle(reader)

@@ -97,6 +97,15 @@ def test_whoever_hands_after_back_gets_what_has_come_since(world: ApiWorld) -> N
     assert [line["text"] for line in answer["lines"]] == ["later"]
 
 
+def test_whoever_follows_misses_no_late_line_of_an_earlier_attempt(world: ApiWorld) -> None:
+    after = _get(world).json()["after"]  # behind the first line of attempt 2
+    with world.lock:
+        world.store.keep_lines([_line(3, "what it died of"), _line(2, "later", attempt=2)]).wait(1)
+    told = _get(world, after=after).json()
+    assert [line["text"] for line in told["lines"]] == ["what it died of", "later"]
+    assert _get(world, after=told["after"]).json()["lines"] == []
+
+
 def test_pages_can_be_small(world: ApiWorld) -> None:
     texts: list[str] = []
     query: dict[str, Any] = {"limit": 1}

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from waterclock.model.events import FINAL
-from waterclock.store.line_pages import LinePlace, lines_of
+from waterclock.store.line_pages import KEPT_MAX, LinePlace, lines_of
 from waterclock.store.port import LogRow
 
 from . import shapes, views
@@ -25,7 +25,7 @@ from .runs import no_such_run, own_run, run_row
 from .shapes import Answers
 
 PAGE_MAX = 5_000
-_PLACE = re.compile(r"(\d{1,9})\.(\d{1,18})\.(\d{1,9})\Z")
+_PLACE = re.compile(r"(\d{1,9})\.(\d{1,18})\.(\d{1,9})(n?)\Z")
 
 routes = APIRouter(tags=["runs"])
 
@@ -61,7 +61,7 @@ async def run_logs(
     services: Held,
     caller: Reader,
     attempt: Annotated[int | None, Query(ge=1, le=1_000_000, description="Only this attempt's")] = None,
-    after: Annotated[str | None, Query(max_length=60, description="`after` of the page before")] = None,
+    after: Annotated[str | None, Query(max_length=200, description="`after` of the page before")] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX)] = 1_000,
 ) -> Response:
     """Lines are kept for 7 days, of each attempt the first 1,000 and 64 KiB."""
@@ -70,12 +70,12 @@ async def run_logs(
     if row is None:
         raise no_such_run(run_id)
     first, last = (1, max(1, row.attempt)) if attempt is None else (attempt, attempt)
-    begins = None if after is None else _read_place(after)
-    page = await services.call(lines_of, services.store, run_id, first, last, limit, begins)
+    begins = () if after is None else _read_places(after)
+    page = await services.call(lines_of, services.store, str(place), first, last, limit, begins)
     document = {
         "run_id": run_id,
         "lines": [line_view(line) for line in page.lines],
-        "after": None if page.after is None else f"{page.after.attempt}.{page.after.fence}.{page.after.seq}",
+        "after": ",".join(map(_text_of, page.after)) or None,
         "more": page.more,
         "final": row.status in FINAL,
     }
@@ -94,8 +94,13 @@ def line_view(line: LogRow) -> dict[str, Any]:
     }
 
 
-def _read_place(text: str) -> LinePlace:
-    match = _PLACE.match(text)
-    if match is None:
+def _text_of(place: LinePlace) -> str:
+    return f"{place.attempt}.{place.fence}.{place.seq}{'n' if place.noted else ''}"
+
+
+def _read_places(text: str) -> tuple[LinePlace, ...]:
+    matches = [_PLACE.match(part) for part in text.split(",", KEPT_MAX)]
+    found = [LinePlace(int(match[1]), int(match[2]), int(match[3]), noted=bool(match[4])) for match in matches if match]
+    if len(found) != len(matches) or len(found) > KEPT_MAX:
         raise Problem("bad-request", "This `after` is none of ours", pointer="/after", hint="Hand it back as it came")
-    return LinePlace(*(int(part) for part in match.groups()))
+    return tuple(found)
