@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
@@ -258,3 +260,23 @@ def test_the_page_makes_no_markup_of_text_and_loads_nothing_from_elsewhere() -> 
     for name in ("index.html", "page.js", "page.css"):
         assert re.findall(r"https?://", page(name)) == []
     assert re.findall(r"\son\w+=|style=|<script>|<style", page("index.html")) == []
+
+
+def test_overviews_of_many_tenants_that_begin_together_hold_no_look_up_of_a_key_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As after a restart: an hour is read back for each, and the threads of the store are everybody's."""
+    monkeypatch.setattr(counting, "_read_back", lambda *_: time.sleep(0.2))
+
+    async def story() -> float:
+        with ApiWorld(threads=2) as world:
+            counted = Counting(world.services, dict)
+            async with asyncio.TaskGroup() as pages:
+                for number in range(8):
+                    pages.create_task(counted.tally(f"tenant-{number}"))
+                await asyncio.sleep(0.05)
+                began_s = time.monotonic()
+                await world.services.call(int)
+                return time.monotonic() - began_s
+
+    assert asyncio.run(story()) < 0.3

@@ -47,12 +47,16 @@ _log = structlog.get_logger()
 
 @dataclass(slots=True)
 class _Counted:
-    """One tenant's tally. While ``waiting`` is a list, the past is being read back and batches wait in it."""
+    """One tenant's tally. While ``waiting`` is a list, the past is being read back and batches wait in it.
+
+    ``ends``: up to where it is read, by partition; None: others are read back first, and what comes is past by then.
+    """
 
     tally: Tally
     asked_s: float
     waiting: list[SeenBatch] | None = field(default_factory=list)
     recalled: asyncio.Future[None] | None = None
+    ends: Mapping[int, int] | None = None
 
 
 class Counting:
@@ -72,6 +76,8 @@ class Counting:
         """A batch of the tail, for everybody who still asks."""
         self._is_asked()
         for tenant, counted in list(self._counted.items()):
+            if counted.ends is None:
+                continue
             if counted.waiting is None:
                 self._count(tenant, counted.tally, batch)
             elif len(counted.waiting) < _HELD_BACK_MAX:
@@ -111,21 +117,22 @@ class Counting:
             return self._lags
 
     def _begin(self, tenant: str) -> _Counted:
-        """Count what the tail brings from now on, and read back what was before."""
+        """Read back what was, one tenant at a time, and count what the tail brings from then on."""
         if len(self._counted) >= _TENANTS_MAX:
             raise busy(f"{_TENANTS_MAX} tenants look at their overview", retry_after_s=30)
         services = self._services
-        now = services.clock.now()
-        tally = Tally(tenant, generation=services.settings.generation, since=now)
+        tally = Tally(tenant, generation=services.settings.generation, since=services.clock.now())
         counted = self._counted[tenant] = _Counted(tally, services.clock.monotonic_s())
-        ends = dict(services.watchers.positions)
-        counted.recalled = asyncio.ensure_future(self._recall(tenant, counted, ends, now))
+        counted.recalled = asyncio.ensure_future(self._recall(tenant, counted))
         return counted
 
-    async def _recall(self, tenant: str, counted: _Counted, ends: dict[int, int], now: Instant) -> None:
+    async def _recall(self, tenant: str, counted: _Counted) -> None:
         services = self._services
+        topic = services.names.run_events
         try:
-            await services.call(_read_back, counted.tally, services.log, services.names.run_events, tenant, ends, now)
+            async with services.looking_back:
+                counted.ends, now = dict(services.watchers.positions), services.clock.now()
+                await services.ask(_read_back, counted.tally, services.log, topic, tenant, counted.ends, now)
         except BaseException:
             if self._counted.get(tenant) is counted:
                 del self._counted[tenant]  # whoever asks next begins anew

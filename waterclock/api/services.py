@@ -82,7 +82,8 @@ class Services:
         """So many calendar files are read at once: each by a process of its own."""
         self.picking = asyncio.Lock()
         """One has a second picked at a time."""
-        self._looking_back = asyncio.Lock()
+        self.looking_back = asyncio.Lock()
+        """One reads much of the log's past at a time."""
         self.in_flight: set[tuple[str, str]] = set()
         """(tenant, Idempotency-Key) of the requests that are being served."""
         self._on_death = on_death
@@ -162,13 +163,13 @@ class Services:
         """
         try:
             async with asyncio.timeout(turn_within_s):
-                await self._looking_back.acquire()
+                await self.looking_back.acquire()
         except TimeoutError:
             raise busy("others are reading the past of the log") from None
         try:
             return await self.ask(function, *args, **kwargs)
         finally:
-            self._looking_back.release()
+            self.looking_back.release()
 
     async def follow(self) -> None:
         """Have run-events read from now on: before anything is sent whose answer is waited for. Raises BackendDown."""
