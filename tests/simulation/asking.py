@@ -23,6 +23,9 @@ from .people import Order
 _TURNS = (CommandKind.PAUSE_BACKFILL, CommandKind.RESUME_BACKFILL, CommandKind.CANCEL_BACKFILL)
 _MONTH_US = 30 * 86_400 * US_PER_S
 
+_PUT_AWAY = 1
+"""``pick`` modulo 5 of a letter that is discarded, and not redriven."""
+
 
 class Asking:
     """People, in front of one cluster."""
@@ -177,11 +180,13 @@ class Asking:
         return command._replace(to_revision=revision, rerun_from=begin, payload=payload)
 
     def _redrive(self, order: Order, now: Instant) -> Command | None:
-        """A dead letter's work once more, now and then with another payload."""
+        """A dead letter's work once more, now and then with another payload; or the letter is put away."""
         record = self._onlooker.letter_at(order.pick)
         letter = None if record is None else decode(record.value)[1]
-        if letter is None or letter["work"] is None:
+        if letter is None:
             return None
+        if letter["work"] is None or order.pick % 5 == _PUT_AWAY:
+            return self._of_run(order, letter["run_id"], now)._replace(kind=CommandKind.DISCARD, note="is no loss")
         value = letter["work"]["value"]
         if order.pick % 3 == 0:
             edited = decode_work(value)._replace(payload=b'"edited"')

@@ -21,7 +21,6 @@ from tests.oracle import (
     makings,
     misfires,
     outputs,
-    owed,
     pauses,
     projections,
     sources,
@@ -57,6 +56,15 @@ from .failure_checkers import (
     work_that_stands_is_not_called_gone,
 )
 from .ledger_checkers import the_ledger_agrees_with_the_books
+from .row_checkers import (
+    answers_name_what_was_made,
+    history_equals_the_log,
+    jobs_are_what_their_commands_made,
+    lists_equal_the_log,
+    records_say_whose_they_are,
+    rejects_are_whole,
+    tables_say_what_was_ordered,
+)
 from .senders import SHOP
 from .stop_checkers import attempts_stop_when_their_time_is_over, cancels_reach_what_runs
 from .upkeep_checkers import (
@@ -256,21 +264,6 @@ def effects_are_seen_once(dumps: Dumps, counts: Counts) -> list[str]:
     return [f"I9 {complaint}" for complaint in complaints]
 
 
-def history_equals_the_log(dumps: Dumps, _counts: Counts) -> list[str]:
-    """I2: at rest the row of every run is what the log says, and there are no others."""
-    followed, _, _ = dumps.followed
-    runs = {run_id: run for run_id, run in followed.items() if "/" not in run_id}
-    rows = {owed.run_id(row["job_id"], row["fire_at"], row["series"]): row for row in dumps.runs}
-    complaints = [f"I2 {run_id}: a row of a run that the log does not know" for run_id in sorted(rows.keys() - runs)]
-    for run_id, run in runs.items():
-        row = rows.get(run_id)
-        said = row and tuple(row[name] for name in ("status", "outcome", "attempt", "skipped_count"))
-        meant = tuple(run[name] for name in ("status", "outcome", "attempt", "skipped_count"))
-        if said != meant:
-            complaints.append(f"I2 {run_id}: the log says {meant}, its row {said}")
-    return complaints
-
-
 def _is_given_up(run: dict[str, Any]) -> bool:
     """It failed by itself: not a DagRun, which has no work, nor a node that ended because its DagRun was over time."""
     return bool(run["status"] == "FAILED" and run["nodes"] is None and not run["expired"])
@@ -294,27 +287,6 @@ def letters_say_why_and_hold_the_work(dumps: Dumps, counts: Counts) -> list[str]
     complaints, found = projections.letters(dumps.chronicle, dumps.letters, dumps.work)
     counts.update({f"dead letters {what}": n for what, n in found.items()})
     return [f"I11 {complaint}" for complaint in complaints]
-
-
-def lists_equal_the_log(dumps: Dumps, _counts: Counts) -> list[str]:
-    """I2: the attempts of a run that was tried again, and the runs that were given up, as people see them listed."""
-    tried = [((row["run_id"], row["attempt"]), (row["outcome"], row["worker"], row["token"])) for row in dumps.attempts]
-    given_up = [(row["run_id"], (row["reason"], row["error_class"], row["attempts"])) for row in dumps.failures]
-    complaints = projections.differ("attempt", projections.attempts(dumps.chronicle), tried)
-    complaints += projections.differ("failure", projections.failures(dumps.chronicle), given_up)
-    return [f"I2 {complaint}" for complaint in complaints]
-
-
-def jobs_are_what_their_commands_made(dumps: Dumps, _counts: Counts) -> list[str]:
-    """I3: the row of every job is what its last command made of it."""
-    rows = {row["job_id"]: (row["status"], int(str(row["revision"])) & MASK) for row in dumps.jobs}
-    complaints = []
-    for job_id, given in sorted(owed.by_job(dumps.commands).items()):
-        made = owed.versions(given, {}, dumps.rules).made
-        meant = (made[-1].status, made[-1].offset) if made else None
-        if rows.get(job_id) != meant:
-            complaints.append(f"I3 {job_id}: its commands made {meant}, its row says {rows.get(job_id)}")
-    return complaints
 
 
 def nothing_is_early(dumps: Dumps, _counts: Counts) -> list[str]:
@@ -395,5 +367,9 @@ CHECKERS: tuple[Checker, ...] = (
     job_events_end_once,
     tenants_are_apart,
     everybody_is_at_rest,
+    tables_say_what_was_ordered,
+    answers_name_what_was_made,
+    records_say_whose_they_are,
+    rejects_are_whole,
     no_role_broke,
 )

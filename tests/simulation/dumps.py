@@ -38,6 +38,7 @@ from .plan import POOLS
 from .rewriting import RunRows, rows_of, write_anew
 from .senders import OTHER_TENANT, OWN_TENANT, SHOP, tenants_of
 from .standing import Lag, lagging, unstable
+from .table_dumps import audit_rows, backfill_rows, job_row, letter_rows, listing_rows, version_row
 from .visibility import held_up, stable_at
 from .world import GENERATION, NAMES, World
 
@@ -62,7 +63,8 @@ class Dumps:
     ``unstable`` say what is not at rest, ``rows_*``: see ``losses.py``. ``listed`` names each tenant's jobs as a list
     of them shows. ``versions``: of each job, oldest first. ``kept``: what the state topics of ``KEEPS_RUNS`` were told.
     ``rows`` and ``rows_anew``: see ``rewriting.py``; ``in_hand`` and ``turns``, by process: ``in_hand.py``;
-    ``held_up``: which partitions of run-events (``visibility.py``).
+    ``held_up``: which partitions of run-events (``visibility.py``). ``version_rows`` to ``told_letters``: rows, see
+    ``table_dumps.py``.
     """
 
     seed: int
@@ -73,6 +75,7 @@ class Dumps:
     skews: list[tuple[str, Instant, int]]
     healed_at: Instant
     generation: int
+    shards: int
     commands: list[RawRecord]
     events: list[RawRecord]
     with_forged: list[RawRecord]
@@ -105,6 +108,11 @@ class Dumps:
     lagging: list[Lag]
     unstable: list[tuple[str, int, int, int]]
     listed: dict[str, list[str]]
+    listing: list[Row]
+    version_rows: list[Row]
+    backfills: list[Row]
+    audit: list[Row]
+    told_letters: list[Row]
     lease_us: int
     stood: list[tuple[str, int, int, str]]
     swallowed: list[tuple[str, int, int, int]]
@@ -118,6 +126,11 @@ class Dumps:
     def chronicle(self) -> Chronicle:
         """What happened to every run, told once for all checkers; none of them changes it."""
         return Chronicle(self.events)
+
+    @property
+    def told(self) -> list[tuple[judge.Told, dict[str, Any]]]:
+        """Every event in its place, and what it made of other runs."""
+        return judge.tell_all(self.events)
 
     @cached_property
     def followed(self) -> tuple[dict[str, Any], tuple[str, ...], Counts]:
@@ -175,6 +188,7 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
     tried = [(*run[:3], "") for run in rows] + [node[:4] for node in nodes]
     places = [RunId(*place) for place in tried]
     jobs = [job for job_id in job_ids if (job := store.job(job_id)) is not None]
+    versions = store.versions(job_ids)
     events, commands, control = _events(world), _records(world, NAMES.commands), _control(world)
     return Dumps(
         seed=world.plan.seed,
@@ -185,6 +199,7 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         skews=list(world.skews),
         healed_at=world.healed_at,
         generation=GENERATION,
+        shards=world.plan.partitions,
         commands=commands,
         events=[record for record in events if (record["partition"], record["offset"]) not in world.forged],
         with_forged=events,
@@ -208,8 +223,13 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
             for tenant in sorted({job_id.partition(":")[0] for job_id in job_ids})
             for row in store.failures(tenant, _ROWS_MAX, world.plan.start_at - _DAY_US)
         ],
-        jobs=[{"job_id": job.job_id, "status": job.status.name, "revision": job.revision} for job in jobs],
-        versions={job: found[::-1] for job, found in store.versions(job_ids).items()},
+        jobs=[job_row(job) for job in jobs],
+        versions={job: found[::-1] for job, found in versions.items()},
+        version_rows=[version_row(version) for found in versions.values() for version in found],
+        backfills=backfill_rows(store, (OWN_TENANT, OTHER_TENANT)),
+        audit=audit_rows(world.tables),
+        told_letters=letter_rows(world.tables),
+        listing=listing_rows(store, (OWN_TENANT, OTHER_TENANT)),
         calls=list(world.calls),
         in_hand=[row for each in world.in_hand for row in each.rows()],
         turns={each.process: each.turns for each in world.in_hand},

@@ -38,6 +38,7 @@ from .planted_fires import PLANTED_FIRES
 from .planted_gaps import PLANTED_GAPS
 from .planted_kept import PLANTED_KEPT
 from .planted_stops import PLANTED_STOPS
+from .planted_told import PLANTED_TOLD
 from .planted_triggers import PLANTED_TRIGGERS
 from .planted_upkeep import PLANTED_UPKEEP
 
@@ -239,4 +240,5 @@ PLANTED: dict[str, Planted] = {
     **PLANTED_TRIGGERS,
     **PLANTED_KEPT,
     **PLANTED_STOPS,
+    **PLANTED_TOLD,
 }

@@ -25,7 +25,8 @@ from .test_checkers import everything
 
 LINES_MAX = 6
 LISTS = ("commands", "events", "work", "waiting", "letters", "leases", "control", "beats", "rejects", "outputs",
-         "runs", "attempts", "failures", "jobs", "calls", "job_events", "history")  # fmt: skip
+         "runs", "attempts", "failures", "jobs", "calls", "job_events", "history", "audit",
+         "version_rows", "listing")  # fmt: skip
 HOWS = ("dropped", "doubled", "swapped")
 _SET = "its judges compare sets: which place says what is no promise"
 _KEYED = "a table has one row for a key: the second is the first"
@@ -50,6 +51,7 @@ UNSEEN = {
     ("control", "swapped"): _SET,
     ("runs", "doubled"): _KEYED,
     ("jobs", "doubled"): _KEYED,
+    ("version_rows", "doubled"): _KEYED,
     ("history", "dropped"): _CLIENT,
     ("history", "doubled"): _CLIENT,
     ("history", "swapped"): _CLIENT,
@@ -61,6 +63,9 @@ _SAID = {
     "jobs": ("status", "revision"),
     "calls": ("run_id", "attempt"),
     "history": ("result", "status", "answer"),
+    "audit": ("actor", "action", "detail"),
+    "version_rows": ("status", "stamp_at", "action"),
+    "listing": ("kind", "created_at"),
 }
 """What two lines swap, where they have no place in a log."""
 
