@@ -15,6 +15,8 @@ from .verdicts import DEFAULT
 
 MASK = owed.MASK
 TIERS = ("HIGH", "MEDIUM", "LOW")
+_OF_PENDING = ("origin", "dag", "again_of", "begins", "zone")
+"""What work does not say."""
 _HERD_US = 1_000_000
 _MILLISECOND_US = 1_000
 """Stamps of the log have no finer parts."""
@@ -25,7 +27,8 @@ class Making(typing.NamedTuple):
     """What a run is made of. ``policy``, ``executor``: what their texts say; ``redrives``: how many led to it.
 
     ``due_at``: when it is due, of a run of the schedule. ``payload`` None: what the nodes before it have made, which
-    others judge. ``dag``: of a DagRun its nodes, as text.
+    others judge. ``dag``: of a DagRun its nodes, as text. ``again_of``: the run that this one does again, of a DagRun
+    ``begins``: from these nodes on. ``zone``: of its schedule; None: nobody says.
     """
 
     origin: str
@@ -40,6 +43,9 @@ class Making(typing.NamedTuple):
     redrives: int = 0
     due_at: int | None = None
     dag: str = ""
+    again_of: str = ""
+    begins: tuple = ()
+    zone: str | None = None
 
 
 def meant(commands, events, rules=owed.Rules()):  # noqa: B008  # a value
@@ -84,7 +90,7 @@ def _meant(commands, events, rules):
                 continue
             work = decode(works[offset])[1]
             made = _of("REDRIVE", work["revision"] & MASK, work, work["redrives"] + 1)
-            found |= dict.fromkeys(job.redriven(offset), made)
+            found |= dict.fromkeys(job.redriven(offset), made._replace(again_of=given[offset]["run_id"]))
     return found | _nodes(events, found), held
 
 
@@ -99,7 +105,8 @@ def _of_rerun(job, record, found):
     version = next(each for each in job.judged.made if each.offset == record["to_revision"] & MASK)
     earlier = found.get(record["run_id"])
     payload = record["payload"] if record["payload"] is not None or earlier is None else earlier.payload
-    made = _of_version("REDRIVE", version)
+    begins = tuple(dict.fromkeys(record["rerun_from"]))
+    made = _of_version("REDRIVE", version)._replace(again_of=record["run_id"], begins=begins)
     return made if payload is None else made._replace(payload=payload)
 
 
@@ -170,7 +177,8 @@ def check(commands, events, work, rules=owed.Rules()):  # noqa: B008  # a value
 
 
 def _of_version(origin, version):
-    return _of(origin, version.offset, version.spec)
+    zone = version.spec["cron"]["zone"] if version.spec["cron"] else ""
+    return _of(origin, version.offset, version.spec)._replace(zone=zone)
 
 
 def _of(origin, revision, spec, redrives=0):
@@ -192,15 +200,21 @@ def _wrong_pending(detail, making, fire):
     limits = {} if making.dag else making.policy
     times = {name: limits.get(name, 0) for name in ("queue_timeout_us", "run_timeout_us")}
     wanted = {"origin": making.origin, "revision": making.revision, "tier": making.tier, "pool": making.pool, **times}
+    wanted["linked_run"] = making.again_of
+    if making.zone is not None:
+        wanted["zone"] = making.zone
     # An executor's label is made up for people; what it says stands in the work.
     wanted |= {"fire_at": fire} | ({} if making.executor else {"handler": "dag" if making.dag else making.handler})
     # Without a place on the timeline it was made later than it was due, or as its command came.
     wanted |= {"due_at": making.due_at} if making.due_at is not None and detail["due_at"] is not None else {}
-    return _other(wanted, detail | {"revision": detail["revision"] & MASK})
+    yield from _other(wanted, detail | {"revision": detail["revision"] & MASK})
+    begins = None if detail["dag"] is None else tuple(detail["dag"]["rerun_from"])
+    if begins != (making.begins if making.dag else None):
+        yield f"says that it begins with {begins}, meant was {making.begins if making.dag else 'no DagRun'}"
 
 
 def _wrong_work(body, making, fire):
-    wanted = {name: part for name, part in making._asdict().items() if name not in ("origin", "dag")}
+    wanted = {name: part for name, part in making._asdict().items() if name not in _OF_PENDING}
     wanted |= {"fire_at": fire}
     if making.payload is None:
         del wanted["payload"]

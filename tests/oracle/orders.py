@@ -11,6 +11,9 @@ import collections
 from . import owed
 from .records import decode
 
+TURNS = {"DAG_PAUSED": "PAUSE_RUN", "DAG_RESUMED": "RESUME_RUN"}
+"""By event: the command that asks for it."""
+
 
 def check(commands, events, control, rules=owed.Rules()):  # noqa: B008  # a value
     """(complaints, counts): every CANCEL_REQUESTED and RUN_EXPIRED has its control record, which stood there first."""
@@ -31,7 +34,10 @@ def check(commands, events, control, rules=owed.Rules()):  # noqa: B008  # a val
         if len(first) != len(times) or any(ahead > at for ahead, at in zip(first, sorted(times), strict=False)):
             complaints.append(f"{key[1]}: {key[0]} at {times}, told to control at {first}")
     complaints += [f"{run_id}: {kind} on control alone" for kind, run_id in told if (kind, run_id) not in said]
-    asked = _asked(commands, rules)
+    passed, asked = _given(commands, rules), collections.Counter()
+    complaints += _turns(events, passed, counts)
+    for kind, run_id in passed:
+        asked[run_id] += passed[kind, run_id] if kind == "CANCEL" else 0
     for run_id in asked.keys() | {run_id for kind, run_id in said if kind == "CANCEL_REQUESTED"}:
         found = len(said["CANCEL_REQUESTED", run_id]) - by_policy[run_id]
         if found != asked[run_id]:
@@ -39,12 +45,27 @@ def check(commands, events, control, rules=owed.Rules()):  # noqa: B008  # a val
     return complaints, counts
 
 
-def _asked(commands, rules):
-    """How many cancels of each run had to be passed on: all but repeats and what is refused."""
-    asked = collections.Counter()
+def _turns(events, passed, counts):
+    """Each pause of a DagRun, and each end of one, is passed on once, and nobody else says so."""
+    said = collections.Counter()
+    for record in events:
+        _, event = decode(record["value"])
+        if event["kind"] in TURNS:
+            said[TURNS[event["kind"]], event["run_id"]] += 1
+    counts["turns of DagRuns passed on"] += said.total()
+    for kind, run_id in sorted(said.keys() | {key for key in passed if key[0] in TURNS.values()}):
+        if said[kind, run_id] != passed[kind, run_id]:
+            yield f"{run_id}: {passed[kind, run_id]} times {kind} was sent, {said[kind, run_id]} were passed on"
+
+
+def _given(commands, rules):
+    """{(kind, run): how many commands had to be passed on}: all but repeats and what is refused."""
+    found = collections.Counter()
     for given in owed.by_job(commands).values():
         verdicts = owed.versions(given, {}, rules).verdicts
         for command in given:
             record = command["record"]
-            asked[record["run_id"]] += record["kind"] == "CANCEL" and verdicts[command["offset"]].word == "applied"
-    return +asked
+            is_meant = record["kind"] in ("CANCEL", *TURNS.values())
+            if is_meant and verdicts[command["offset"]].word == "applied":
+                found[record["kind"], record["run_id"]] += 1
+    return found

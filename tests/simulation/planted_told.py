@@ -8,11 +8,12 @@ from typing import Any
 from unittest import mock
 
 from waterclock.dispatcher import answers, commands
+from waterclock.dispatcher import reruns as again
 
 from waterclock.log.following import Beginning
 from waterclock.log.port import Committed, Outgoing, TopicPartition
 from waterclock.model.backfill import Backfilled
-from waterclock.model.events import RunEvent, WorkRecord
+from waterclock.model.events import Pending, RunEvent, WorkRecord
 from waterclock.model.ids import US_PER_S
 from waterclock.recorder.batch import Batch
 from waterclock.recorder.loop import Recorder
@@ -93,6 +94,18 @@ def turns_of_one_id() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def rerun_of_all() -> Iterator[None]:
+    """A rerun forgets from which nodes on it was to begin."""
+    right = again.pending_of_rerun
+
+    def pending_of_rerun(version: Any, run: Any) -> Pending:
+        return right(version, run._replace(rerun_from=()))
+
+    with mock.patch.object(again, "pending_of_rerun", pending_of_rerun):
+        yield
+
+
 PLANTED_TOLD: dict[str, Planted] = {
     "orders that came while no recorder was there": orders_from_their_end,
     "the first word of a batch about a backfill": first_word_of_a_batch,
@@ -100,4 +113,5 @@ PLANTED_TOLD: dict[str, Planted] = {
     "whoever asks is not told that a run waits": waits_untold,
     "work of nodes under the key of their job": nodes_under_one_key,
     "pauses of a DagRun under one event id": turns_of_one_id,
+    "rerun forgets where it begins": rerun_of_all,
 }
