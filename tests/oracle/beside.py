@@ -10,6 +10,8 @@ import collections
 
 from . import jobs, owed, policies, reducer
 from .books import is_limited
+from .late_acts import BY_THE_OWNER, Acts
+from .letting_go import Room
 from .limits import group_of, held_most, limits_of, stops_others
 from .records import decode
 from .stopping import Stops
@@ -18,6 +20,8 @@ MASK = owed.MASK
 CLOCKS_APART = 60_000_000
 MOMENT = 1_000
 """Microseconds: by less, a stamp was pushed past those of commands that came in the same moment."""
+LET_GO_LATE = 60_000_000
+"""Microseconds; whoever knows how quick a healed owner is gives less."""
 IN_VAIN = 60_000_000
 """Microseconds after which an owner has surely read that nothing is open any more."""
 
@@ -83,16 +87,20 @@ class _Job:
             self.held = {run_id: group_of(version.spec, self.waiting[run_id]) for run_id in self.held}
 
 
-def check(commands, events, rules=owed.Rules(), healed_at=0):  # noqa: B008  # a value
-    """(complaints, counts) at rest. ``healed_at``: before it an owner may have read late, or its clock have jumped."""
+def check(commands, events, rules=owed.Rules(), healed_at=0, late_us=LET_GO_LATE):  # noqa: B008  # a value
+    """(complaints, counts) at rest. ``healed_at``: before it an owner may have read late, or its clock have jumped;
+    from then on it lets go within ``late_us`` what there is room for."""
     complaints, counts = [], collections.Counter()
     known = {job_id: _Job(job, healed_at) for job_id, job in jobs.read(commands, events, rules).items()}
-    states = {}
+    states, acts = {}, Acts(BY_THE_OWNER)
+    rooms = {job_id: Room(acts, healed_at, late_us) for job_id in known}
     for record in sorted(events, key=lambda each: (each["partition"], each["offset"])):
         _, event = decode(record["value"])
         job, stamp = known[event["job_id"]], record["timestamp_us"]
+        acts.note(record, event)
         if event["kind"] == "REVISED":
             job.revise(job.versions.get(event["revised"]["revision"] & MASK))
+            complaints += rooms[event["job_id"]].look(job, record)
         if event["kind"] in reducer.OF_NO_RUN:
             continue
         before = states.get(event["run_id"])
@@ -106,6 +114,7 @@ def check(commands, events, rules=owed.Rules(), healed_at=0):  # noqa: B008  # a
             if run["status"] in reducer.FINAL:
                 counts["cancelled while held"] += run_id in job.held and run["status"] == "CANCELLED"
                 _close(job, run_id, stamp)
+        complaints += rooms[event["job_id"]].look(job, record)
     for job in known.values():
         complaints += [f"{run_id}: held at rest" for run_id in job.held]
         complaints += job.stops.at_rest()

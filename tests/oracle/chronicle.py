@@ -51,6 +51,16 @@ class Age(typing.NamedTuple):
         return min(queued + ([self.since + self.run_us] if self.run_us else []), default=None)
 
 
+class Wait(typing.NamedTuple):
+    """A wait for a worker that had a bound, and what ended it, by its record. ``over_at``: the bound, or from when on
+    readers saw the run, if that is later."""
+
+    run_id: str
+    over_at: int
+    kind: str
+    record: dict
+
+
 class Cancel(typing.NamedTuple):
     """A CANCEL_REQUESTED, and how its run stood there. ``status``: None where nothing of the run stood before it."""
 
@@ -74,6 +84,8 @@ class Chronicle:
         self.verdicts = {}
         self.verdict_at = {}
         self.ages = {}
+        self.over_at = {}
+        self.waits = []
         self.judged = {}
         self.cancels = collections.defaultdict(list)
         self.ignored = collections.defaultdict(list)
@@ -114,8 +126,13 @@ class Chronicle:
             self.runs[each] = run | {"job_id": event["job_id"]}
             (self.open.discard if run["status"] in FINAL else self.open.add)(each)
         self._note(record, event, (run_id, event["attempt"]))
+        over_at = self.over_at.pop(run_id, None) if "PENDING" != kind != "CANCEL_REQUESTED" else None
+        if over_at is not None:
+            self.waits.append(Wait(run_id, over_at, kind, record))
         if kind in ("PENDING", "RETRYING"):
-            self.ages[run_id] = self._age(event, was_held=bool(before) and before["held"])
+            age = self.ages[run_id] = self._age(event, was_held=bool(before) and before["held"])
+            if after["nodes"] is None and (over_at := age.over_at()) is not None:
+                self.over_at[run_id] = max(over_at, record.get("readable_us", record["timestamp_us"]))
 
     def _age(self, event, *, was_held):
         """By the stamps of whoever wrote the event: no other clock is asked."""

@@ -26,7 +26,7 @@ _SMALL_READ_BACK, _SMALL_CONTROL = "records read back at a time", "records of co
 _TURNS_TO_HEAR = 10
 """Some polls in a row may bring next to nothing."""
 _LONG_GONE_US = 3_600 * US_PER_S
-_BACKLOG_US, _SETTLED_US, _LATE_US = 120 * US_PER_S, 25 * US_PER_S, 3 * US_PER_S
+_BACKLOG_US, _SETTLED_US, QUICK_US = 120 * US_PER_S, 25 * US_PER_S, 3 * US_PER_S
 """Of 300 seeds the worst were 53 s, and once settled 1.7 s: a turn of a dispatcher that finds nothing to do."""
 _OUTAGE_SHARE = 4
 """Of the length of outages, on top: plans let the lane take one job a second, or one record of twenty. Of 500 seeds the
@@ -54,7 +54,7 @@ def bounds_of(plan: Plan, commands: Sequence[RawRecord]) -> Bounds:
         within_us += _paid_for_us(plan)
     if _SMALL_ROUNDS & set(plan.small):
         within_us += _longest_wait_us(plan, commands)  # fires wait behind commands with earlier stamps
-    return Bounds(within_us, _SETTLED_US, _LATE_US if is_quick else within_us)
+    return Bounds(within_us, _SETTLED_US, QUICK_US if is_quick else within_us)
 
 
 def turns_to_hear(plan: Plan, events: Sequence[RawRecord], control: Sequence[RawRecord]) -> int:

@@ -29,7 +29,9 @@ from tests.oracle import (
 )
 from tests.oracle import runs as judge
 from tests.oracle.records import decode
+from waterclock.model.ids import US_PER_S
 
+from .allowed_lateness import QUICK_US
 from .dag_checkers import pictures_of_dags_are_whole, rows_of_dags_equal_the_log
 from .delay_checkers import delays_count_from_ends
 from .door_checkers import (
@@ -55,6 +57,7 @@ from .failure_checkers import (
     work_goes_out_once,
     work_that_stands_is_not_called_gone,
 )
+from .late_checkers import every_tier_is_served, who_is_over_its_time_expires
 from .ledger_checkers import the_ledger_agrees_with_the_books
 from .row_checkers import (
     answers_name_what_was_made,
@@ -85,6 +88,12 @@ def judged(checker: Checker, dumps: Dumps, counts: Counts) -> list[str]:
 
 
 MASK = (1 << 48) - 1
+_LET_GO_US = 60 * US_PER_S, 15 * US_PER_S
+"""How long an owner may take; the second where what is due is decided within three seconds. Of 400 seeds the worst took
+34 s, and there 2.6 s."""
+_OF_A_BACKLOG = 4
+"""Who has taken over lets nothing go before it has applied what commands there were: one a turn, that took 71 s of a
+bound of 490."""
 
 
 def the_books_balance(dumps: Dumps, counts: Counts) -> list[str]:
@@ -106,8 +115,9 @@ def missed_fires_end_as_their_policy_says(dumps: Dumps, counts: Counts) -> list[
 
 
 def no_more_are_open_than_may_be(dumps: Dumps, counts: Counts) -> list[str]:
-    """I7: limits and overlap policies hold at the arbiter, whoever waits goes in order, and nobody waits for ever."""
-    complaints, found = beside.check(dumps.commands, dumps.events, dumps.rules, dumps.healed_at)
+    """I7: limits and overlap policies hold at the arbiter, whoever waits goes in order, and once there is room."""
+    late_us = max(_LET_GO_US[dumps.bounds.late <= QUICK_US], dumps.bounds.late // _OF_A_BACKLOG)
+    complaints, found = beside.check(dumps.commands, dumps.events, dumps.rules, dumps.healed_at, late_us)
     counts.update(found)
     return [f"I7 {complaint}" for complaint in complaints]
 
@@ -371,5 +381,7 @@ CHECKERS: tuple[Checker, ...] = (
     answers_name_what_was_made,
     records_say_whose_they_are,
     rejects_are_whole,
+    every_tier_is_served,
+    who_is_over_its_time_expires,
     no_role_broke,
 )

@@ -7,14 +7,16 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from waterclock.dispatcher import answers, commands
+from waterclock.dispatcher import answers, commands, releasing
 from waterclock.dispatcher import reruns as again
+from waterclock.retry_router import loop as router
+from waterclock.workers import lanes
 
 from waterclock.log.following import Beginning
 from waterclock.log.port import Committed, Outgoing, TopicPartition
 from waterclock.model.backfill import Backfilled
 from waterclock.model.events import Pending, RunEvent, WorkRecord
-from waterclock.model.ids import US_PER_S
+from waterclock.model.ids import US_PER_S, Instant
 from waterclock.recorder.batch import Batch
 from waterclock.recorder.loop import Recorder
 from waterclock.recorder.shard import Shard
@@ -106,6 +108,44 @@ def rerun_of_all() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def low_waits_for_all() -> Iterator[None]:
+    """LOW is served where the other tiers have nothing."""
+    right = lanes.share
+
+    def share(free: int, hungry: Any, credit: _PER_TIER, weights: _PER_TIER = lanes.WEIGHTS) -> Any:
+        served = (*hungry[:2], hungry[2] and not any(hungry[:2]))
+        return right(free, served, credit, weights)
+
+    with mock.patch.object(lanes, "share", share):
+        yield
+
+
+@contextmanager
+def expiries_in_their_hour() -> Iterator[None]:
+    """A router ends what is over its time in every second stretch of twenty seconds alone."""
+    right = router.expire
+
+    def expire(draft: Any, names: Names, shard: Any, now: Instant, limit: int) -> None:
+        if now // _STRETCH_US % 2:
+            right(draft, names, shard, now, limit)
+
+    with mock.patch.object(router, "expire", expire):
+        yield
+
+
+@contextmanager
+def let_go_in_their_hour() -> Iterator[None]:
+    """An owner lets go what waits for others in every second stretch of two minutes alone."""
+    right = releasing.settle
+
+    def settle(shard: Any, index: Any, out: Any, now: Instant) -> bool:
+        return right(shard, index, out, now) if now // (6 * _STRETCH_US) % 2 else False
+
+    with mock.patch.object(releasing, "settle", settle):
+        yield
+
+
 PLANTED_TOLD: dict[str, Planted] = {
     "orders that came while no recorder was there": orders_from_their_end,
     "the first word of a batch about a backfill": first_word_of_a_batch,
@@ -114,4 +154,7 @@ PLANTED_TOLD: dict[str, Planted] = {
     "work of nodes under the key of their job": nodes_under_one_key,
     "pauses of a DagRun under one event id": turns_of_one_id,
     "rerun forgets where it begins": rerun_of_all,
+    "LOW waits until the others have nothing": low_waits_for_all,
+    "what waits is let go in its hours": let_go_in_their_hour,
+    "expiries have their hours": expiries_in_their_hour,
 }
