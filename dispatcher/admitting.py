@@ -24,8 +24,8 @@ from .run_count import MAX_RUNS
 from .run_orders import pending_of_redrive
 from .shard import Shard
 
-_FOR_ANYBODY = 0.9
-"""By so much of the bound a tenant that has more than half may come near it, where there are others."""
+_OF_ONE_TENANT = 0.9
+"""By so much of the bound a tenant that has more than half may come near it, also where no other has a run just now."""
 
 
 def admit_fire(
@@ -119,12 +119,11 @@ def admit_redrive(
     return admission
 
 
-def _is_full(flow: Flow, job_id: str) -> bool:
+def is_full(flow: Flow, job_id: str) -> bool:
     """Whether the shard can keep no more runs, or nearly so, and most of them are this tenant's: then what is left is
-    for the others, of whom there are some."""
-    mine = flow.run_count_of[job_id.partition(":")[0]]
-    is_crowding = RUNS_MAX // 2 < mine < flow.run_count and flow.run_count >= RUNS_MAX * _FOR_ANYBODY
-    return flow.run_count >= RUNS_MAX or is_crowding
+    for the others. Of these there may be none now, and some in a moment: runs of a second leave no trace here."""
+    is_crowding = flow.run_count_of[job_id.partition(":")[0]] > RUNS_MAX // 2
+    return flow.run_count >= RUNS_MAX * (_OF_ONE_TENANT if is_crowding else 1)
 
 
 def _entrant(run_id: str, version: JobVersion, fire_at: Instant, origin: Origin, payload: bytes | None) -> RunFlow:
@@ -162,7 +161,7 @@ def admitted(shard: Shard, out: Emitter, job_id: str, limits: Concurrency, run: 
     if limits.is_free:
         return Admission(Fate.RUN)  # whatever waits of its job's other versions
     own_bytes = len(run.payload or b"") + len(run.work or b"")
-    full, may_wait = _is_full(flow, job_id), flow.held_bytes + own_bytes <= HELD_BYTES_MAX
+    full, may_wait = is_full(flow, job_id), flow.held_bytes + own_bytes <= HELD_BYTES_MAX
     fire_at = run.fire_at if run.origin is Origin.SCHEDULE else None
     paused = shard.keeps_waiting(job_id, now)
     admission = admit(job, limits, run.group, fire_at, paused=paused, full=full, may_wait=may_wait)
