@@ -23,10 +23,10 @@ from waterclock.store.made_runs import recorded_to
 from waterclock.store.shelves import JobIndex
 from waterclock.wire.names import Names
 
+from .admitting import is_full
 from .backfill_reading import Found, Reading
 from .backfills import HISTORY_GONE, REVISION_GONE, SCHEDULE_GONE, Backfill, finish, keep, open_count, tell_anew, turn
 from .emit import Emitter
-from .flow import RUNS_MAX
 from .holding import hand_out
 from .lane_share import LaneShare
 from .shard import Shard
@@ -210,7 +210,7 @@ def _is_unproven(backfill: Backfill, now: Instant) -> bool:
 
 def _has_room(shard: Shard, version: JobVersion) -> bool:
     """Whether one more run of the job may be open, by its newest limits, and nobody waits who goes first."""
-    if shard.flow.run_count >= RUNS_MAX:
+    if is_full(shard.flow, version.job_id):
         return False
     job = shard.flow.jobs.get(version.job_id)
     if job is None or job.limits.is_free:

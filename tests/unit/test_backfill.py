@@ -527,3 +527,17 @@ def _state_keys(world: BackfillWorld) -> list[str]:
     for record in world.records(NAMES.state("dispatcher")):
         kept[(record.key or b"").decode()] = record.value  # type: ignore[attr-defined]
     return [key for key, value in kept.items() if value is not None]
+
+
+def test_backfills_leave_the_last_room_of_a_shard_to_other_tenants(world: BackfillWorld) -> None:
+    """Their runs are followed, whatever limits their jobs: in a pool that nobody serves they stay open."""
+    world.define()
+    limited = JobSpec("demo.noop", Cron("0 0 1 1 *"), concurrency=Concurrency(Overlap.SKIP))
+    world.define(limited, "u:one")
+    with mock.patch("waterclock.dispatcher.admitting.RUNS_MAX", 10):
+        world.ask(-20, 0, concurrency=20)
+        world.wait(5)
+        world.command(CommandKind.TRIGGER, "u:one")
+        world.rest()
+    assert len(world.made()) == 9
+    assert [event.kind for event in world.events() if event.job_id == "u:one"][-1] is EventKind.PENDING
