@@ -47,9 +47,10 @@ class Version(typing.NamedTuple):
     resume_at: int = 0
 
     def due(self, fire):
-        """When a fire of it is due: before the next one comes, also where calendars move fires to one another."""
-        at = policies.due(self.job_id, self.spec, fire)
-        if at > fire and calendars.moves(policies.timing(self.spec)):
+        """When a fire of it is due: before the next one comes, also where calendars move fires to one another, or a
+        clock change brings two closer together than the jitter of each."""
+        at, said = policies.due(self.job_id, self.spec, fire), policies.timing(self.spec)
+        if at > fire and (calendars.moves(said) or said["jitter_per_fire"]):
             return min([at, *(later - 1 for later in fires(self.spec, self.anchor, fire, at)[:1])])
         return at
 
