@@ -305,8 +305,15 @@ class RetryRouter:
         return bool(draft.messages)
 
     def _decided(self, shards: Sequence[Shard]) -> list[Outgoing]:
-        """The verdicts on what has ended badly, and what follows from them."""
-        undecided = [each for shard in shards for each in shard.take_undecided(self._size.now)]
+        """The verdicts on what has ended badly, and what follows from them.
+
+        Of what no position waits for, as many as a round takes events. What was read is decided in the very round that
+        advances past it.
+        """
+        room = self._size.now
+        for shard in shards:
+            room -= shard.take_turns(room)
+        undecided = [each for shard in shards for each in shard.take_undecided()]
         known_to = {shard.partition.partition: shard.next_offset for shard in shards}
         return self._verdicts.messages(undecided, self._clock.now(), known_to)
 

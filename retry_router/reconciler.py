@@ -198,7 +198,7 @@ class Reconciler:
         notes, waiting, cost, last = shard.inspected, list[_Waiting](), 0, -_SEEK
         notes.undecided = {}
         for run_id, run in notes.sweep.onward(shard.fold.open, _LOOKED_AT_MAX):
-            if run.state.undecided and run_id not in asked:
+            if run.state.undecided and run_id not in asked and not shard.waits_its_turn(run_id):
                 notes.undecided[run_id] = run.state
             elif self._has_waited(shard, run_id, run):
                 waiting.append((run_id, run, run.state))

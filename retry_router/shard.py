@@ -4,7 +4,7 @@ What must hold: each attempt that ended badly asks for one verdict, each accepte
 and only at or above the offset from which this router acts: what lies below was answered in the round that committed
 it. Where nobody ever committed a position, only what is still undecided when the end is reached is answered: that may
 be all that failed in weeks, so a part of it in each round. How it fails: what of that has not come to its turn when
-this process ends is left to the reconciler.
+this process ends, or begins again after trouble, is left to the reconciler, and what that asks for has its turns too.
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ class Shard(Followed[Note]):
         self._settles_backlog = start.is_first
         # By run: whether its verdict has been asked for before.
         self._undecided: dict[str, bool] = {}
-        self._backlog: dict[str, None] = {}
+        # The same of those that no position waits for: they have their turns.
+        self._backlog: dict[str, bool] = {}
         for run_id, run in fold.open.items():  # what the state topic kept
             self.deadlines.note(run_id, run)
             if run.state.attempt_open:
@@ -173,16 +174,21 @@ class Shard(Followed[Note]):
         self.attempts.suspect_all()
         if self._settles_backlog:
             self._settles_backlog = False
-            self._backlog.update((run_id, None) for run_id, run in self.fold.open.items() if run.state.undecided)
+            self._backlog.update((run_id, False) for run_id, run in self.fold.open.items() if run.state.undecided)
 
-    def take_undecided(self, most: int) -> list[Undecided]:
-        """The runs that wait for a verdict, by what was read up to now: not those that were cancelled meanwhile.
+    def take_turns(self, most: int) -> int:
+        """Have at most ``most`` of those decided now that wait for their turn; answers how many."""
+        turns = list(islice(self._backlog, most))
+        for run_id in turns:
+            self._undecided.setdefault(run_id, self._backlog.pop(run_id))
+        return len(turns)
 
-        ``most``: of the backlog of a first start. What was read since is decided in the round that advances past it.
-        """
-        for run_id in list(islice(self._backlog, most)):
-            del self._backlog[run_id]
-            self._undecided.setdefault(run_id, False)
+    def waits_its_turn(self, run_id: str) -> bool:
+        """Whether it is to be decided, and was not yet."""
+        return run_id in self._backlog
+
+    def take_undecided(self) -> list[Undecided]:
+        """The runs that want a verdict now, by what was read up to now: not those that were cancelled meanwhile."""
         if not self._undecided:
             return []
         open_runs = ((run_id, self.fold.open.get(run_id), before) for run_id, before in self._undecided.items())
@@ -196,8 +202,7 @@ class Shard(Followed[Note]):
 
     def ask_again(self, run_id: str) -> None:
         """This run's verdict has not come (the reconciler)."""
-        self._backlog.pop(run_id, None)
-        self._undecided[run_id] = True
+        self._backlog[run_id] = True
 
     def to_commit(self) -> Committed | None:
         """As of any partition that is followed, with the count of repairs; also where nothing but that has changed."""
@@ -231,6 +236,7 @@ class Shard(Followed[Note]):
             self.attempts.ended(event.worker, event.run_id)
             run.note = failed(run.note, event)
             if self.live and run.state.undecided:
+                self._backlog.pop(event.run_id, None)  # an older attempt's turn: it had its verdict meanwhile
                 self._undecided[event.run_id] = False
         elif kind in _GIVEN_UP:
             if self.live and not run.state.is_dag:  # which has no work that could be redriven; its nodes have letters

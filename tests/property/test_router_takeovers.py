@@ -88,7 +88,8 @@ def wanted_of(shard: Shard, event: RunEvent, offset: int) -> Any:
     """What one event makes a router ask for."""
     wanted = Wanted()
     shard.take(event, offset, wanted)
-    return tuple(wanted.given_up), tuple(wanted.ends), tuple(shard.take_undecided(1_000))
+    shard.take_turns(1_000)
+    return tuple(wanted.given_up), tuple(wanted.ends), tuple(shard.take_undecided())
 
 
 def knowledge(shard: Shard) -> dict[str, Any]:

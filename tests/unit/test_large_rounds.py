@@ -48,8 +48,9 @@ def test_many_failures_at_once_are_all_decided_where_one_round_cannot_hold_them(
     assert len(world.events(EventKind.RETRYING)) == MANY + 1
 
 
-def test_what_failed_while_no_router_was_there_is_decided_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given weeks without a router, so that its position is gone, when one starts, then each round is bounded."""
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many records each round had."""
     sizes: list[int] = []
     commit = Rounds.commit
 
@@ -57,14 +58,37 @@ def test_what_failed_while_no_router_was_there_is_decided_part_by_part(monkeypat
         sizes.append(len(draft.messages))
         commit(self, draft)
 
-    world = World()
-    for _ in range(MANY):
-        world.failed()
     monkeypatch.setattr(Rounds, "commit", committed)
+    return sizes
+
+
+@pytest.mark.parametrize("partitions", [1, 8])
+def test_what_failed_while_no_router_was_there_is_decided_part_by_part(sizes: list[int], partitions: int) -> None:
+    """Given weeks without a router, so that its position is gone, when one starts, then each round is bounded."""
+    world = World(partitions)
+    for number in range(MANY):
+        world.failed(f"acme:job-{number}")
+    sizes.clear()
     world.turn(world.router(round_records=50), steps=100)
     assert set(world.verdicts().values()) == {1}
     assert len(world.verdicts()) == len(world.letters()) == MANY
     assert max(sizes) <= 2 * 50
+
+
+def test_what_a_first_router_left_undecided_is_decided_part_by_part(sizes: list[int]) -> None:
+    """Given that it died after its first round, whose position stands behind them all, when the next one starts."""
+    world = World()
+    for _ in range(MANY):
+        world.failed()
+    first = world.router("retry-router-1", round_records=10)
+    while not world.verdicts():
+        first.step()
+    first.close()
+    sizes.clear()
+    world.turn(world.router("retry-router-2", round_records=10), steps=1_000)
+    assert set(world.verdicts().values()) == {1}
+    assert len(world.verdicts()) == len(world.letters()) == MANY
+    assert max(sizes) <= 2 * 10
 
 
 def test_many_waits_that_end_at_once_are_all_handed_on_where_one_round_cannot_hold_them(

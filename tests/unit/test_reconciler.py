@@ -252,7 +252,7 @@ def test_a_verdict_that_is_asked_for_again_marks_its_work(monkeypatch: pytest.Mo
     run_id = failed_once(world, router := world.router())
     take_undecided = Shard.take_undecided
     with monkeypatch.context() as patched:
-        patched.setattr(Shard, "take_undecided", lambda shard, most: take_undecided(shard, most) and [])
+        patched.setattr(Shard, "take_undecided", lambda shard: take_undecided(shard) and [])
         wait(world, router, 2)
     assert work(world)[1:] == [], "the bug that this repairs"
     wait(world, router, 200)
