@@ -106,6 +106,20 @@ def test_whoever_follows_misses_no_late_line_of_an_earlier_attempt(world: ApiWor
     assert _get(world, after=told["after"]).json()["lines"] == []
 
 
+def test_whoever_follows_misses_no_earlier_attempt_of_which_nothing_had_come_yet() -> None:
+    with ApiWorld() as world:
+        with world.lock:
+            world.store.record(History([_row(attempt=3)])).wait(1)
+            world.store.keep_lines([_line(1, "again", attempt=2)]).wait(1)
+        told = _get(world).json()
+        assert [line["text"] for line in told["lines"]] == ["again"]
+        with world.lock:
+            world.store.keep_lines([_line(1, "what it died of")]).wait(1)
+        told = _get(world, after=told["after"]).json()
+        assert [line["text"] for line in told["lines"]] == ["what it died of"]
+        assert _get(world, after=told["after"]).json()["lines"] == []
+
+
 def test_pages_can_be_small(world: ApiWorld) -> None:
     texts: list[str] = []
     query: dict[str, Any] = {"limit": 1}

@@ -24,7 +24,10 @@ of the next, from another worker."""
 
 
 class LinePlace(NamedTuple):
-    """The last line of an attempt that was seen, by its place in the run. ``noted``: so was the note behind it."""
+    """The last line of an attempt that was seen, by its place in the run. ``noted``: so was the note behind it.
+
+    Without a fence: none has been seen of this attempt yet.
+    """
 
     attempt: int
     fence: int
@@ -46,16 +49,18 @@ def lines_of(
     """The lines of the attempts ``first`` to ``last`` behind ``after``, at most ``limit``. Raises BackendDown."""
     places = {place.attempt: place for place in after}
     found: list[LogRow] = []
-    for attempt in range(max(first, min(places, default=first)), last + 1):
+    begin = max(first, min(places, default=first))
+    for attempt in range(begin, last + 1):
         room = limit + 1 - len(found)  # one more tells whether that is all
         for line in _behind(store, run_id, attempt, room, places.get(attempt))[:room]:
             if len(found) == limit:
-                return LinePage(found, _newest(places), more=True)
+                return LinePage(found, _newest(places, begin), more=True)
             found.append(line)
             places[attempt] = _moved(places.get(attempt), line)
-    if places:  # the note of the attempt that goes on is told again, for it may tell of more
-        places[max(places)] = places[max(places)]._replace(noted=False)
-    return LinePage(found, _newest(places), more=False)
+    goes_on = max((place.attempt for place in places.values() if place.fence), default=0)
+    if goes_on:  # its note is told again, for it may tell of more
+        places[goes_on] = places[goes_on]._replace(noted=False)
+    return LinePage(found, _newest(places, begin), more=False)
 
 
 def _behind(store: Reading, run_id: str, attempt: int, room: int, place: LinePlace | None) -> list[LogRow]:
@@ -71,5 +76,10 @@ def _moved(place: LinePlace | None, line: LogRow) -> LinePlace:
     return same._replace(noted=True) if line.seq >= NOTE_SEQ else same._replace(seq=line.seq)
 
 
-def _newest(places: Mapping[int, LinePlace]) -> tuple[LinePlace, ...]:
-    return tuple(places[attempt] for attempt in sorted(places)[-KEPT_MAX:])
+def _newest(places: Mapping[int, LinePlace], begin: int) -> tuple[LinePlace, ...]:
+    """Also of attempts that nothing has come of while it has of a later one: it may come yet."""
+    if not places:
+        return ()
+    looked_at = range(max(begin, max(places) - KEPT_MAX + 1), max(places) + 1)
+    none_of = {attempt: LinePlace(attempt, 0, 0) for attempt in looked_at}
+    return tuple(place for _, place in sorted((none_of | dict(places)).items()))[-KEPT_MAX:]
