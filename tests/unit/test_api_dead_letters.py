@@ -10,6 +10,8 @@ import pytest
 from tests.unit.api_world import NAMES, bearer, until
 from tests.unit.failing_world import API, FailingWorld
 from tests.unit.test_api_jobs import problem
+from waterclock.api import pacing
+from waterclock.api.problems import busy
 from waterclock.dead_letters.acting import REDRIVES_MAX, TRIES_MAX, Asked, redrive_of
 from waterclock.dead_letters.choosing import Letter
 from waterclock.model.events import DeadLetter, EventKind
@@ -344,3 +346,31 @@ def test_redrives_that_were_dropped_often_are_tried_anew_within_the_time_of_the_
     assert world.clock.monotonic_s() - began_s < 1.5
     assert {refused["run_id"] for refused in told["refused"]} == made
     assert "ask again" in told["refused"][-1]["why"]
+
+
+def test_what_was_redriven_is_told_where_there_is_no_room_to_try_the_dropped_ones_anew(
+    world: FailingWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create(name="crowded", overlap="skip")
+    dropped_before = world.given_up("crowded")
+    world.triggered("crowded")
+    (refused,) = redriven(world, run_ids=[dropped_before])["refused"]
+    dropped = refused["why"].split("dropped ")[1].partition(",")[0]
+    until(lambda: world.status_of(dropped) == "SKIPPED")
+    world.create(name="free")
+    first = world.given_up("free")
+    asked: list[int] = []
+    give_all = pacing.give_all
+
+    async def given(services: Any, commands: Any) -> Any:
+        asked.append(len(commands))
+        if len(asked) > 1:
+            raise busy("full")
+        return await give_all(services, commands)
+
+    monkeypatch.setattr(pacing, "give_all", given)
+    told = redriven(world, run_ids=[first, dropped_before])
+    assert asked == [2, 1]
+    assert [done["run_id"] for done in told["done"]] == [first]
+    assert [each["run_id"] for each in told["refused"]] == [dropped_before]
+    assert "ask again" in told["refused"][0]["why"]

@@ -226,7 +226,10 @@ async def _answers(
     said: list[Answered | None] = []
     if dropped and tries and left_s > 0:
         again = [redrive_behind(commands[at], run_id, services.next_command_id()) for at, run_id in dropped.items()]
-        said = await _answers(services, again, rate_per_s, left_s, tries - 1)
+        try:
+            said = await _answers(services, again, rate_per_s, left_s, tries - 1)
+        except Problem:  # there is no room now: what was sent before is told, and these are to be asked again
+            said = []
     for at, answer in zip(dropped, said, strict=False):
         answers[at] = answer
     untried = [*dropped][len(said) :]

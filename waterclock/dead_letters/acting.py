@@ -91,7 +91,7 @@ def dropped_too_often(answer: Answered) -> Answered:
 
 
 def dropped_too_late(answer: Answered) -> Answered:
-    """The same answer as one of a run that was dropped before: there was no time left to try it anew."""
+    """The same answer as one of a run that was dropped before: there was no time or room left to try it anew."""
     return answer._replace(skipped="there was no time to make it anew; ask again")
 
 
