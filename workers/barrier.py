@@ -11,8 +11,9 @@ transaction would hide the cancel behind it. A mark counts for every attempt tha
 round needs at most one for a partition, and only where records wait: who emits nothing costs nothing. A question costs
 about 1 ms, so a turn asks at most ``MARKS_MAX`` of them, for those that have waited longest.
 
-How it fails: BackendDown where the log does not answer. An open transaction on ``control`` keeps emitted records back,
-at most until it times out; everything else goes on.
+How it fails: BackendDown where the log does not answer; a mark is taken anew where ``control`` is read from its
+beginning again. An open transaction on ``control`` keeps emitted records back, at most until it times out; everything
+else goes on.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ MARKS_MAX = 8
 
 
 class _Mark(NamedTuple):
-    """The end of a partition as of when ``claims`` rounds with claims had landed."""
+    """The end of a partition as of when ``claims`` rounds with claims had landed; ``beginnings``: of the reading."""
 
     claims: int
     end: int
+    beginnings: int
 
 
 class ControlBarrier:
@@ -63,15 +65,22 @@ class ControlBarrier:
             passed = self._passed.get(partition, 0) >= claim_number
             if not passed and partition not in self._open and asked < MARKS_MAX:
                 asked += 1
-                self._open[partition] = _Mark(self._claims, self._control.end_of(partition))
+                self._open[partition] = self._marked(partition)
                 self._reach(partition)
 
     def passed(self, attempt: Attempt) -> bool:
         """Whether all that had to be read for this attempt was read."""
         return self._passed.get(self._control.partition_of(attempt), 0) >= attempt.claim_number
 
+    def _marked(self, partition: TopicPartition) -> _Mark:
+        return _Mark(self._claims, self._control.end_of(partition), self._control.beginnings)
+
     def _reach(self, partition: TopicPartition) -> None:
         mark = self._open.get(partition)
-        if mark is not None and self._control.position(partition) >= mark.end:
+        if mark is None:
+            return
+        if mark.beginnings != self._control.beginnings:  # a topic that was made anew may never come to that end
+            del self._open[partition]
+        elif self._control.position(partition) >= mark.end:
             self._passed[partition] = mark.claims
             del self._open[partition]

@@ -46,6 +46,8 @@ class ControlTail:
         self._reader = log.reader(Isolation.COMMITTED)
         self._is_lost = False
         """Where it stood is not in the log: a real client says so once, and delivers nothing until it begins anew."""
+        self.beginnings = 0
+        """How often it began: an end that was asked for before the last of them may be that of a topic that is gone."""
         self._begin()
         self._known: dict[str, Instant] = {}
         self._hard: set[str] = set()
@@ -55,6 +57,8 @@ class ControlTail:
     def catch_up(self) -> None:
         """Read to the end as of now; of polls of 0.1 s 100 may bring nothing. Raises BackendDown, LostResource."""
         ends = {partition: self._log.high_watermark(partition) for partition in self._partitions}
+        if self._is_lost or any(self._reader.position(partition) > end for partition, end in ends.items()):
+            self._begin()  # beyond its end nobody stands in a topic that was not made anew
         idle = 0
         while any(self._reader.position(partition) < end for partition, end in ends.items()):
             records = self._polled(_WAIT_S)
@@ -102,6 +106,7 @@ class ControlTail:
         self._is_lost = True
         self._reader.assign({partition: self._log.low_watermark(partition) for partition in self._partitions})
         self._is_lost = False
+        self.beginnings += 1
 
     def _polled(self, wait_s: float) -> Sequence[Record]:
         if self._is_lost:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -15,8 +16,10 @@ from waterclock.workers.loop import Worker
 from worker_world import PARTITIONS, START, HandExecutors, World
 
 from waterclock.log.memory import CommitFate
+from waterclock.log.memory_consumer import MemoryReader
 from waterclock.log.memory_producer import MemoryProducer
 from waterclock.log.port import TopicPartition
+from waterclock.model.errors import LostResource
 from waterclock.model.events import Control, ControlKind, Ended, EventKind, Outcome, RunEvent
 from waterclock.model.fold import Fold
 from waterclock.model.ids import job_of_run, make_run_id
@@ -382,3 +385,59 @@ def test_a_worker_that_stood_still_for_longer_than_control_is_kept_heeds_the_nex
     end_emitting(world, executors)
     world.settle(worker, 20)
     assert statuses(world)[other] == "SUCCEEDED"
+
+
+def cancel_told(world: World, run_id: str) -> None:
+    """On control alone, in every partition."""
+    told = control_message(world.names, Control(ControlKind.CANCEL_REQUESTED, job_of_run(run_id), run_id, 0))
+    for partition in range(PARTITIONS):
+        world.put(told._replace(partition=partition))
+
+
+def fired(world: World) -> Attempt:
+    world.fire(1)
+    (record,) = world.dump(world.names.runs(Tier.MEDIUM))
+    return Attempt(decode_work(record.value or b""), START, placed_at=START)
+
+
+def throws(trouble: Exception) -> NoReturn:
+    raise trouble
+
+
+def made_anew(world: World) -> None:
+    world.cluster.delete_topic(world.names.control)
+    world.cluster.create_topic(world.names.control, PARTITIONS)
+
+
+def test_all_of_a_control_that_was_made_anew_is_known_before_the_next_claim(world: World) -> None:
+    attempt = fired(world)
+    for _ in range(3):
+        cancel_told(world, "acme:old@20261101T090000Z")
+    tail = control.ControlTail(world.outside, world.names.control)
+    tail.catch_up()
+    made_anew(world)
+    cancel_told(world, attempt.work.run_id)
+    tail.catch_up()
+    assert tail.names(attempt)
+
+
+def test_an_end_of_a_control_that_was_made_anew_since_holds_nothing_back_for_ever(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        cancel_told(world, "acme:old@20261101T090000Z")
+    tail = control.ControlTail(world.outside, world.names.control)
+    marks = barrier.ControlBarrier(tail)
+    attempt = fired(world)
+    marks.claimed([attempt])
+    marks.look([attempt])
+    assert not marks.passed(attempt)
+    tail.catch_up()
+    made_anew(world)
+    with monkeypatch.context() as client:
+        client.setattr(MemoryReader, "poll", lambda *_: throws(LostResource("it stood beyond the end")))
+        with pytest.raises(LostResource):
+            tail.look()
+    tail.look()
+    marks.look([attempt])
+    assert marks.passed(attempt)
