@@ -17,7 +17,7 @@ from worker_world import HandExecutors, World
 from waterclock.log.memory import CommitFate
 from waterclock.log.memory_consumer import MemoryReader
 from waterclock.log.memory_producer import MemoryProducer
-from waterclock.log.port import Outgoing, Ticket
+from waterclock.log.port import Outgoing, Ticket, TopicPartition
 from waterclock.model.errors import BackendDown
 from waterclock.model.events import EventKind, Lease, LeaseKind
 from waterclock.model.fold import Fold
@@ -295,6 +295,24 @@ def test_an_idle_worker_notices_that_it_was_fenced() -> None:
     world.turn(worker, count=100)  # 2 s
     assert executors.forgotten_count == 1
     assert world.leases()[-1].kind is LeaseKind.HELLO
+
+
+def test_a_worker_whose_leases_were_removed_unread_begins_anew_with_what_is_left() -> None:
+    """It may have been fenced among them: it ends its life, and does not stand still until somebody restarts it."""
+    world = World()
+    worker, executors = world.worker()
+    lost = world.fire(1)
+    world.settle(worker)
+    for partition in range(world.outside.partitions(world.names.leases)):
+        place = TopicPartition(world.names.leases, partition)
+        world.put(lease_message(world.names, Lease(LeaseKind.HELLO, "x", 0, "p"))._replace(partition=partition))
+        world.cluster.delete_records(place, world.outside.high_watermark(place))
+    world.turn(worker, count=200)  # 4 s
+    assert executors.forgotten_count == 1
+    more = world.fire(2)
+    _work_off(world, worker, executors)
+    assert world.succeeded() == sorted(more)
+    assert world.started() == sorted(lost + more)
 
 
 def test_what_a_forgotten_attempt_returns_is_dropped() -> None:
