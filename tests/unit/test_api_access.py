@@ -235,3 +235,57 @@ def test_while_the_store_is_away_nobody_is_let_in_by_mistake() -> None:
         answers = [world.client.get(JOBS), world.client.get(JOBS, headers=bearer(token))]
         assert [answer.status_code for answer in answers] == [503, 503]
         assert all("retry-after" in answer.headers for answer in answers)
+
+
+def guess(world: ApiWorld, number: int) -> int:
+    token = f"wck_guess{number:05d}_{'x' * 43}"
+    status = world.client.get(JOBS, headers=bearer(token)).status_code
+    assert isinstance(status, int)
+    return status
+
+
+def test_guessing_costs_the_store_little_and_shuts_nobody_out_who_has_a_key() -> None:
+    """Also one that no process has seen yet is let in while strangers try theirs, and one in use is asked of anew."""
+    with ApiWorld() as world:
+        known, fresh = bearer(world.key()), bearer(world.key())
+        assert world.client.get(JOBS, headers=known).status_code == 200
+        asked: list[str] = []
+        world.tables.on_call = lambda _, operation: asked.append(operation) if operation in ("key", "keys") else None
+        assert {guess(world, number) for number in range(150)} == {401}
+        assert world.client.get(JOBS, headers=fresh).status_code == 200
+        assert world.client.get(JOBS, headers=known).status_code == 200
+        assert len(asked) < 100
+        assert len(world.services.keyring._unknown) < 100
+        world.tables.on_call = None
+
+
+def test_where_not_all_keys_can_be_read_together_a_good_one_is_told_to_come_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(keyring, "_TOGETHER_MAX", 1)
+    monkeypatch.setattr(keyring, "_STRANGERS_AT_ONCE", 1)
+    monkeypatch.setattr(keyring, "_STRANGERS_PER_S", 1.0)
+    with ApiWorld() as world:
+        tokens = [bearer(world.key()) for _ in range(2)]
+        assert guess(world, 1) == 401
+        answers = [world.client.get(JOBS, headers=token) for token in tokens]
+        assert sorted(answer.status_code for answer in answers) == [200, 503]
+        busy = next(token for token, answer in zip(tokens, answers, strict=True) if answer.status_code == 503)
+        until(lambda: world.client.get(JOBS, headers=busy).status_code == 200)
+
+
+def test_a_key_that_was_revoked_is_not_believed_for_having_been_read_with_all_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(keyring, "KEPT_S", 0.3)
+    monkeypatch.setattr(keyring, "_STRANGERS_AT_ONCE", 0)
+    with ApiWorld() as world:
+        token = world.key()
+        assert world.client.get(JOBS, headers=bearer(token)).status_code == 200
+        read = keys.read_token(token)
+        assert read is not None
+        with world.lock:
+            kept = world.store.key(read.prefix)
+            assert kept is not None
+            world.store.put_key(kept._replace(revoked_at=world.clock.now()))
+        until(lambda: world.client.get(JOBS, headers=bearer(token)).status_code == 401)
