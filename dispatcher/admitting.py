@@ -12,8 +12,9 @@ from waterclock.model.cause import NO_CAUSE, Cause
 from waterclock.model.concurrency import Concurrency
 from waterclock.model.events import Origin, WorkRecord
 from waterclock.model.flow_state import RunFlow
-from waterclock.model.ids import Instant, make_run_id
+from waterclock.model.ids import Instant, make_run_id, tenant_of_job
 from waterclock.model.job import JobVersion
+from waterclock.model.shared_room import finds_room
 from waterclock.wire import codec
 
 from .admission import OVERLAP, Admission, Fate, admit
@@ -24,8 +25,8 @@ from .run_count import MAX_RUNS
 from .run_orders import pending_of_redrive
 from .shard import Shard
 
-_OF_ONE_TENANT = 0.9
-"""By so much of the bound a tenant that has more than half may come near it, also where no other has a run just now."""
+_FEW = 20
+"""A tenant that has not this part of all room has few runs there."""
 
 
 def admit_fire(
@@ -120,10 +121,18 @@ def admit_redrive(
 
 
 def is_full(flow: Flow, job_id: str) -> bool:
-    """Whether the shard can keep no more runs, or nearly so, and most of them are this tenant's: then what is left is
-    for the others. Of these there may be none now, and some in a moment: runs of a second leave no trace here."""
-    is_crowding = flow.run_count_of[job_id.partition(":")[0]] > RUNS_MAX // 2
-    return flow.run_count >= RUNS_MAX * (_OF_ONE_TENANT if is_crowding else 1)
+    """Whether the shard can keep no more runs of this job's tenant."""
+    return not finds_room(flow.run_count_of[tenant_of_job(job_id)], flow.run_count, RUNS_MAX)
+
+
+def may_follow(flow: Flow, job_id: str) -> bool:
+    """Whether one more run may be followed for what becomes of it alone.
+
+    Such a run must not take the room of a job that has to be held or skipped without: half of it is for those. But of a
+    tenant that has few runs it may be beside one that has filled the half, until no more is left than those few.
+    """
+    has_few = flow.run_count_of[tenant_of_job(job_id)] < RUNS_MAX // _FEW
+    return flow.run_count < RUNS_MAX // 2 or (has_few and flow.run_count < RUNS_MAX - RUNS_MAX // _FEW)
 
 
 def _entrant(run_id: str, version: JobVersion, fire_at: Instant, origin: Origin, payload: bytes | None) -> RunFlow:
@@ -145,13 +154,12 @@ def _find_job(shard: Shard, out: Emitter, version: JobVersion) -> FlowJob:
 def _is_followed(shard: Shard, job: FlowJob, version: JobVersion) -> bool:
     """Whether what becomes of a run of this version matters to its job.
 
-    Where nothing limits either, only failures are counted: such a run is followed for as long as half of the room is
-    left, so that it never takes the room of a job that has to be held or skipped without; beyond that it runs all the
-    same, and its end does not count.
+    Where nothing limits either, only failures are counted: where such a run may not be followed it runs all the same,
+    and its end does not count.
     """
     if not job.limits.is_free or not version.spec.concurrency.is_free:
         return shard.flow.run_count < RUNS_MAX
-    return (job.is_followed or version.spec.is_followed) and shard.flow.run_count < RUNS_MAX // 2
+    return (job.is_followed or version.spec.is_followed) and may_follow(shard.flow, version.job_id)
 
 
 def admitted(shard: Shard, out: Emitter, job_id: str, limits: Concurrency, run: RunFlow, now: Instant) -> Admission:
@@ -161,7 +169,8 @@ def admitted(shard: Shard, out: Emitter, job_id: str, limits: Concurrency, run: 
     if limits.is_free:
         return Admission(Fate.RUN)  # whatever waits of its job's other versions
     own_bytes = len(run.payload or b"") + len(run.work or b"")
-    full, may_wait = is_full(flow, job_id), flow.held_bytes + own_bytes <= HELD_BYTES_MAX
+    held_bytes = flow.held_bytes_of[tenant_of_job(job_id)], flow.held_bytes
+    full, may_wait = is_full(flow, job_id), not own_bytes or finds_room(*held_bytes, HELD_BYTES_MAX, more=own_bytes)
     fire_at = run.fire_at if run.origin is Origin.SCHEDULE else None
     paused = shard.keeps_waiting(job_id, now)
     admission = admit(job, limits, run.group, fire_at, paused=paused, full=full, may_wait=may_wait)

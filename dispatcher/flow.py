@@ -22,7 +22,7 @@ from waterclock.model.delay_rules import counted_end
 from waterclock.model.errors import UndecodableRecord
 from waterclock.model.events import EventKind, Origin, RunEvent, RunStatus
 from waterclock.model.flow_state import JobFlow, RunFlow
-from waterclock.model.ids import Instant, job_of_run, ordinal, parse_run_id
+from waterclock.model.ids import Instant, job_of_run, ordinal, parse_run_id, tenant_of_job
 from waterclock.model.job import CommandKind, JobStatus, JobVersion
 from waterclock.model.known_state import state_from_text, state_to_text
 from waterclock.model.reduce import RunState, reduce
@@ -160,6 +160,7 @@ class Flow:
         self.run_count_of: Counter[str] = Counter()
         """By tenant."""
         self.held_bytes = 0
+        self.held_bytes_of: Counter[str] = Counter()
         self.quiet_from_s = -1.0
         """Since when no run is open (monotonic seconds); the tail's own."""
         self._generation = generation
@@ -216,14 +217,12 @@ class Flow:
     def hold(self, job: FlowJob, held: Held) -> None:
         """Put a run behind all that wait."""
         job.held[held.kept.run_id] = held
-        self._count_run(job, 1)
-        self.held_bytes += held.size
+        self._count_run(job, 1, held.size)
 
     def unhold(self, job: FlowJob, run_id: str) -> Held:
         """It waits no longer."""
         held = job.held.pop(run_id)
-        self._count_run(job, -1)
-        self.held_bytes -= held.size
+        self._count_run(job, -1, -held.size)
         return held
 
     def opened(self, job: FlowJob, run: Open) -> None:
@@ -301,12 +300,14 @@ class Flow:
         self.changed |= dict.fromkeys(job_id for job_id, job in self.jobs.items() if job.held or job.is_free)
         return strange
 
-    def _count_run(self, job: FlowJob, change: int) -> None:
-        tenant = job.job_id.partition(":")[0]
+    def _count_run(self, job: FlowJob, change: int, held_bytes: int = 0) -> None:
+        tenant = tenant_of_job(job.job_id)
         self.run_count += change
         self.run_count_of[tenant] += change
+        self.held_bytes += held_bytes
+        self.held_bytes_of[tenant] += held_bytes
         if not self.run_count_of[tenant]:
-            del self.run_count_of[tenant]
+            del self.run_count_of[tenant], self.held_bytes_of[tenant]
 
     def _restore_chain(self, job: FlowJob) -> None:
         """Go on with a chain. One whose run cannot be read any more goes on as if that had ended at once."""

@@ -19,9 +19,9 @@ from waterclock.model.job import JobStatus, JobVersion
 from waterclock.model.timetable import free_from
 from waterclock.store.port import TimeIndex
 
-from .admitting import admit_fire
+from .admitting import admit_fire, may_follow
 from .emit import Emitter
-from .flow import RUNS_MAX, FlowJob
+from .flow import FlowJob
 from .misfire import CALENDAR, PAUSED, REASONS, SkipRange
 from .shard import Shard
 
@@ -40,7 +40,7 @@ _WAITS_US = US_PER_S // 20
 def fire_delays(shard: Shard, out: Emitter, now: Instant, until_at: Instant, limit: int) -> int:
     """Decide the fires of chains up to ``until_at`` (at most ``now``), at most ``limit``. Returns how many those were.
 
-    While a shard follows as many runs as it may, they wait: a chain whose run nobody follows would never go on.
+    While no more runs may be followed, they wait: a chain whose run nobody follows would never go on.
     """
     due, until_at, taken = shard.flow.due, min(until_at, now), 0
     for _ in range(limit):
@@ -53,7 +53,7 @@ def fire_delays(shard: Shard, out: Emitter, now: Instant, until_at: Instant, lim
         if job is None or fire_at is None:
             continue  # an end, a resume, an edit looks anew
         version = job.delay.version
-        if fire_at > until_at or version is None or not _has_room(shard):
+        if fire_at > until_at or version is None or not may_follow(shard.flow, job_id):
             due.put(job_id, max(fire_at, now + _WAITS_US))
             continue
         _decide(shard, out, job, version, fire_at, now, until_at)
@@ -81,7 +81,7 @@ def close_delay(
     until_at = min(after.stamp_at, appended_at)
     for _ in range(_BLOCKS_MAX):  # until a run is made
         next_at = job.delay.next_at
-        if next_at is None or next_at > until_at or not _has_room(shard):
+        if next_at is None or next_at > until_at or not may_follow(shard.flow, job.job_id):
             return
         if after.status is not JobStatus.ACTIVE:
             _skip(shard, out, job, before, next_at, next_at, REASONS[after.status], now)
@@ -128,10 +128,6 @@ def _next_of(shard: Shard, job: FlowJob) -> Instant | None:
     if job.ended or job.count.is_full or shard.is_paused(job.job_id):
         return None
     return job.delay.next_at
-
-
-def _has_room(shard: Shard) -> bool:
-    return shard.flow.run_count < RUNS_MAX // 2
 
 
 def _decide(

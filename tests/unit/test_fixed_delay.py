@@ -6,7 +6,7 @@ from collections import Counter
 from unittest import mock
 
 import pytest
-from waterclock.dispatcher import run_delay, window
+from waterclock.dispatcher import admitting, window
 from waterclock.dispatcher.store_rest import StoreRest
 
 from tests.oracle import counted, delays
@@ -401,7 +401,7 @@ def test_while_the_store_is_away_chains_go_on(world: World) -> None:
 
 def test_a_shard_that_follows_as_many_runs_as_it_may_lets_chains_wait(world: World) -> None:
     """A run that nobody follows would be the last one of its chain."""
-    with mock.patch.object(run_delay, "RUNS_MAX", 0):
+    with mock.patch.object(admitting, "RUNS_MAX", 0):
         ordered(world, CommandKind.CREATE, spec())
         wait(world, 5)
         assert fires(world) == []

@@ -109,6 +109,11 @@ def split_job_id(job_id: str) -> tuple[str, str]:
     return _checked(tenant, "tenant", TENANT_MAX), _checked(name, "name", NAME_MAX)
 
 
+def tenant_of_job(job_id: str) -> str:
+    """The tenant inside a job id (no check)."""
+    return job_id.partition(":")[0]
+
+
 @lru_cache(maxsize=4_096)
 def _second_text(second: int) -> str:
     return (_EPOCH + timedelta(seconds=second)).strftime("%Y%m%dT%H%M%S")
