@@ -11,13 +11,15 @@ alike.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from waterclock.model.cause import Cause
 from waterclock.model.errors import UndecodableRecord
 from waterclock.model.gathering import Arrival, Gathering
-from waterclock.model.ids import Instant
+from waterclock.model.ids import Instant, tenant_of_job
+from waterclock.model.shared_room import finds_room
 from waterclock.model.triggers import Triggers
 from waterclock.wire import codec
 
@@ -91,6 +93,8 @@ class Gatherings:
 
     def __init__(self) -> None:
         self._open: dict[str, Gathering] = {}
+        self._count_of: Counter[str] = Counter()
+        """By tenant."""
         self._due: list[tuple[Instant, str]] = []
         """A heap; an entry that is not its job's in ``_look_at`` is stale."""
         self._look_at: dict[str, Instant] = {}
@@ -101,8 +105,13 @@ class Gatherings:
     def get(self, job_id: str) -> Gathering | None:
         return self._open.get(job_id)
 
+    def has_room(self, job_id: str) -> bool:
+        """Whether a window of this job may be opened."""
+        return finds_room(self._count_of[tenant_of_job(job_id)], len(self._open), WINDOWS_MAX)
+
     def put(self, gathering: Gathering) -> None:
         """As it stands from now on."""
+        self._count_of[tenant_of_job(gathering.job_id)] += gathering.job_id not in self._open
         self._open[gathering.job_id] = gathering
         look_at = self._look_at.get(gathering.job_id)
         if look_at is None or look_at > gathering.closes_at:
@@ -110,7 +119,13 @@ class Gatherings:
 
     def drop(self, job_id: str) -> Gathering | None:
         """Nothing is open any more; answers what was."""
-        return self._open.pop(job_id, None)
+        gone = self._open.pop(job_id, None)
+        if gone is not None:
+            tenant = tenant_of_job(job_id)
+            self._count_of[tenant] -= 1
+            if not self._count_of[tenant]:
+                del self._count_of[tenant]
+        return gone
 
     def next_at(self) -> Instant | None:
         """When to look again."""

@@ -95,7 +95,7 @@ def _arrive(shard: Shard, out: Emitter, fired: JobVersion, applied: Applied, now
     assert on is not None
     assert arrival is not None
     before = shard.gatherings.get(fired.job_id)
-    if before is None and len(shard.gatherings) >= gathering.WINDOWS_MAX:
+    if before is None and not shard.gatherings.has_room(fired.job_id):
         drop(out, _run(fired, arrival.at, arrival.number), WINDOW, now, cap="windows of the shard")
         return None
     return _carry_out(shard, out, fired, applied, gathering.arrive(on, before, fired.job_id, arrival), now)

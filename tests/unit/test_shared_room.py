@@ -7,13 +7,15 @@ from unittest import mock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from waterclock.dispatcher import admitting, window
+from waterclock.dispatcher import admitting, gathering, window
+from waterclock.dispatcher.gathering import Gatherings
 
 from tests.unit.backfill_world import BackfillWorld
 from tests.unit.dispatcher_world import START, World
 from tests.unit.test_overlap import define_job, rest, say, start, told
 from waterclock.model.concurrency import Concurrency, Overlap
 from waterclock.model.events import Ended, EventKind, Skipped
+from waterclock.model.gathering import Arrival, Gathering
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import CommandKind, Delay, Every, JobSpec, JobStatus
 from waterclock.model.shared_room import finds_room
@@ -96,6 +98,24 @@ def test_failures_count_beside_a_tenant_that_has_filled_half_of_the_room(world: 
     row = MemoryStore(world.clock, world.tables, "looking").job(OTHER)
     assert row is not None
     assert row.status is JobStatus.PAUSED
+
+
+def test_windows_of_one_tenant_leave_room_for_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "WINDOWS_MAX", 10)
+    windows = Gatherings()
+    opened = 0
+    for number in range(12):
+        job_id = f"t:job{number}"
+        if windows.has_room(job_id):
+            windows.put(Gathering(job_id, 1, 1, 5_000, (Arrival("t:load", 1, 1, 1, (0,)),)))
+            windows.put(Gathering(job_id, 1, 1, 5_000, ()))
+            opened += 1
+    assert (opened, windows.has_room(OTHER)) == (9, True)
+    windows.drop("t:job0")
+    windows.drop("t:job0")
+    assert windows.has_room("t:job0")
+    windows.put(Gathering("t:job0", 1, 1, 5_000, ()))
+    assert not windows.has_room("t:job9")
 
 
 def test_runs_of_backfills_leave_the_last_room_of_a_shard_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
