@@ -22,8 +22,9 @@ from waterclock.model.backfill import (
     parse_backfill_id,
 )
 from waterclock.model.errors import Busy, Conflict, NotFound, RequestError
-from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.ids import US_PER_S, Instant, tenant_of_job
 from waterclock.model.job import Command, CommandKind, JobStatus, JobVersion, Tier
+from waterclock.model.shared_room import finds_room
 from waterclock.model.time_text import format_rfc3339
 from waterclock.model.timetable import count_of
 from waterclock.model.timing import JITTER_US_MAX
@@ -226,6 +227,8 @@ def _check_room(command: Command, standing: Mapping[tuple[str, int], Backfilled]
             f"{OF_JOB_MAX} backfills of {command.job_id} have not ended, the most there may be",
             hint="Wait for one of them, or cancel it: waterclock backfill cancel",
         )
-    if len(going_on) >= OF_SHARD_MAX:
-        raise Busy(f"{OF_SHARD_MAX} backfills of this partition have not ended, the most there may be",
+    tenant = tenant_of_job(command.job_id)
+    mine = sum(tenant_of_job(job_id) == tenant for job_id in going_on)
+    if not finds_room(mine, len(going_on), OF_SHARD_MAX):
+        raise Busy(f"{mine} backfills of {tenant} have not ended, and its partition has no room for more",
                    hint="Wait for one of them, or cancel it: waterclock backfill cancel")  # fmt: skip

@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from waterclock.dispatcher import admitting, gathering, window
+from waterclock.dispatcher import admitting, backfill_orders, gathering, window
 from waterclock.dispatcher.gathering import Gatherings
 
 from tests.unit.backfill_world import BackfillWorld
@@ -116,6 +116,19 @@ def test_windows_of_one_tenant_leave_room_for_those_of_others(monkeypatch: pytes
     assert windows.has_room("t:job0")
     windows.put(Gathering("t:job0", 1, 1, 5_000, ()))
     assert not windows.has_room("t:job9")
+
+
+def test_backfills_of_one_tenant_leave_room_for_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backfill_orders, "OF_SHARD_MAX", 10)
+    world = BackfillWorld()
+    for job_id in ("t:a", "t:b", OTHER):
+        world.define(job_id=job_id)
+    for number in range(12):
+        world.ask(-20, 0, "t:a" if number % 2 else "t:b", concurrency=1)
+    world.ask(-20, 0, OTHER)
+    world.rest()
+    verdicts = [str(answer.verdict) for answer in world.answers()]
+    assert verdicts == [*["applied"] * 9, *["refused"] * 3, "applied"]
 
 
 def test_runs_of_backfills_leave_the_last_room_of_a_shard_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
