@@ -5,8 +5,9 @@ asked for after the batch was polled (``ask``, ``caught_up``). So a condition th
 never missed; the last stable offset would not do, for of one transaction the markers land one by one. How it fails:
 somebody's open transaction on the topic holds the answers back for its time-out (10 s) at most. More conditions than
 there may be: ``ListenersFull`` before any is forgotten; the log keeps everything meanwhile. But no tenant stops the
-others: near that bound, jobs of one that has more than half of all are left out, with an error. Which of its jobs these
-are depends on the order of the topic; nothing starts them until they are saved, or the topic read, while there is room.
+others, nor those who have no conditions: near that bound, jobs of one that has more than half of what there may be are
+left out, with an error. Which of its jobs these are depends on the order of the topic; nothing starts them until they
+are saved, or the topic read, while there is room.
 """
 
 from __future__ import annotations
@@ -19,15 +20,13 @@ import structlog
 
 from waterclock.log.port import Isolation, Log, Record, TopicPartition
 from waterclock.model.errors import LostResource, UndecodableRecord, WaterclockError
-from waterclock.model.ids import Instant
+from waterclock.model.ids import Instant, tenant_of_job
+from waterclock.model.shared_room import finds_room
 from waterclock.model.triggers import JobTriggers
 from waterclock.wire.codec import decode_job_triggers
 
 LISTENED_MAX = 200_000
 """Conditions of all jobs, about 300 bytes each."""
-
-_FOR_ANYBODY = 0.9
-"""By so much of the bound a tenant that has more than half may come near it, where there are others."""
 
 _BATCH = 1_000
 
@@ -136,11 +135,12 @@ class Listeners:
         except UndecodableRecord as odd:
             _log.error("what starts a job cannot be read: nothing does", job_id=job_id, reason=str(odd))
             return
-        tenant, count = job_id.partition(":")[0], len(self._hears(standing))
-        if self._crowds_out_others(tenant, count):
-            self._leave_out(tenant)
-            return
-        if self._count + count > self._most:
+        tenant, count = tenant_of_job(job_id), len(self._hears(standing))
+        mine = self._count_of[tenant]
+        if not finds_room(mine, self._count, self._most, more=count):
+            if mine > self._most // 2:
+                self._leave_out(tenant)
+                return
             self._is_lost = True  # this record is behind the reader, and is not held
             raise ListenersFull(f"jobs are started by more than {self._most} conditions, the most that is held")
         self._count += count
@@ -149,11 +149,6 @@ class Listeners:
         for source in self._hears(standing):
             self._by_source.setdefault(source, set()).add(job_id)
             self._in_order.pop(source, None)
-
-    def _crowds_out_others(self, tenant: str, count: int) -> bool:
-        """Whether ``count`` more of this tenant's would take what is left for the others, of whom there are some."""
-        mine = self._count_of[tenant]
-        return self._most // 2 < mine < self._count and self._count + count > self._most * _FOR_ANYBODY
 
     def _leave_out(self, tenant: str) -> None:
         if tenant not in self._overfull:
@@ -165,7 +160,7 @@ class Listeners:
         standing = self._standing.pop(job_id, None)
         if standing is None:
             return
-        tenant = job_id.partition(":")[0]
+        tenant = tenant_of_job(job_id)
         count = len(self._hears(standing))
         self._count -= count
         self._count_of[tenant] -= count

@@ -127,15 +127,17 @@ def test_a_tenant_with_too_many_conditions_stops_nobody_else(world: World) -> No
     assert [each.job_id for each in listeners.of(JOB)] == [f"acme:r{number}" for number in (2, 3, 4, 5, 6, 8)]
 
 
-def test_who_is_alone_may_have_all_of_them(world: World) -> None:
-    for number in range(10):
+def test_a_tenant_with_too_many_conditions_stops_nobody_either_who_has_none_yet(world: World) -> None:
+    """Retries and leases of all tenants stop with a router, also of those who wait for no ends."""
+    for number in range(12):
         listens(world, RunEnds("nightly"), job_id=f"acme:r{number}")
     listeners = Listeners(world.log, NAMES.triggers, waits_for, most=10)
     listeners.look()
-    assert listeners.count_of(JOB) == 10
-    listens(world, RunEnds("nightly"), job_id="acme:more")
-    with pytest.raises(ListenersFull):
-        listeners.look()
+    assert (listeners.caught_up, listeners.count_of(JOB)) == (True, 9)
+    listens(world, RunEnds("nightly"), job_id="globex:first")
+    listeners.ask()
+    listeners.look()
+    assert (listeners.caught_up, listeners.count_of("globex:nightly")) == (True, 1)
 
 
 def test_nothing_is_kept_of_the_jobs_for_which_nobody_waits(world: World) -> None:
