@@ -1,8 +1,9 @@
 """What stands before every route under /api/v1: who asks, how often, and whether they may.
 
-What must hold: the tenant comes from the credential alone; nothing below runs without a caller. Where no key is needed
-(loopback, no key made yet) a browser could be the attacker's hand: so the Host must be a name of loopback (a rebound
-DNS name is not), and a request that comes from another site's page is refused.
+What must hold: the tenant comes from the credential alone; nothing below runs without a caller, and what it asks the
+store from here on is asked for that tenant. Where no key is needed (loopback, no key made yet) a browser could be the
+attacker's hand: so the Host must be a name of loopback (a rebound DNS name is not), and a request that comes from
+another site's page is refused.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from . import keys
 from .keyring import Caller
 from .problems import Problem
 from .services import Services
+from .turns import whose
 
 _LOOPBACK_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?\Z", re.IGNORECASE)
 
@@ -34,6 +36,7 @@ async def services_of(request: Request) -> Services:
 async def _known(request: Request) -> Caller:
     services = await services_of(request)
     caller = await services.keyring.caller(request.headers.get("authorization"))
+    whose.set(caller.tenant)
     if not caller.key:
         _refuse_strangers_pages(request)
     wait_s = services.rates.take(caller.key or "open")

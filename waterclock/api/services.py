@@ -1,7 +1,8 @@
 """What every route stands on: ports, threads, waiters, limits; made once, started and stopped with the server.
 
-What must hold: blocking calls never run on the event loop, and no more of them wait than ``_CALLS_MAX``; whatever is
-started here is stopped here, within seconds. How it fails: a thread that dies ends the process (``on_death``).
+What must hold: blocking calls never run on the event loop, no more of them wait than there may be, and no tenant takes
+all threads (``turns.py``); whatever is started here is stopped here, within seconds. How it fails: a thread that dies
+ends the process (``on_death``).
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from .rates import Rates
 from .resting import Resting
 from .tail import SeenBatch, Tail
 from .turning import Turning
+from .turns import Turns
 from .watchers import Watchers
 
-_CALLS_MAX = 2_000
 _QUESTIONS_MAX = 200
 APART_US = 60 * US_PER_S
 """How far the clocks of processes may be apart. Where it is more, an operation may be pending for good."""
@@ -88,8 +89,8 @@ class Services:
         """(tenant, Idempotency-Key) of the requests that are being served."""
         self._on_death = on_death
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="store")
+        self._turns = Turns(limits.threads)
         self._asking = ThreadPoolExecutor(1, thread_name_prefix="log")  # one: its questions go through one client
-        self._calls = 0
         self._questions = 0
         self._threads: list[Turning] = []
         self._looking: asyncio.Task[None] | None = None
@@ -136,13 +137,8 @@ class Services:
 
     async def call(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Run a call of the store, or heavy work, off the loop. Raises what that raises; Problem (503) at the bound."""
-        if self._calls >= _CALLS_MAX:
-            raise busy(f"{_CALLS_MAX} calls wait for the store")
-        self._calls += 1
-        try:
+        async with self._turns.turn():
             return await _run(self._pool, function, *args, **kwargs)
-        finally:
-            self._calls -= 1
 
     async def ask(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Ask the log something, one question at a time. Raises what that raises; Problem (503) at the bound."""
