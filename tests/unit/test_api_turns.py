@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from tests.unit.api_world import ApiWorld, bearer
+from tests.unit.failing_world import API, FailingWorld
 from waterclock.api import dlq, turns
 from waterclock.api.problems import Problem
 from waterclock.api.turns import Turns, whose
+from waterclock.dead_letters import finding
 from waterclock.dead_letters.finding import Found
 
 
@@ -67,6 +69,44 @@ def test_what_may_wait_is_left_to_others_and_nothing_is_kept_of_who_has_gone(mon
     said = asyncio.run(story())
     assert said[:7] == ["a", "a", "a", "a refused", "a refused", "a refused", "b"]
     assert said[7:] == ["a"] * 6
+
+
+def test_tenants_take_turns_to_read_the_past_of_the_log() -> None:
+    read: list[str] = []
+    world = ApiWorld()
+
+    async def ask(tenant: str) -> None:
+        whose.set(tenant)
+        await world.services.look_back(5.0, read.append, tenant)
+
+    async def story() -> None:
+        asking = [asyncio.create_task(ask(tenant)) for tenant in [*["greedy"] * 5, "other"]]
+        await asyncio.gather(*asking)
+
+    asyncio.run(story())
+    assert read.index("other") <= 2
+    assert read.count("greedy") == 5
+
+
+def test_a_search_for_dead_letters_lets_others_ask_the_log_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread asks the log for all of an API process, also whether Kafka is there."""
+    monkeypatch.setattr(finding, "_STRETCH", 1)
+    with FailingWorld() as world:
+        world.create(name="plain")
+        runs = {world.given_up("plain") for _ in range(4)}
+        read: list[int] = []
+        ask = world.services.ask
+
+        async def counted(function: Any, *args: Any) -> Any:
+            told = await ask(function, *args)
+            if isinstance(told, dict) and told.keys() <= runs:
+                read.append(len(told))
+            return told
+
+        monkeypatch.setattr(world.services, "ask", counted)
+        answer = world.client.post(f"{API}/dlq/redrive", json={"run_ids": [*runs], "dry_run": True})
+        assert (answer.status_code, answer.json()["refused"]) == (200, [])
+        assert read.count(1) == 4
 
 
 @pytest.mark.parametrize(("threads", "most"), [(1, 1), (2, 1), (8, 6), (64, 48)])

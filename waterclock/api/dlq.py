@@ -7,7 +7,7 @@ filter; a letter that history still shows as open and that was redriven a moment
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -25,7 +25,7 @@ from waterclock.dead_letters.acting import (
     work_of,
 )
 from waterclock.dead_letters.choosing import Choice, Letter, LetterState, groups_of, state_of
-from waterclock.dead_letters.finding import Found, Mark, dropped_before, find, mark_of, read_letters
+from waterclock.dead_letters.finding import Found, Mark, dropped_before, find, mark_of, read_in_stretches
 from waterclock.model.errors import RequestError
 from waterclock.model.events import Answered, DeadLetter, RunStatus
 from waterclock.model.ids import Instant, RunId
@@ -47,6 +47,7 @@ from .services import Services
 from .shapes import Answers
 
 PAGE_MAX = 500
+_TURN_S = 5.0
 _FILTER = ("job", "error_class", "fingerprint", "since", "state", "run_ids")
 _ACTION = (*_FILTER, "dry_run", "cap", "rate_per_s", "note", "cursor")
 _CURSOR_MAX = 500
@@ -105,7 +106,7 @@ async def redrive(request: Request, services: Held, caller: Writer) -> Response:
 
     async def act(_repeat_key: RepeatKey) -> Response:
         found = await _meant(services, caller, document)
-        kept = await services.ask(read_letters, services.log, services.names, found.letters)
+        kept = await _read(services, found.letters)
         commands: list[Command] = []
         refused: list[dict[str, Any]] = []
         for letter in found.letters:
@@ -153,7 +154,7 @@ async def show_letter(run_id: str, services: Held, caller: Reader) -> Response:
     listed: list[FailureRow | None] = await services.call(services.store.failure_rows, [(row.ended_at, place)])
     given_up_at = row.ended_at if listed[0] is None else listed[0].wts
     failure = FailureRow(*place, row.ended_at, row.reason, "", given_up_at)
-    kept = await services.ask(read_letters, services.log, services.names, [Letter(failure, done[0])])
+    kept = await _read(services, [Letter(failure, done[0])])
     whole = kept.get(str(place))
     if whole is not None:
         failure = failure._replace(
@@ -165,6 +166,15 @@ async def show_letter(run_id: str, services: Held, caller: Reader) -> Response:
     else:
         failure = failure._replace(error=row.error, attempts=row.attempt)
     return views.reply(200, letter_views.full_view(Letter(failure, done[0]), whole, _redrives(whole)))
+
+
+async def _read(services: Services, letters: Sequence[Letter]) -> dict[str, DeadLetter]:
+    """Stretch by stretch, between which others ask the log: a search for letters that are gone reads many of them."""
+    found: dict[str, DeadLetter] = {}
+    stretches = read_in_stretches(services.log, services.names, letters)
+    while (some := await services.look_back(_TURN_S, lambda: next(stretches, None))) is not None:
+        found |= some
+    return found
 
 
 async def _has_letter(services: Services, place: RunId, row: RunRow | NodeRow) -> bool:

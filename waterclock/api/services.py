@@ -12,6 +12,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from typing import Any, ParamSpec, TypeVar
 
 from waterclock.clock import Clock
@@ -90,6 +91,7 @@ class Services:
         self._on_death = on_death
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="store")
         self._turns = Turns(limits.threads)
+        self._turns_back = Turns(1)
         self._asking = ThreadPoolExecutor(1, thread_name_prefix="log")  # one: its questions go through one client
         self._questions = 0
         self._threads: list[Turning] = []
@@ -153,19 +155,19 @@ class Services:
     async def look_back(
         self, turn_within_s: float | None, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs
     ) -> _R:
-        """As ``ask``, for what reads much of the log: one at a time, so that short questions never wait for two.
+        """As ``ask``, for what reads much of the log: one at a time, so that short questions never wait for two; and of
+        each tenant one waits for that, so that tenants take turns.
 
         Raises Problem (503) where it is not its turn within ``turn_within_s``.
         """
-        try:
-            async with asyncio.timeout(turn_within_s):
-                await self.looking_back.acquire()
-        except TimeoutError:
-            raise busy("others are reading the past of the log") from None
-        try:
+        async with AsyncExitStack() as turn:
+            try:
+                async with asyncio.timeout(turn_within_s):
+                    await turn.enter_async_context(self._turns_back.turn())
+                    await turn.enter_async_context(self.looking_back)
+            except TimeoutError:
+                raise busy("others are reading the past of the log") from None
             return await self.ask(function, *args, **kwargs)
-        finally:
-            self.looking_back.release()
 
     async def follow(self) -> None:
         """Have run-events read from now on: before anything is sent whose answer is waited for. Raises BackendDown."""

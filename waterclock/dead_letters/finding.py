@@ -7,7 +7,7 @@ lags by about a second, so a letter of this moment may not be there yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from waterclock.log.port import Isolation, Log, TopicPartition
@@ -143,36 +143,51 @@ def _order(place: tuple[Instant, RunId]) -> tuple[Instant, RunId]:
 
 def read_letters(log: Log, names: Names, letters: Sequence[Letter]) -> dict[str, DeadLetter]:
     """The letters themselves, by run id, from the topic; what is no longer there is left out. Raises BackendDown."""
+    found: dict[str, DeadLetter] = {}
+    for some in read_in_stretches(log, names, letters):
+        found |= some
+    return found
+
+
+def read_in_stretches(log: Log, names: Names, letters: Sequence[Letter]) -> Iterator[dict[str, DeadLetter]]:
+    """The same, as they are found: each step reads one stretch of the topic at most. Raises BackendDown."""
     wanted: dict[int, dict[str, Instant]] = {}
     partitions = log.partitions(names.dlq)
     for letter in letters:
         of_partition = wanted.setdefault(partition_of(letter.failure.job_id, partitions), {})
         # When the verdict was recorded: when the attempt ended says the worker's clock, which may be any.
         of_partition[letter.run_id] = letter.failure.wts
-    found: dict[str, DeadLetter] = {}
     for partition, runs in sorted(wanted.items()):
-        found |= _read(log, TopicPartition(names.dlq, partition), runs)
-    return found
+        yield from _read(log, TopicPartition(names.dlq, partition), runs)
 
 
-def _read(log: Log, place: TopicPartition, runs: dict[str, Instant]) -> dict[str, DeadLetter]:
+def _read(log: Log, place: TopicPartition, runs: dict[str, Instant]) -> Iterator[dict[str, DeadLetter]]:
     """``runs``: when each was given up. A flood of letters between two of them is passed over."""
     start, last = log.low_watermark(place), log.high_watermark(place)
-    found: dict[str, DeadLetter] = {}
+    left = dict(runs)
     for _ in range(_SEARCHED_MAX // _STRETCH):
-        given_up = [at for run_id, at in runs.items() if run_id not in found]
-        if not given_up or start >= last:
-            break
-        start = max(start, log.offset_at(place, min(given_up) - _EARLIER_US))
+        if not left or start >= last:
+            return
+        start = max(start, log.offset_at(place, min(left.values()) - _EARLIER_US))
         end = min(last, start + _STRETCH)
-        for record in read_range(log, Isolation.COMMITTED, place, start, end, idle_polls=10):
-            try:
-                letter = decode_dead_letter(record.value or b"")
-            except UndecodableRecord:
-                continue  # only roles write there; whoever shows the topic says so
-            if letter.run_id in runs:
-                found[letter.run_id] = letter
-                if len(found) == len(runs):
-                    break
+        found = _read_stretch(log, place, start, end, left)
+        for run_id in found:
+            del left[run_id]
+        yield found
         start = end
+
+
+def _read_stretch(
+    log: Log, place: TopicPartition, start: int, end: int, wanted: Collection[str]
+) -> dict[str, DeadLetter]:
+    found: dict[str, DeadLetter] = {}
+    for record in read_range(log, Isolation.COMMITTED, place, start, end, idle_polls=10):
+        try:
+            letter = decode_dead_letter(record.value or b"")
+        except UndecodableRecord:
+            continue  # only roles write there; whoever shows the topic says so
+        if letter.run_id in wanted:
+            found[letter.run_id] = letter
+            if len(found) == len(wanted):
+                break
     return found
