@@ -35,7 +35,7 @@ from .catch_up import decide_apart
 from .decisions import Asked, Decision, Passed, Plan, Refusal, Repeat
 from .edges import still_needed
 from .emit import Emitter
-from .inbox import one_at_a_time, read_all
+from .inbox import next_records, one_at_a_time, read_all
 from .keys import Intention, intention_of
 from .known import Known
 from .pauses import goes_on_at, stamp_of
@@ -90,7 +90,8 @@ def apply_commands(
     batches cost the store less. Raises BackendDown, WriteUnknown: nothing has changed in memory then, and what was half
     written is written again, alike.
     """
-    batches = [_take(shard) for shard in shards if shard.inbox]
+    waiting = [shard for shard in shards if shard.inbox]
+    batches = [_take(shard, len(waiting)) for shard in waiting]
     if not batches:
         return 0
     limits = [batch.limits() for batch in batches]
@@ -108,8 +109,8 @@ def apply_commands(
     return sum(len(batch.records) for batch in batches)
 
 
-def _take(shard: Shard) -> _Batch:
-    records = list(islice(shard.inbox, BATCH))
+def _take(shard: Shard, shard_count: int) -> _Batch:
+    records = next_records(shard, BATCH, shard_count)
     shard.keys.expire(records[0].offset, records[0].timestamp_us)
     read, refused = read_all(shard, records)
     return _Batch(shard, records, read, [Refusal(record, error) for record, error in refused])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import NamedTuple
 
 import structlog
@@ -21,6 +22,10 @@ from waterclock.wire import codec
 from .shard import Shard
 
 log_ = structlog.get_logger("dispatcher")
+
+ROUND_BYTES = 4 * 1024 * 1024
+"""Of commands in one round: a redrive brings up to a megabyte, most of it goes out twice, and every shard's fires wait
+for the commit."""
 
 
 class Unreadable(NamedTuple):
@@ -43,6 +48,18 @@ def one_at_a_time(record: Record) -> Iterator[None]:
         raise RequestError(
             f"it could not be decided: {type(bug).__name__}", hint="This is a bug of Waterclock: report it"
         ) from bug
+
+
+def next_records(shard: Shard, most: int, shard_count: int) -> list[Record]:
+    """What to apply next, one of so many shards: its share of what a round carries, one record at least."""
+    room = ROUND_BYTES // shard_count
+    records: list[Record] = []
+    for record in islice(shard.inbox, most):
+        room -= len(record.value or b"")
+        if records and room < 0:
+            break
+        records.append(record)
+    return records
 
 
 def read_all(shard: Shard, batch: list[Record]) -> tuple[list[tuple[Record, Command]], list[Unreadable]]:

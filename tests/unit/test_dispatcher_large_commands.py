@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from waterclock.dispatcher import inbox
 
 from tests.unit.dispatcher_world import NAMES, World, every
 from tests.unit.test_dispatcher_keys import one_shard
@@ -90,3 +91,20 @@ def test_a_redrive_whose_work_would_outgrow_what_is_kept_of_its_run_is_refused(w
     assert _still_beats(world)
     (reject,) = [codec.decode_reject(record.value) for record in world.records(NAMES.rejects)]  # type: ignore[attr-defined]
     assert reject.pointer == "/work"
+
+
+def test_a_round_takes_so_many_bytes_of_commands_and_the_next_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One tenant's large payloads, hundreds at once, must not make a transaction that fires of all others wait for."""
+    monkeypatch.setattr(inbox, "ROUND_BYTES", 200_000)
+    world.command(CommandKind.CREATE, JOB, every(3_600))
+    world.run(1)
+    for _ in range(20):
+        world.command(CommandKind.TRIGGER, JOB, payload=b"x" * 60_000)
+    made = []
+    for _ in range(30):
+        before = len(world.runs(JOB))
+        world.steps(1)
+        made.append(len(world.runs(JOB)) - before)
+    assert (sum(made), max(made)) == (20, 3)
