@@ -109,6 +109,33 @@ def test_a_search_for_dead_letters_lets_others_ask_the_log_between(monkeypatch: 
         assert read.count(1) == 4
 
 
+def test_one_tenants_calendar_files_leave_a_turn_to_those_of_others() -> None:
+    """Each takes a process and up to ten seconds: two at once are all that a server reads."""
+
+    async def story() -> None:
+        importing, gate = Turns(2), asyncio.Event()
+        going_on: list[str] = []
+
+        async def read(tenant: str) -> None:
+            whose.set(tenant)
+            async with importing.turn(5.0):
+                going_on.append(tenant)
+                await gate.wait()
+
+        reading = [asyncio.create_task(read(tenant)) for tenant in ["greedy", "greedy", "other", "third"]]
+        await asyncio.sleep(0.01)
+        assert going_on == ["greedy", "other"]
+        whose.set("late")
+        with pytest.raises(Problem, match="other files"):
+            async with importing.turn(0.01, waits_for="other files"):
+                raise AssertionError("there was no place")
+        gate.set()
+        await asyncio.gather(*reading)
+        assert (importing._count_of, importing._lanes) == ({}, {})
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize(("threads", "most"), [(1, 1), (2, 1), (8, 6), (64, 48)])
 def test_a_tenant_takes_three_quarters_of_the_threads_at_most(threads: int, most: int) -> None:
     assert Turns(threads)._of_tenant == most

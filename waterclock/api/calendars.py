@@ -8,7 +8,6 @@ left alone. What must hold: a tenant's calendars are its own; no calendar that a
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from typing import Annotated, Any
 
@@ -43,7 +42,7 @@ from .definitions import expected_revision
 from .keyring import Caller
 from .orders import Order, command_of, is_refused
 from .pacing import WITHIN_S, send_paced
-from .problems import Problem, busy
+from .problems import Problem
 from .repeats import RepeatKey, once
 from .services import Services
 from .shapes import Answers
@@ -162,11 +161,8 @@ async def import_ics(
     """Whole days and periods, with what recurs expanded for ten years. Nothing is fetched: send the file."""
     data = await read_bytes(request, ("text/calendar",), ICS_MAX)
     asked = {"ics": data.decode(errors="replace"), "into": into, "zone": zone}
-    await _turn(services.importing)
-    try:
+    async with services.importing.turn(_IMPORT_WAIT_S, waits_for="other files are being read"):
         imported = await services.call(document_from_ics, data, now=services.clock.now(), into=into, zone=zone)
-    finally:
-        services.importing.release()
     return await _save(services, caller, request, name, imported.document, asked, imported.occurrences)
 
 
@@ -275,13 +271,6 @@ async def _bring(services: Services, caller: Caller, row: CalendarRow, after: Pl
 def _refusals(job_ids: list[str], answers: list[Answered | None]) -> list[dict[str, str]]:
     said = zip(job_ids, answers, strict=False)
     return [{"job_id": job_id, "detail": each.message} for job_id, each in said if each and is_refused(each)]
-
-
-async def _turn(room: asyncio.Semaphore) -> None:
-    try:
-        await asyncio.wait_for(room.acquire(), _IMPORT_WAIT_S)
-    except TimeoutError:
-        raise busy("other files are being read") from None
 
 
 async def _standing(services: Services, caller: Caller, name: str) -> CalendarRow:

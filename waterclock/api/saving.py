@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from waterclock.model.job import CommandKind, JobSpec, JobStatus
 from waterclock.model.placement import Placed, placed, wants_placement, with_kept_place
 from waterclock.store.calendar_use import newer_than
 
 from .keyring import Caller
 from .orders import Order, command_of, give_all
-from .problems import busy
 from .services import Services
 
 _WAIT_S = 5.0
@@ -26,15 +23,9 @@ async def with_place(services: Services, job_id: str, spec: JobSpec) -> tuple[Jo
         spec = with_kept_place(spec, row.spec)
         if not wants_placement(spec):
             return spec, None
-    try:
-        await asyncio.wait_for(services.picking.acquire(), _WAIT_S)
-    except TimeoutError:
-        raise busy("others are having a second picked") from None
-    try:
+    async with services.picking.turn(_WAIT_S, waits_for="others are having a second picked"):
         now = services.clock.now()
         found = await services.call(services.placing.pick, services.store, job_id, spec, now)
-    finally:
-        services.picking.release()
     return (spec, None) if found is None else (placed(spec, found), found)
 
 

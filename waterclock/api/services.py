@@ -80,9 +80,9 @@ class Services:
         self.keyring = Keyring(store, clock, self.call, tenant=settings.tenant, require_key=limits.require_key)
         self.crew = Crew(clock, self._who_serves)
         self.placing = Placing(clock, [settings.tenant, *settings.intake.tenants.values()])
-        self.importing = asyncio.Semaphore(2)
+        self.importing = Turns(2)
         """So many calendar files are read at once: each by a process of its own."""
-        self.picking = asyncio.Lock()
+        self.picking = Turns(1)
         """One has a second picked at a time."""
         self.looking_back = asyncio.Lock()
         """One reads much of the log's past at a time."""

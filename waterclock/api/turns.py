@@ -1,8 +1,8 @@
-"""The threads that ask the store, which all tenants share: none of them has all.
+"""What an API process does few of at once, and all tenants share: asking the store, reading calendar files.
 
-What must hold: calls for one tenant take at most three quarters of the threads at once, and of what may wait for them
-a tenant that has most leaves a tenth: so a key is looked up, and a request of somebody else answered, however much and
-however slow one tenant's questions are. Those of one tenant go in order. Belongs to the event loop.
+What must hold: one tenant has at most three quarters of it at once, and of what may wait a tenant that has most leaves
+a tenth: so a key is looked up, and a request of somebody else answered, however much and however slow one tenant's are.
+Where there is one place, of each tenant one waits for it. Those of one tenant go in order. Belongs to the event loop.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 
 from waterclock.model.shared_room import finds_room
@@ -25,24 +25,32 @@ whose: ContextVar[str] = ContextVar("whose", default="")
 
 
 class Turns:
-    """Who may ask now. ``threads``: how many there are."""
+    """Whose turn it is. ``places``: how many go on at once."""
 
-    def __init__(self, threads: int) -> None:
-        self._threads = threads
-        self._of_tenant = max(1, threads - max(1, threads // 4))
+    def __init__(self, places: int) -> None:
+        self._places = places
+        self._of_tenant = max(1, places - max(1, places // 4))
+        self._going_on = asyncio.Semaphore(places)
         self._count_of: Counter[str] = Counter()
         self._lanes: dict[str, asyncio.Semaphore] = {}
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait until a thread may be taken. Raises Problem (503) where too many wait."""
+    async def turn(self, within_s: float | None = None, *, waits_for: str = "") -> AsyncIterator[None]:
+        """Wait for a place. Raises Problem (503) where too many wait, or, with the words ``waits_for``, where there is
+        none ``within_s``."""
         tenant = whose.get()
         if not finds_room(self._count_of[tenant], self._count_of.total(), CALLS_MAX):
-            raise busy(f"{self._count_of.total()} calls wait for the store")
+            raise busy(f"{self._count_of.total()} calls wait")
         self._count_of[tenant] += 1
-        lane = self._lanes.setdefault(tenant, asyncio.Semaphore(self._of_tenant if tenant else self._threads))
+        lane = self._lanes.setdefault(tenant, asyncio.Semaphore(self._of_tenant if tenant else self._places))
         try:
-            async with lane:
+            async with AsyncExitStack() as place:
+                try:
+                    async with asyncio.timeout(within_s):
+                        await place.enter_async_context(lane)
+                        await place.enter_async_context(self._going_on)
+                except TimeoutError:
+                    raise busy(waits_for) from None
                 yield
         finally:
             self._count_of[tenant] -= 1
