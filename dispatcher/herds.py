@@ -23,9 +23,11 @@ from waterclock.clock import Clock
 from waterclock.model.errors import LostResource, RequestError, RoundAborted, RoundInDoubt
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.transact import Rounds
+from waterclock.wire.pools import Pools
 
 from .emit import Templates
 from .pace import Pace
+from .pool_check import leave_out_gone
 from .ready import READY_MAX, make_ready
 from .shard import Shard
 
@@ -48,10 +50,11 @@ log_ = structlog.get_logger("dispatcher")
 class Herds:
     """Of one dispatcher: encodes what is due soon, and sends the herds among it."""
 
-    def __init__(self, clock: Clock, rounds: Rounds, templates: Templates, pace: Pace) -> None:
+    def __init__(self, clock: Clock, rounds: Rounds, templates: Templates, pools: Pools, pace: Pace) -> None:
         self._clock = clock
         self._rounds = rounds
         self._templates = templates
+        self._pools = pools
         self._least = pace.herd_fires or _NEVER
         self._lead_s = pace.herd_lead_s
         self._records_per_s = _RECORDS_PER_S
@@ -140,7 +143,8 @@ class Herds:
         ]
         if len(fires) < self._least:
             return
-        messages = [message for fire in fires for message in fire.messages]
+        made = [message for fire in fires for message in fire.messages]
+        messages = leave_out_gone(self._pools, self._templates.names, made)
         self._sent_fires = len(fires)
         self._began_at_s = self._clock.monotonic_s()
         try:

@@ -14,7 +14,7 @@ import structlog
 from waterclock.abandoned import Abandoned
 from waterclock.clock import Clock
 from waterclock.log.port import Committed, Log, Polled, TopicPartition
-from waterclock.model.errors import LostResource, RoundAborted, RoundInDoubt
+from waterclock.model.errors import LostResource, NotFound, RoundAborted, RoundInDoubt
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.round_pace import RoundPace
 from waterclock.store.shelves import JobIndex
@@ -36,6 +36,7 @@ from .gaps import encode_progress
 from .herds import Herds
 from .pace import Pace, is_behind
 from .patience import until_next_s
+from .pool_check import leave_out_gone
 from .position import Position
 from .rebuild import Held, Rebuilds
 from .resuming import ask_for_resumes, let_go
@@ -93,7 +94,7 @@ class Dispatcher:
         self._told = ToldPositions(clock, self._inputs)
         self._round_pace = RoundPace(clock, self._pace.round_interval_s)
         self._command_pace = CommandPace(clock)
-        self._herds = Herds(clock, self._rounds, self._templates, self._pace)
+        self._herds = Herds(clock, self._rounds, self._templates, self._pools, self._pace)
         self._idle_at_s = clock.monotonic_s()
         self._store_rest = StoreRest(clock, self._pace)
         self._clock_waits = ClockWaits(clock)
@@ -116,7 +117,7 @@ class Dispatcher:
             draft = self._draft(out, now)
             with self._round_pace.committing():
                 self._rounds.commit(draft)
-        except (RoundAborted, RoundInDoubt) as trouble:
+        except (RoundAborted, RoundInDoubt, NotFound) as trouble:  # NotFound: of a topic that the client knows is gone
             log_.warning("round failed", cause=str(trouble), in_doubt=isinstance(trouble, RoundInDoubt))
             self._drop_all()
             return True
@@ -306,7 +307,7 @@ class Dispatcher:
                 self._idle(shard, out, now)
         draft = self._rounds.draft()
         draft.go_ahead(out.ahead)
-        draft.extend(out.messages)
+        draft.extend(leave_out_gone(self._pools, self._names, out.messages))
         for shard in self._shards.values():
             if shard.progress != shard.committed or shard.next_offset != shard.committed_offset:
                 self._advance(draft, shard)

@@ -52,6 +52,11 @@ class Names:
         """The topic of a tier's work: ``<prefix>.runs.high``, with ``.<pool>`` for a named pool."""
         return f"{self.prefix}.runs.{_lane(tier, pool)}"
 
+    def is_of_named_pool(self, topic: str) -> bool:
+        """Whether a topic of this prefix is a named pool's."""
+        lane = topic.removeprefix(f"{self.prefix}.runs.")
+        return lane != topic and "." in lane
+
     def delay(self, rung: str) -> str:
         """The topic of a rung, such as ``<prefix>.delay.30s``."""
         return f"{self.prefix}.delay.{rung}"

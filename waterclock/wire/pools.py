@@ -31,20 +31,25 @@ class Pools:
 
     def check(self, tier: Tier, pool: str) -> None:
         """Refuse a pool without topics: NotFound, pointer ``/pool``. Raises BackendDown."""
-        topic = self._names.runs(tier, pool)
+        if not self.has(self._names.runs(tier, pool)):
+            _refuse(pool)
+
+    def has(self, topic: str) -> bool:
+        """Whether there is this topic of a pool. Raises BackendDown."""
         if topic in self._there:
-            return
+            return True
         now_s = self._clock.monotonic_s()
         if self._missing.get(topic, 0.0) > now_s:
-            _refuse(pool)
+            return False
         try:
             self._log.topic_id(topic)  # never told from memory, and also of a partition without a leader
         except NotFound:
             self._forget_some()
             self._missing[topic] = now_s + ASK_AGAIN_S
-            _refuse(pool)
+            return False
         self._missing.pop(topic, None)
         self._there.add(topic)
+        return True
 
     def forget(self) -> None:
         """There was trouble: a pool that was there may have been taken away."""
