@@ -23,6 +23,9 @@ from .sweep import Sweep
 _SUSPECTS_MAX = 20
 """On one tier, and on its rungs; by tier, so that one from which nobody takes hides nobody on another."""
 
+GONE = -1
+"""The ``tier_end`` of a retry that has left the rungs, while its tier's topic is not there."""
+
 
 class Suspect(NamedTuple):
     """A run that has waited for long, in this state, and where its work was to be claimed from.

@@ -14,14 +14,16 @@ nothing more, and fences it. (If it lives, it beats itself, and nothing happens.
 What must hold: ``inspected.py``. A retry is looked for on the delay topics first: while one of them may still hold it,
 its tier says nothing; nor does it while a dispatcher that is behind may still have it. By positions, and by no clock:
 who writes to a rung stamps by a clock of his own, and so does the worker whose failure is retried. How it fails:
-work that retention has removed ends the run (RUN_EXPIRED, ``work-record-gone``); a backend that is away, and the next
-look comes half a minute later. A look goes past some thousands of open runs and looks into a few of each tier; the next
-one goes on where it stopped. So after a disaster with thousands of orphans it takes as many minutes.
+work that retention has removed, or a retry that went with its pool, ends the run (RUN_EXPIRED, ``work-record-gone``); a
+backend that is away, and the next look comes half a minute later. A look goes past some thousands of open runs and
+looks into a few of each tier; the next one goes on where it stopped. So after a disaster with thousands of orphans it
+takes as many minutes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import TypeAlias
 
@@ -42,7 +44,7 @@ from waterclock.wire.names import RUNGS, Names
 
 from .endings import end_waiting
 from .hops import LADDER_US_MAX
-from .inspected import Inspected, Suspect
+from .inspected import GONE, Inspected, Suspect
 from .letters import WORK_GONE
 from .made_work import SEARCHED_MAX, Birth, MadeWork, work_of
 from .rung import group_of
@@ -137,9 +139,12 @@ class Reconciler:
             suspect = notes.suspects[known.run_id] = self._past_rungs(known, positions)
             if suspect.rungs:
                 continue
-            group = self._names.worker_group_of(suspect.tier.topic)
-            taken_to = positions.of(group).get(suspect.tier)
-            if taken_to is not None and taken_to.offset >= suspect.tier_end:
+            if suspect.tier_end == GONE:  # at two looks: nobody is about to claim it any more
+                is_taken = not known.rungs
+            else:
+                taken_to = positions.of(self._names.worker_group_of(suspect.tier.topic)).get(suspect.tier)
+                is_taken = taken_to is not None and taken_to.offset >= suspect.tier_end
+            if is_taken:
                 del notes.suspects[suspect.run_id]
                 notes.ripe.append(suspect)
         if notes.ripe:
@@ -155,8 +160,9 @@ class Reconciler:
                 suspect = suspect._replace(rung_end=positions.end_of(place))
             if passed_to < suspect.rung_end:
                 return suspect
-            suspect = suspect._replace(rungs=suspect.rungs[1:], rung_end=-1)
-            if not suspect.rungs:
+            suspect = suspect._replace(rungs=suspect.rungs[1:], rung_end=-1, tier_end=GONE)
+        if suspect.tier_end == GONE:
+            with suppress(NotFound):  # its pool was taken away: nothing that was to go there can be claimed
                 suspect = suspect._replace(tier_end=self._log.high_watermark(suspect.tier))
         return suspect
 

@@ -18,6 +18,7 @@ from waterclock.model.ids import US_PER_S, Instant, make_run_id
 from waterclock.model.job import Tier
 from waterclock.model.known_state import state_from_text
 from waterclock.model.reduce import RunState
+from waterclock.wire.messages import work_message
 from waterclock.wire.names import RUNGS
 
 from .router_world import GENERATION, NAMES, OTHER, World
@@ -330,6 +331,30 @@ def test_a_pool_that_was_taken_away_hides_no_orphan() -> None:
     wait(world, world.router(), 120)
     assert [each.run_id for each in work(world)] == [run_id, run_id]
     assert not world.events(EventKind.RUN_EXPIRED), gone
+
+
+@pytest.mark.parametrize("delay_us", [5 * US_PER_S, 7_200 * US_PER_S])
+def test_a_retry_whose_pool_was_taken_away_ends_and_hides_no_orphan(delay_us: int) -> None:
+    """Given that its work was refused: by the ladder, or by the dispatcher where it was to wait for over an hour."""
+    world = World()
+    place = TopicPartition(NAMES.runs(Tier.HIGH, "side"), 0)
+    world.cluster.create_topic(place.topic, 1)
+    gone = unclaimed(world, Tier.HIGH, pool="side")
+    policy = policy_to_json(FailurePolicy(backoff=Backoff.FIXED, delays_us=(delay_us,), jitter=False))
+    head = (gone, 1, 1, 1, OTHER, 1, Tier.HIGH, "side", "invoice", b"payload")
+    offset = world.append(work_message(NAMES, WorkRecord(*head, policy=policy)))
+    token = world.started(gone, Started(*place, offset))
+    world.ended(EventKind.ATTEMPT_FAILED, gone, token)
+    world.turn(router := world.router())
+    world.cluster.delete_topic(place.topic)
+    handed_on(world)
+    world.clock.advance(delay_us + 3_600 * US_PER_S)
+    decided(world, world.clock.now())
+    run_id, _ = world.pending()
+    consumed(world)
+    wait(world, router, 300)
+    assert [each.run_id for each in work(world)] == [run_id, run_id]
+    assert [(each.run_id, each.reason) for each in world.events(EventKind.RUN_EXPIRED)] == [(gone, "work-record-gone")]
 
 
 def test_a_deferred_retry_is_left_alone_while_the_dispatcher_may_be_late() -> None:
