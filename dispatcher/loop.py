@@ -224,9 +224,9 @@ class Dispatcher:
         taken: dict[int, int] = {}
         on_time_waits = False
         for shard in shards:
+            busy |= ask_for_resumes(shard, out, now)
             goes_on = shard.may_decide and self._rebuilds.held(shard, now) < Held.ALL
             if goes_on and self._is_on_its_feet(shard, out, now):
-                busy |= ask_for_resumes(shard, out, now)
                 on_time = self._lanes.on_time(shard, limit) + self._herds.room
                 taken[shard.partition] = self._fire(shard, out, now, on_time)
                 on_time_waits |= taken[shard.partition] >= on_time

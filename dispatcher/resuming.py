@@ -30,8 +30,11 @@ _ASKED_MAX = 200
 def ask_for_resumes(shard: Shard, out: Emitter, now: Instant) -> bool:
     """Append the RESUME of every pause that is about to end, ``_ASKED_MAX`` at most. True where more wait.
 
-    Only once the commands that stood at take-over are applied: among them may be the predecessor's own.
+    Only once the commands that stood at take-over are applied: among them may be the predecessor's own. But whatever
+    of the timeline has to wait: the end of a pause is no fire.
     """
+    if not shard.may_decide:
+        return False
     asked, waiting = 0, shard.resumes
     while asked < _ASKED_MAX and (at := waiting.next_at()) is not None and at <= now:
         job_id = waiting.pop()

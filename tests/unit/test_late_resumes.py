@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from waterclock.dispatcher import jump
 
 from tests.oracle import books
 from tests.unit.dispatcher_world import NAMES, START, World, beside_a_beat, every, raw, store_away
@@ -192,3 +193,27 @@ def test_a_pause_of_hours_remembers_what_was_decided_before_a_late_edit_of_the_j
         assert max(decided(world).values()) == 1
         commands, events = ([raw(each) for each in world.records(name)] for name in (NAMES.commands, NAMES.run_events))
         assert books.balance(commands, events, world.clock.now() - TEN_S)[0] == []
+
+
+def test_a_pause_ends_in_time_although_its_shard_is_still_taking_in_a_long_absence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Given that the rows of the absence take a minute to read, and the pause ends meanwhile."""
+    resume_at = FIRST + 600 * US_PER_S
+    world = paused_world(resume_at=resume_at)
+    world.cluster.kill(f"d1-{world.lives}")
+    world.clock.advance(resume_at - 20 * US_PER_S - world.clock.now())
+    sweep = jump.sweep
+
+    def slow(*given: object) -> None:
+        if world.clock.now() > resume_at + 40 * US_PER_S:
+            sweep(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(jump, "sweep", slow)
+    world.dispatcher = world.start()
+    world.run(90)
+    (skipped,) = [event.detail for event in world.events(EventKind.SKIPPED) if event.job_id == JOB]
+    assert isinstance(skipped, Skipped)
+    assert skipped.to_at == resume_at - TEN_S
+    fires = sorted(parse_run_id(run_id).fire_at for run_id in world.runs(f"{JOB}@"))
+    assert fires[2:] == list(range(resume_at, world.clock.now() + 1, TEN_S))
