@@ -181,7 +181,7 @@ def _work(shard: Shard, out: Emitter, backfill: Backfill, now: Instant, limit: i
             # It waits for others of its job: whether it runs in the end is not decided yet.
             is_full = True
             if not _is_held(shard, version.job_id, fire_at):
-                backfill.forget_existing()
+                backfill.ask_about(fire_at)
             break
         elif fire_at in existing.fires:
             told = told._replace(left_count=told.left_count + 1)

@@ -42,10 +42,12 @@ class Backfill:
 
     ``existing``: which fires have run, once that is known. ``is_untold``: run-events do not say yet how it stands;
     ``told_s``: when its progress was told last (monotonic seconds). ``lost``: why it cannot go on, or "". ``served``:
-    its number in the order in which backfills of its shard made something last; 0: it never did.
+    its number in the order in which backfills of its shard made something last; 0: it never did. ``asked_about``: the
+    fire because of which it was read anew.
     """
 
     __slots__ = (
+        "asked_about",
         "existing",
         "is_untold",
         "job_id",
@@ -68,6 +70,7 @@ class Backfill:
         self.told_s = -1e9
         self.lost = ""
         self.served = 0
+        self.asked_about: Instant = -1
         self.waits_for_history = False
 
     @property
@@ -78,6 +81,16 @@ class Backfill:
     def all_decided(self) -> bool:
         """Whether every fire of its range is decided."""
         return self.told.position_at >= self.told.to_at - 1
+
+    def ask_about(self, fire_at: Instant) -> None:
+        """This fire waited for others when it was read, and nobody here holds it: read what became of it, once.
+
+        Should it wait all the same, its record is of a later release: only that can let it go, and takes the shard over
+        for it. To read on and on would let no other backfill of the shard have its turn.
+        """
+        if self.asked_about != fire_at:
+            self.asked_about = fire_at
+            self.forget_existing()
 
     def forget_existing(self) -> None:
         """What was read of existing runs holds no longer: others may make runs of its fires meanwhile."""

@@ -12,6 +12,7 @@ from waterclock.dispatcher.pace import Pace
 from tests.oracle import backfills, counted, failing
 from tests.unit.backfill_world import JOB, MINUTE_US, BackfillWorld, fire_of, minute
 from tests.unit.dispatcher_world import NAMES, START, raw
+from waterclock.log.port import Outgoing
 from waterclock.model.concurrency import Concurrency, Overlap
 from waterclock.model.dag import DagSpec, Node
 from waterclock.model.errors import RequestError
@@ -20,6 +21,7 @@ from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import Command, CommandKind, Cron, Every, JobSpec, JobStatus, JobVersion, Tier
 from waterclock.model.timing import Timing
 from waterclock.wire import codec
+from waterclock.wire.messages import FLOW_PREFIX
 
 
 @pytest.fixture
@@ -269,6 +271,26 @@ def test_a_fire_that_was_cancelled_while_it_waited_is_left_out_before_history_sa
     world.wait(20, records=False)
     last = world.told(backfill)[-1]
     assert (last.status, last.made_count, last.left_count) == ("DONE", 0, 1)
+    assert world.minutes("t:other") == [-2, -1]
+
+
+def test_a_held_run_that_this_release_cannot_read_keeps_no_other_backfill_waiting(world: BackfillWorld) -> None:
+    world.define(JobSpec("demo.noop", Cron("* * * * *"), concurrency=Concurrency(Overlap.BUFFER_ALL)))
+    world.define(job_id="t:other")
+    world.wait(125)
+    (held,) = world.events(EventKind.HELD)
+    key, place = (FLOW_PREFIX + held.run_id).encode(), NAMES.state("dispatcher")
+    appender = world.outside.appender()
+    appender.append(Outgoing(place, key, b"of a later release", partition=0))
+    appender.flush(1.0)
+    world.cluster.kill(f"d1-{world.lives}")
+    world.clock.advance(10 * US_PER_S)
+    world.dispatcher = world.start()
+    world.wait(60)
+    backfill = world.ask(2, 3)
+    world.ask(-2, 0, job_id="t:other")
+    world.wait(20)
+    assert (world.told(backfill)[-1].status, world.minutes()) == ("RUNNING", [])
     assert world.minutes("t:other") == [-2, -1]
 
 
