@@ -161,6 +161,8 @@ class Flow:
         """By tenant."""
         self.held_bytes = 0
         self.held_bytes_of: Counter[str] = Counter()
+        self.unreadable: set[str] = set()
+        """Jobs whose record a later release wrote: it stays for that one, until something new is known of the job."""
         self.quiet_from_s = -1.0
         """Since when no run is open (monotonic seconds); the tail's own."""
         self._generation = generation
@@ -288,6 +290,7 @@ class Flow:
                 self._restore_one(key.removeprefix(FLOW_PREFIX), value, starts, low)
             except (UndecodableRecord, ValueError):
                 strange.append(key)
+        self.unreadable = {key.removeprefix(FLOW_PREFIX) for key in strange if "@" not in key}
         self.position = max(low, min(starts, default=end))
         self.ready_at = end
         self._is_settled = False

@@ -21,6 +21,7 @@ from .shard import Shard
 
 def note_job(shard: Shard, out: Emitter, job: FlowJob) -> None:
     """Keep what is known of a job: its limits and its counts."""
+    shard.flow.unreadable.discard(job.job_id)
     out.job_flow(shard.partition, job.kept)
 
 
@@ -99,7 +100,9 @@ def ask_to_end(out: Emitter, run: Open, overlap: Overlap, now: Instant) -> None:
 
 
 def forget_drained(shard: Shard, out: Emitter, job: FlowJob) -> None:
-    """Forget a job whose new runs nobody follows, once none of the older ones waits or is open."""
+    """Forget a job whose new runs nobody follows, once none of the older ones waits or is open. Not its record, where
+    nobody here could read what that says: with it a count would begin anew, and a fixed delay would never go on."""
     if job.is_free and not job.held and not job.open:
         shard.flow.forget_job(job.job_id)
-        out.state_forgotten(shard.partition, FLOW_PREFIX + job.job_id)
+        if job.job_id not in shard.flow.unreadable:
+            out.state_forgotten(shard.partition, FLOW_PREFIX + job.job_id)

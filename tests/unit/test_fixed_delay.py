@@ -6,7 +6,7 @@ from collections import Counter
 from unittest import mock
 
 import pytest
-from waterclock.dispatcher import admitting, window
+from waterclock.dispatcher import admitting, flow, window
 from waterclock.dispatcher.store_rest import StoreRest
 
 from tests.oracle import counted, delays
@@ -17,7 +17,9 @@ from tests.unit.test_overlap import rest, say, start
 from waterclock.log.port import TopicPartition
 from waterclock.model.calendar import Calendar, side_of
 from waterclock.model.concurrency import Concurrency, Overlap
+from waterclock.model.errors import UndecodableRecord
 from waterclock.model.events import CommandVerdict, Ended, EventKind, RunEvent
+from waterclock.model.flow_state import JobFlow
 from waterclock.model.ids import US_PER_MINUTE, US_PER_S, Instant, job_of_run, make_run_id, parse_run_id
 from waterclock.model.job import CommandKind, Delay, Every, JobSpec, JobStatus
 from waterclock.model.timing import CalendarUse, Timing
@@ -458,3 +460,23 @@ def test_a_lost_cursor_is_not_found_from_runs_of_a_chain(world: World) -> None:
     assert [event.detail.due_at for event in world.events(EventKind.PENDING)] == [None]  # type: ignore[union-attr]
     assert make_run_id(JOB, at(fires(world)[0])) == fires(world)[0]
     assert world.outside.high_watermark(TopicPartition(NAMES.run_events, 0)) > 0
+
+
+def test_a_chain_outlasts_a_release_that_cannot_read_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a release that was taken back while a run was open, and is there again when that has ended."""
+    ordered(world, CommandKind.CREATE, spec())
+    (run_id,) = fires(world)
+    with monkeypatch.context() as before:
+        before.setattr(flow.codec, "decode_flow_job", _of_a_later_release)
+        world.crash()
+        wait(world, 10)
+        ended(world, run_id)
+        wait(world, 30)
+        assert fires(world) == [run_id]
+    world.crash()
+    wait(world, 30)
+    assert len(fires(world)) == 2
+
+
+def _of_a_later_release(_value: bytes) -> JobFlow:
+    raise UndecodableRecord("a later release wrote it")
