@@ -331,6 +331,8 @@ class Flow:
         kept = codec.decode_flow_run(value)
         job = self.job(job_of_run(kept.run_id), FREE)
         if kept.held:
+            if kept.work is not None:
+                codec.decode_work(kept.work)  # of a later release: it waits for that one, and nobody else for it
             self.hold(job, Held(kept, None, is_restored=True))
             return
         state = state_from_text(kept.state)

@@ -9,8 +9,18 @@ from waterclock.dispatcher import applying, flow, releasing, window
 
 from tests.unit.dispatcher_world import NAMES, START, World
 from waterclock.model.concurrency import Concurrency, Overlap
-from waterclock.model.errors import BackendDown
-from waterclock.model.events import Answered, ControlKind, Ended, EventKind, Pending, RunEvent, Skipped, Started
+from waterclock.model.errors import BackendDown, UndecodableRecord
+from waterclock.model.events import (
+    Answered,
+    ControlKind,
+    Ended,
+    EventKind,
+    Pending,
+    RunEvent,
+    Skipped,
+    Started,
+    WorkRecord,
+)
 from waterclock.model.ids import US_PER_S, job_of_run, ordinal
 from waterclock.model.job import CommandKind, Every, JobSpec
 from waterclock.wire import codec
@@ -330,6 +340,34 @@ def test_a_redrive_waits_for_the_limits_of_its_job(world: World) -> None:
     assert isinstance(released.detail, Pending)
     assert released.detail.linked_run == run(world, 1)
     assert world.work()[-1] == released.run_id
+
+
+def test_a_held_redrive_that_this_release_cannot_read_stops_no_shard_and_goes_out_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a release that was taken back, and is there again."""
+    define(world, Overlap.BUFFER_ALL)
+    fire(world)
+    work = world.records("waterclock.runs.medium")[0].value  # type: ignore[attr-defined]
+    end(world, run(world, 1))
+    fire(world)
+    world.command(CommandKind.REDRIVE, JOB, run_id=run(world, 1), work=work)
+    rest(world)
+    with monkeypatch.context() as before:
+        before.setattr(codec, "decode_work", _of_a_later_release)
+        world.crash()
+        rest(world)
+        end(world, run(world, 2))
+        fire(world)
+        assert told(world) == ["PENDING 1", "PENDING 2", "HELD 1~ overlap", "PENDING 3"]
+    world.crash()
+    rest(world)
+    end(world, run(world, 3))
+    assert told(world)[-1] == "PENDING 1~"
+
+
+def _of_a_later_release(_value: bytes) -> WorkRecord:
+    raise UndecodableRecord("a later release wrote it")
 
 
 def test_a_shard_that_is_full_drops_and_says_why(world: World) -> None:
