@@ -15,6 +15,7 @@ does. What is gone spoke of runs whose work, which is kept no longer, is gone as
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from waterclock.log.port import Isolation, Log, Record, TopicPartition
@@ -49,7 +50,8 @@ class ControlTail:
         self.beginnings = 0
         """How often it began: an end that was asked for before the last of them may be that of a topic that is gone."""
         self._begin()
-        self._known: dict[str, Instant] = {}
+        # Oldest first. Not a dict: the oldest of one is found by passing over all that was forgotten before it.
+        self._known: OrderedDict[str, Instant] = OrderedDict()
         self._hard: set[str] = set()
         self._forgotten_to: Instant = -1
         self.passed_over_count = 0
@@ -125,13 +127,13 @@ class ControlTail:
                 self.passed_over_count += 1
                 continue
             named.add(control.run_id)
-            self._known.pop(control.run_id, None)
             self._known[control.run_id] = record.timestamp_us
+            self._known.move_to_end(control.run_id)
             if control.hard:
                 self._hard.add(control.run_id)
         while len(self._known) > KNOWN_MAX:
-            oldest = next(iter(self._known))
-            self._forgotten_to = max(self._forgotten_to, self._known.pop(oldest))
+            oldest, named_at = self._known.popitem(last=False)
+            self._forgotten_to = max(self._forgotten_to, named_at)
             self._hard.discard(oldest)
         return named
 
