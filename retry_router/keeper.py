@@ -39,7 +39,8 @@ KEEPER = "lease-keeper"
 """Names its consumer group and its clients."""
 
 FENCINGS_MAX = 4
-"""At once; whoever else is silent is judged again when there is room."""
+"""At once; whoever else is silent is judged again when there is room, those first who were tried longest ago: else
+those whose ids no broker answers for would take all the room for as long as that lasts."""
 
 _POLL_RECORDS = 2_000
 _POLL_S = 0.2
@@ -196,7 +197,8 @@ class Keeper:
         self._collect()
         if now_s >= self._look_at_s:
             self._look_at_s = now_s + _LOOK_EVERY_S
-            for place in sorted(self._consumer.owned() - self._to_take):
+            places = sorted(self._consumer.owned() - self._to_take)
+            for place in sorted(places, key=lambda each: self._watched[each.partition].served_s):
                 self._look(place)
 
     # Judging ------------------------------------------------------------------------------------------------------
@@ -210,6 +212,7 @@ class Keeper:
             return
         watched.read_to_end(read_at_s)
         silent = [worker for worker in watched.silent(read_at_s) if self._may_fence(worker, watched, now_s)]
+        silent.sort(key=lambda worker: self._not_before_s.get(worker, float("-inf")))
         for worker in silent[: FENCINGS_MAX - len(self._fencing)]:
             now_s = self._clock.monotonic_s()
             self._hear_of_lives(now_s)
@@ -220,6 +223,7 @@ class Keeper:
             standing, incarnation = self._deaths.standing(worker), watched.incarnation(worker)
             _log.warning("worker is silent", worker=worker, incarnation=incarnation, **standing._asdict())
             self._not_before_s[worker] = now_s + _AGAIN_S
+            watched.served_s = now_s
             submitted_s = self._clock.monotonic_s()
             self._fencing[worker] = self._hands.submit(
                 lambda worker=worker: fence(self._log, self._names, worker, self._by, self._clock.now())  # type: ignore[misc]
@@ -253,6 +257,9 @@ class Keeper:
         """What became of the fencings. One that failed is judged again."""
         for worker in [worker for worker, pending in self._fencing.items() if pending.done()]:
             trouble = self._fencing.pop(worker).exception()
+            self._look_at_s = float(
+                "-inf"
+            )  # there is room for the next: of a rack of workers each would wait for a look
             if trouble is None:
                 self.fenced_count += 1
                 _log.warning("worker fenced", worker=worker)

@@ -33,14 +33,16 @@ class Asked(NamedTuple):
 class Watched:
     """``next_offset``: where reading goes on; ``asked``: an end that it has not come to yet.
 
-    ``default_lease_s``: of a worker whose beats have not named one yet.
+    ``default_lease_s``: of a worker whose beats have not named one yet. ``served_s``: when one of its workers was last
+    about to be fenced.
     """
 
-    __slots__ = ("_default_lease_s", "_heard", "_read_at_s", "asked", "next_offset")
+    __slots__ = ("_default_lease_s", "_heard", "_read_at_s", "asked", "next_offset", "served_s")
 
     def __init__(self, start_at: int, now_s: float, default_lease_s: float) -> None:
         self.next_offset = start_at
         self.asked: Asked | None = None
+        self.served_s = float("-inf")
         self._default_lease_s = default_lease_s
         self._heard: dict[str, _Heard] = {}
         self._read_at_s = now_s

@@ -8,11 +8,12 @@ from typing import ClassVar
 
 import pytest
 from waterclock.retry_router.fencing import OwnHands
-from waterclock.retry_router.keeper import Keeper
+from waterclock.retry_router.keeper import FENCINGS_MAX, Keeper
 
 from waterclock.log.memory import CommitFate
 from waterclock.log.port import Outgoing, TopicPartition
-from waterclock.model.errors import Fenced
+from waterclock.model.errors import BackendDown, Fenced
+from waterclock.model.ids import partition_of
 from waterclock.transact import Rounds
 
 from .router_world import NAMES, World
@@ -197,6 +198,33 @@ def test_many_lost_at_once_are_all_fenced() -> None:
         world.beat(f"w-{number}", world.hello(f"w-{number}"))
     run(world, world.keeper(), seconds=20)
     assert len(world.fenced()) == 40
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_workers_whose_ids_no_broker_answers_for_hold_up_no_others_death(partitions: int) -> None:
+    """As many as are fenced at once; each try takes 10 s, and is in vain."""
+    world, tries = World(partitions), dict[str, list[tuple[float, Future[None]]]]()
+    for number in range(40):
+        world.beat(f"w-{number}", world.hello(f"w-{number}"))
+    stuck = [f"w-{number}" for number in range(40) if partition_of(f"w-{number}", partitions) == 0][:FENCINGS_MAX]
+
+    class Hands(OwnHands):
+        def submit(self, fence: Callable[[], None], /) -> Future[None]:
+            (worker,) = fence.__defaults__ or ()  # type: ignore[attr-defined]
+            if worker not in stuck:
+                return super().submit(fence)
+            tried: Future[None] = Future()
+            tries.setdefault(worker, []).append((world.clock.monotonic_s() + 10.0, tried))
+            return tried
+
+    keeper = world.keeper(hands=Hands())
+    for _ in range(200):
+        run(world, keeper, seconds=0.4)
+        for over_at_s, tried in [each for of_one in tries.values() for each in of_one]:
+            if over_at_s <= world.clock.monotonic_s() and not tried.done():
+                tried.set_exception(BackendDown("kafka", "its coordinator is away"))
+    assert sorted(world.fenced()) == sorted({f"w-{number}" for number in range(40)} - {*stuck})
+    assert all(len(tries[worker]) > 1 for worker in stuck), "they are tried again all the same"
 
 
 def test_a_beat_under_anothers_name_is_nobodys_sign_of_life() -> None:
