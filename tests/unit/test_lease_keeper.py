@@ -200,6 +200,15 @@ def test_many_lost_at_once_are_all_fenced() -> None:
     assert len(world.fenced()) == 40
 
 
+def test_a_rack_of_workers_lost_at_once_is_fenced_as_fast_as_fencings_end() -> None:
+    """Four at a time: each four are followed by the next at once, and not by whoever is silent half a second later."""
+    world = World()
+    for number in range(100):
+        world.beat(f"w-{number}", world.hello(f"w-{number}"))
+    run(world, world.keeper(), seconds=5 + 100 / 4 * STEP_US / 1_000_000 + 1)
+    assert len(world.fenced()) == 100
+
+
 @pytest.mark.parametrize("partitions", [1, 2])
 def test_workers_whose_ids_no_broker_answers_for_hold_up_no_others_death(partitions: int) -> None:
     """As many as are fenced at once; each try takes 10 s, and is in vain."""
