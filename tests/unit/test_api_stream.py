@@ -21,7 +21,7 @@ from waterclock.api.answers import Answers
 from waterclock.api.keyring import Caller
 from waterclock.api.problems import Problem
 from waterclock.api.tail import SeenBatch
-from waterclock.api.watchers import QUEUE_MAX, Watchers
+from waterclock.api.watchers import QUEUE_MAX, Watcher, Watchers
 from waterclock.log.port import Record
 from waterclock.model.events import Answered, CommandVerdict, EventKind, RunEvent
 from waterclock.wire.codec import encode_event
@@ -198,6 +198,23 @@ def test_a_client_that_does_not_keep_up_is_dropped_and_the_others_are_not() -> N
         assert not quick.lost
 
     asyncio.run(story())
+
+
+def test_an_event_is_offered_to_those_alone_whom_it_concerns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given hundreds of streams, of other jobs and of other tenants, then they cost an event nothing."""
+    offered: list[Watcher] = []
+    monkeypatch.setattr(Watcher, "offer", lambda watcher, _seen: offered.append(watcher))
+    watchers = Watchers(500)
+    others = [watchers.add("acme", f"acme:b{number}") for number in range(200)]
+    others += [watchers.add(f"t{number}") for number in range(200)]
+    concerned = {watchers.add("acme"), watchers.add("acme", "acme:a"), watchers.add("acme", "acme:a")}
+    gone = watchers.add("acme", "acme:a")
+    watchers.remove(gone)
+    watchers.take(SeenBatch([_record(1)]))
+    assert (set(offered), len(offered)) == (concerned, 3)
+    for watcher in [*others, *concerned]:
+        watchers.remove(watcher)
+    assert len(watchers) == 0
 
 
 def test_a_dropped_client_is_told_where_to_go_on() -> None:

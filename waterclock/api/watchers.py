@@ -24,8 +24,8 @@ class Watcher:
 
     def __init__(self, tenant: str, job_id: str, positions: dict[int, int], key: str = "") -> None:
         self.key = key
-        self._prefix = f"{tenant}:"
-        self._job_id = job_id
+        self.about = job_id or _tenant_part(tenant)
+        """Whose events it sees: a job's, or those of all jobs whose ids begin so."""
         self._waiting: deque[Seen] = deque()
         self._news = asyncio.Event()
         self.positions = positions
@@ -52,7 +52,7 @@ class Watcher:
         """Whether it may see this event, and asked for it."""
         if seen.kind in (EventKind.ANSWERED, EventKind.UNKNOWN):
             return False  # an answer is for whoever sent the command
-        return seen.job_id == self._job_id if self._job_id else seen.job_id.startswith(self._prefix)
+        return self.about in _parts_of(seen.job_id)
 
     async def take(self, within_s: float) -> list[Seen]:
         """What has come, or what comes first within ``within_s``; [] where nothing does."""
@@ -79,6 +79,8 @@ class Watchers:
     def __init__(self, watchers_max: int) -> None:
         self._watchers_max = watchers_max
         self._watchers: set[Watcher] = set()
+        self._by_about: dict[str, set[Watcher]] = {}
+        """An event is offered to those alone whom it may concern: of hundreds nearly all are about others."""
         self._listeners: list[tuple[Callable[[SeenBatch], None], Callable[[], None]]] = []
         self._closed = False
         self.positions: dict[int, int] = {}
@@ -103,18 +105,24 @@ class Watchers:
             raise busy(f"{of_key} streams are open with this key", retry_after_s=5)
         watcher = Watcher(tenant, job_id, dict(self.positions), key)
         self._watchers.add(watcher)
+        self._by_about.setdefault(watcher.about, set()).add(watcher)
         return watcher
 
     def remove(self, watcher: Watcher) -> None:
         """It watches no more."""
         self._watchers.discard(watcher)
+        others = self._by_about.get(watcher.about, set())
+        others.discard(watcher)
+        if not others:
+            self._by_about.pop(watcher.about, None)
 
     def take(self, batch: SeenBatch) -> None:
         """A batch of the tail."""
         self.positions.update(batch.ends)
-        for watcher in self._watchers:
-            for seen in batch:
-                watcher.offer(seen)
+        for seen in batch if self._watchers else ():
+            for about in _parts_of(seen.job_id):
+                for watcher in self._by_about.get(about, ()):
+                    watcher.offer(seen)
         for listener, _ in self._listeners:
             listener(batch)
 
@@ -131,3 +139,13 @@ class Watchers:
         self._closed = True
         for watcher in self._watchers:
             watcher.close()
+
+
+def _tenant_part(tenant: str) -> str:
+    """What the ids of all of a tenant's jobs begin with."""
+    return f"{tenant}:"
+
+
+def _parts_of(job_id: str) -> set[str]:
+    """What a watcher of the job's events may be about: the job, or its tenant."""
+    return {job_id, _tenant_part(job_id.partition(":")[0])}
