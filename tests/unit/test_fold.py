@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from waterclock.model.dag_events import DagStart
@@ -184,3 +186,19 @@ def test_a_dag_run_that_runs_is_kept_before_the_node_that_made_it_run() -> None:
     fold.apply(RunEvent(EventKind.PENDING, JOB, node, T0, detail=detail._replace(dag=None)), 1)
     assert fold.pinned_below(2, limit=1) == [dag_run]
     assert fold.pinned_below(2, limit=2) == [dag_run, node]
+
+
+def test_where_a_successor_begins_is_told_as_quickly_after_a_backlog_as_before_it() -> None:
+    """It is asked for in each round, of each partition, while tens of thousands of runs that waited end one by one."""
+    fold: Fold[object] = Fold()
+    run_ids = [run_id(number) for number in range(60_000)]
+    made, cancelled = pending(0), RunEvent(EventKind.CANCEL_REQUESTED, JOB, "", T0)
+    for offset, each in enumerate(run_ids):
+        fold.apply(made._replace(run_id=each), offset)
+    for offset, each in enumerate(run_ids[:-1]):
+        fold.apply(cancelled._replace(run_id=each), len(run_ids) + offset)
+    began_s = time.process_time()
+    for _ in range(1_000):
+        assert fold.fold_from() == len(run_ids) - 1
+        assert fold.pinned_below(2 * len(run_ids), 500) == [run_ids[-1]]
+    assert time.process_time() - began_s < 0.05
