@@ -126,6 +126,11 @@ class _Reading:
                 self._told[work.run_id] = _known(work.verify_state)
                 self._from[work.run_id] = work.verify_from
 
+    def asks(self, attempt: Attempt) -> bool:
+        """Whether one of the questions is about this one."""
+        question = self.questions.get(offset_of(attempt.token))
+        return question is not None and question.attempt is attempt
+
     def take(self, record: Record) -> None:
         """The next record of this partition."""
         if record.key not in self._jobs or record.value is None:
@@ -262,9 +267,7 @@ class ReadBack:
     def drop(self, attempt: Attempt) -> None:
         """Nobody waits for this answer any more; one that is being read for still comes."""
         self._queue.pop(attempt, None)
-        if not any(
-            question.attempt is attempt for reading in self._reading.values() for question in reading.questions.values()
-        ):
+        if not any(reading.asks(attempt) for reading in self._reading.values()):
             self._asked.discard(attempt)
 
     def close(self) -> None:

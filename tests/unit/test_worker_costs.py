@@ -8,10 +8,14 @@ from collections.abc import Iterator, Sequence
 import pytest
 from waterclock.workers import control
 from waterclock.workers.control import ControlTail
+from waterclock.workers.executors.port import Attempt
+from waterclock.workers.read_back import ReadBack
 
-from tests.unit.worker_world import START
+from tests.unit.worker_world import START, World
 from waterclock.log.port import Record
-from waterclock.model.events import Control, ControlKind
+from waterclock.model.events import Control, ControlKind, WorkRecord
+from waterclock.model.ids import make_run_id, ordinal
+from waterclock.model.job import Tier
 
 MANY = 100_000
 
@@ -51,3 +55,24 @@ def test_a_worker_that_has_read_more_cancels_than_it_remembers_reads_the_next_as
     while tail.look():
         pass
     assert time.process_time() - began_s < 6.0
+
+
+def test_what_is_asked_about_is_handed_back_as_quickly_however_much_of_that_there_is() -> None:
+    """Given claims that somebody's open transaction hides from a worker that reads them back, when it is shut down."""
+    world = World()
+    asked = ReadBack(world.outside, world.names.run_events, 0)
+    claims = [_claim(offset) for offset in range(10_000)]
+    asked.ask(claims, to_end=False)
+    assert asked.look() == []
+    began_s = time.process_time()
+    for claim in reversed(claims):
+        asked.drop(claim)
+    assert all(asked.asks(claim) for claim in claims), "each is being read for, and its answer still comes"
+    assert time.process_time() - began_s < 0.3
+
+
+def _claim(offset: int) -> Attempt:
+    fire_at = START + offset
+    run_id = make_run_id("acme:pay", fire_at)
+    work = WorkRecord(run_id, fire_at, fire_at, 1, "acme:pay", 1, Tier.HIGH, "default", "pay", b"", at_most_once=True)
+    return Attempt(work, START, token=ordinal(0, offset))
