@@ -88,7 +88,7 @@ class Attempts:
         """Read on, act on what was read, stop what must stop. Raises BackendDown."""
         named = self._control.look()
         if named:
-            self._read_back.ask((attempt for attempt in self._concerned() if _is_of(attempt, named)), to_end=True)
+            self._read_back.ask(self._concerned(named), to_end=True)
         for answer in self._read_back.look():
             self._heed(answer)
         self._stops.ask((attempt for attempt in self._timeouts.over() if not attempt.has_ended), Why.TIMED_OUT)
@@ -219,14 +219,8 @@ class Attempts:
             self._stops.drop(attempt)
         return stuck
 
-    def _concerned(self) -> Iterator[Attempt]:
-        """What a cancel may still change: whatever runs, and what waits with emitted records."""
-        for attempt in self._slots.held():
+    def _concerned(self, named: set[str]) -> Iterator[Attempt]:
+        """What a cancel of these may still change: whatever runs, and what waits with emitted records."""
+        for attempt in self._slots.held_of(named):
             if not attempt.has_ended or attempt in self._behind_barrier:
                 yield attempt
-
-
-def _is_of(attempt: Attempt, named: set[str]) -> bool:
-    """Whether its run was named, or its DagRun."""
-    run_id = attempt.work.run_id
-    return run_id in named or run_id.partition("/")[0] in named

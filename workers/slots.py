@@ -29,6 +29,8 @@ class Slots:
         # In the order of their claims: attempts are told apart by identity, and a set of them has another order in each
         # process. In what is held stands what is asked about, stopped and told first.
         self._held: dict[Attempt, None] = {}
+        self._by_run: dict[str, dict[Attempt, None]] = {}
+        """The same by run, nodes by their DagRun: whoever is named is found among thousands without a look at each."""
         self._stuck: set[Attempt] = set()
         self._left_behind: set[Attempt] = set()
 
@@ -57,6 +59,17 @@ class Slots:
         """Everything that is held now, in the order in which it was claimed."""
         return list(self._held)
 
+    def held_of(self, run_ids: Iterable[str]) -> list[Attempt]:
+        """Those of these runs, and their nodes; whose round came first stands first, in every process alike."""
+        named = frozenset(run_ids)
+        found = [
+            attempt
+            for whole_run in {_whole_run(run_id) for run_id in named}
+            for attempt in self._by_run.get(whole_run, ())
+            if whole_run in named or attempt.work.run_id in named
+        ]
+        return sorted(found, key=lambda each: (each.claim_number, each.token, each.work.run_id))
+
     def holds(self, attempt: Attempt) -> bool:
         """Whether this very attempt is still ours; False for one that was forgotten."""
         return attempt in self._held
@@ -65,6 +78,7 @@ class Slots:
         """Give each a slot. Their STARTED is committed."""
         for attempt in attempts:
             self._held[attempt] = None
+            self._by_run.setdefault(_whole_run(attempt.work.run_id), {})[attempt] = None
             self.held_xor ^= attempt.token
         # The loop's share and its release in the same round keep this true; anything else is a bug.
         assert self.free >= 0, (
@@ -76,6 +90,10 @@ class Slots:
         """Free the slots of these. Their outcome is committed."""
         for attempt in attempts:
             del self._held[attempt]
+            of_run = self._by_run[whole_run := _whole_run(attempt.work.run_id)]
+            del of_run[attempt]
+            if not of_run:
+                del self._by_run[whole_run]
             self.held_xor ^= attempt.token
 
     def stick(self, attempt: Attempt) -> None:
@@ -103,5 +121,11 @@ class Slots:
         self._left_behind.update(self._held, self._stuck)
         self.look_behind()
         self._held.clear()
+        self._by_run.clear()
         self._stuck.clear()
         self.held_xor = 0
+
+
+def _whole_run(run_id: str) -> str:
+    """The run; of a node its DagRun."""
+    return run_id.partition("/")[0]

@@ -10,6 +10,7 @@ from waterclock.workers import control
 from waterclock.workers.control import ControlTail
 from waterclock.workers.executors.port import Attempt
 from waterclock.workers.read_back import ReadBack
+from waterclock.workers.slots import Slots
 
 from tests.unit.worker_world import START, World
 from waterclock.log.port import Record
@@ -71,8 +72,33 @@ def test_what_is_asked_about_is_handed_back_as_quickly_however_much_of_that_ther
     assert time.process_time() - began_s < 0.3
 
 
-def _claim(offset: int) -> Attempt:
+def test_whoever_is_named_is_found_without_a_look_at_all_that_is_held() -> None:
+    """Given a worker that holds thousands of runs, when cancels of others come, then it looks at none of its own."""
+    slots = Slots(4_000)
+    mine = [_claim(offset) for offset in range(4_000)]
+    slots.hold(mine)
+    began_s = time.process_time()
+    for offset in range(4_000, 6_000):
+        assert slots.held_of({_claim(offset).work.run_id}) == []
+    assert time.process_time() - began_s < 0.3
+    assert slots.held_of({mine[7].work.run_id, mine[3].work.run_id}) == [mine[3], mine[7]]
+    slots.release(mine)
+    assert slots.held_of({mine[3].work.run_id}) == []
+
+
+def test_a_named_dag_run_finds_its_nodes_and_a_named_node_itself_alone() -> None:
+    nodes = [_claim(0, node) for node in ("", "/a", "/b.1")]
+    other = _claim(1, "/a")
+    slots = Slots(8)
+    slots.hold([*nodes, other])
+    dag_run = nodes[0].work.run_id
+    assert slots.held_of({dag_run}) == nodes
+    assert slots.held_of({f"{dag_run}/b.1"}) == [nodes[2]]
+    assert slots.held_of({f"{dag_run}/b.1", dag_run}) == nodes
+
+
+def _claim(offset: int, node: str = "") -> Attempt:
     fire_at = START + offset
-    run_id = make_run_id("acme:pay", fire_at)
+    run_id = make_run_id("acme:pay", fire_at) + node
     work = WorkRecord(run_id, fire_at, fire_at, 1, "acme:pay", 1, Tier.HIGH, "default", "pay", b"", at_most_once=True)
     return Attempt(work, START, token=ordinal(0, offset))
