@@ -142,6 +142,7 @@ def test_all_brokers_down_is_said_once_and_only_when_nothing_came() -> None:
         (KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, fatal=True), Fenced),
         (KafkaError(KafkaError.ILLEGAL_GENERATION, txn_requires_abort=True), RoundAborted),
         (KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, txn_requires_abort=True), RoundAborted),
+        (KafkaError(KafkaError.INVALID_PRODUCER_ID_MAPPING, txn_requires_abort=True), RoundInDoubt),
         (KafkaError(KafkaError._TIMED_OUT, retriable=True), RoundInDoubt),
         (KafkaError(KafkaError._TRANSPORT, retriable=True), RoundInDoubt),
         (KafkaError(KafkaError._CONFLICT), RoundInDoubt),

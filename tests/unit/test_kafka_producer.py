@@ -12,7 +12,7 @@ from waterclock.log import kafka_appender, kafka_producer
 from waterclock.log.kafka_appender import KafkaAppender
 from waterclock.log.kafka_producer import KafkaProducer
 from waterclock.log.port import Outgoing
-from waterclock.model.errors import AccessRefused, BackendDown, Fenced, RoundInDoubt
+from waterclock.model.errors import AccessRefused, BackendDown, Fenced, RoundAborted, RoundInDoubt
 
 RECORD = Outgoing("t", b"k", b"v")
 
@@ -82,6 +82,44 @@ def test_a_producer_that_died_within_a_round_says_of_what(
         producer.append(RECORD)
     assert caught.type is meaning
     assert producer.dirty
+
+
+class ForgottenDriver(DyingDriver):
+    """Its open transaction has failed in the background, as librdkafka's does: each record is refused without a word
+    why, and whoever begins another is told."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__({})
+        self._reason = KafkaError(code, txn_requires_abort=True)
+        self.has_failed = False
+
+    def begin_transaction(self) -> None:
+        if self.has_failed:
+            raise KafkaException(self._reason)
+
+    def produce(self, *_: object) -> None:
+        if self.has_failed:
+            raise KafkaException(KafkaError(KafkaError._STATE))
+
+
+@pytest.mark.parametrize(
+    ("code", "meaning"),
+    [(KafkaError.INVALID_PRODUCER_ID_MAPPING, RoundInDoubt), (KafkaError.INVALID_TIMESTAMP, RoundAborted)],
+    ids=["forgotten", "one bad record"],
+)
+def test_a_producer_whose_id_the_brokers_have_forgotten_is_to_be_replaced(
+    code: int, meaning: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = ForgottenDriver(code)
+    monkeypatch.setattr(kafka_producer, "Producer", lambda *_, **__: driver)
+    producer = KafkaProducer({}, "waterclock.worker.0")
+    producer.begin()
+    producer.append(RECORD)
+    driver.has_failed = True
+    with pytest.raises(meaning) as caught:
+        producer.append(RECORD)
+    assert caught.type is meaning
+    assert producer.dirty is (meaning is RoundInDoubt)
 
 
 def test_an_appender_that_never_flushes_gets_over_the_death_of_its_client(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,12 @@ class LeaderMoved(BackendDown):
     """The client asked by what it knew of a partition's leader before: ask again once it knows anew (KIP-320)."""
 
 
+FORGOTTEN = KafkaError.INVALID_PRODUCER_ID_MAPPING
+"""The coordinator has dropped the transactional id, as it does after seven days without a transaction
+(``transactional.id.expiration.ms``). The client takes that for a round to be aborted, and meets it again in each one
+after: only the init of a new producer makes the id known again."""
+
+
 def error_of(raised: KafkaException) -> KafkaError:
     """The client's error inside its exception."""
     error = raised.args[0]
@@ -82,7 +88,7 @@ def round_error(error: KafkaError, doing: str) -> Fenced | RoundAborted | RoundI
     text = f"{doing}: {error.name()}, {error.str()}"
     if code in _FENCED or (error.fatal() and code == KafkaError.INVALID_PRODUCER_EPOCH):
         return Fenced(f"{text} (a newer producer has this id, or the transaction timed out)")
-    if error.txn_requires_abort():
+    if error.txn_requires_abort() and code != FORGOTTEN:
         return RoundAborted(text)
     return RoundInDoubt(text)
 

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from waterclock.model.errors import RoundAborted, RoundInDoubt, WaterclockError
 
 from .kafka_closing import close_in_background
-from .kafka_errors import append_error, error_of, init_error, round_error
+from .kafka_errors import FORGOTTEN, append_error, error_of, init_error, round_error
 from .kafka_places import committed_places
 from .kafka_properties import Conf
 from .kafka_watch import Watch
@@ -188,9 +188,19 @@ class KafkaProducer:
         if self._watch.fatal is not None:
             return self._dirty_error()
         found = append_error(error_of(raised), f"{self._name}: append to {topic}")
+        if isinstance(found, RoundAborted) and self._is_forgotten():
+            found = RoundInDoubt(f"{found}; {self._name} was idle so long that the brokers have forgotten it")
         if isinstance(found, RoundInDoubt):
             self._is_dirty = True
         return found
+
+    def _is_forgotten(self) -> bool:
+        """Whether it is that which the open transaction has failed of: to begin another is refused with the reason."""
+        try:
+            self._live.begin_transaction()
+        except KafkaException as raised:
+            return error_of(raised).code() == FORGOTTEN
+        return False
 
     def _serve(self, timeout_s: float = 0.0) -> None:
         self._watch.serve(self._live.poll, timeout_s)

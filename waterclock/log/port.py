@@ -122,7 +122,8 @@ class Producer(Protocol):
 
     Raises (any method): Fenced: somebody has the id, or the transaction timed out; this object is dead.
     RoundAborted: the transaction cannot commit and must be aborted; the producer is usable after ``abort()``.
-    RoundInDoubt: no answer; this object is dirty and must be replaced (close it, new one, same id, ``init()``).
+    RoundInDoubt: no answer, or the brokers have forgotten an id that was idle for a week; this object is dirty and must
+    be replaced (close it, new one, same id, ``init()``).
     """
 
     @property
