@@ -286,17 +286,17 @@ def test_values_that_no_run_may_have_are_not_held(world: World) -> None:
     owner.init(1.0)
     owner.begin()
     owner.append(job_triggers_message(NAMES, JobTriggers("acme:b", 7, 1, Triggers((RecordComes(CLICKS),), (1,)))))
-    world.record(b"x" * 1_000_000)
+    world.record(b"x" * 999_000)
     world.turn(listener, steps=4)
     assert [len(each.record.value or b"") for each in listener._unread] == [65_536]
     owner.commit(1.0)
     world.turn(listener)
     (reject,) = world.rejects
-    assert "1000000 bytes" in reject.reason
+    assert "999000 bytes" in reject.reason
     assert len(reject.source.value or b"") == 65_536
     place = TopicPartition(NAMES.rejects, 0)
     found = read_range(world.outside, Isolation.COMMITTED, place, 0, world.outside.high_watermark(place), headers=True)
-    assert [dict(each.headers)["waterclock-cut"] for each in found] == [b"1000000"]
+    assert [dict(each.headers)["waterclock-cut"] for each in found] == [b"999000"]
 
 
 def test_a_source_that_is_deleted_is_waited_for_and_ends_nothing(world: World) -> None:

@@ -61,6 +61,21 @@ def test_a_round_goes_on_with_the_same_producer_after_a_clean_abort() -> None:
     assert rounds.init_count == 1
 
 
+def test_a_role_that_was_idle_for_a_week_goes_on_with_a_new_producer() -> None:
+    world = World()
+    rounds = Rounds(world.log, "id")
+    rounds.open()
+    for number in range(2):
+        world.cluster.coordinator.forget_idle()
+        draft = rounds.draft()
+        draft.append(message(b"a"))
+        with pytest.raises(RoundInDoubt):
+            rounds.commit(draft)
+        rounds.commit(draft)
+        assert world.values() == [b"a"] * (number + 1)
+        assert rounds.init_count == number + 2
+
+
 def test_a_record_that_no_broker_takes_leaves_no_transaction_open() -> None:
     world = World()
     rounds = Rounds(world.log, "id")

@@ -6,7 +6,8 @@ word for word; ``tests/conformance/log`` runs the same cases on this and on a re
 ``consumer`` (the clients), ``cluster`` (what processes share), ``faults`` (what may go wrong).
 
 Limits: everything takes effect at once and nothing waits, so time-outs come only when the Clock is moved; what a real
-client would find out later, in a background thread, it finds out here at the call.
+client would find out later, in a background thread, it finds out here at the call. A member of a topic that does not
+exist is refused, where a real one says so once and takes its share of the others.
 """
 
 from __future__ import annotations

@@ -53,6 +53,8 @@ class MemoryCluster:
         self.coordinator = Coordinator(clock)
         self._topics: dict[str, Topic] = {}
         self._topics_made = 0
+        self.topics_version = 0
+        """Grows whenever a topic comes or goes."""
         self._groups: dict[str, Group] = {}
         self._clients: list[Client] = []
         self._look_at_s = -1.0
@@ -62,11 +64,13 @@ class MemoryCluster:
         """A new topic; one that exists stays as it is."""
         made = tuple(Partition() for _ in range(partitions))
         self._topics_made += name not in self._topics
+        self.topics_version += 1
         self._topics.setdefault(name, Topic(made, append_time, compact, f"topic-{self._topics_made}"))
 
     def delete_topic(self, name: str) -> None:
         """It is gone, with what groups knew of it."""
         self._topics.pop(name, None)
+        self.topics_version += 1
         for group in self._groups.values():
             group.forget_topic(name)
 
@@ -87,6 +91,11 @@ class MemoryCluster:
         if not 0 <= place.partition < len(partitions):
             raise NotFound(f"{place.topic} has {len(partitions)} partitions, there is no {place.partition}")
         return partitions[place.partition]
+
+    def find(self, place: TopicPartition) -> Partition | None:
+        """The partition, where it exists."""
+        topic = self._topics.get(place.topic)
+        return topic.partitions[place.partition] if topic and place.partition < len(topic.partitions) else None
 
     def place_of(self, message: Outgoing) -> TopicPartition:
         """The partition that a record goes to: the one it names, or murmur2 of its key. Raises NotFound."""

@@ -20,7 +20,12 @@ from .port import METADATA_MAX, Committed, GroupMetadata, Isolation, Polled, Rec
 
 
 class Cursor:
-    """Positions in a set of partitions, and the taking of records from them in turns."""
+    """Positions in a set of partitions, and the taking of records from them in turns.
+
+    A position that is not in the log is told as the real client tells it: by the poll after the one that met it, once,
+    also where all was started anew in between; nothing more of that partition is delivered before it is, and what the
+    others brought is handed out. A topic that is gone is silent; of one that was made anew no position is in the log.
+    """
 
     def __init__(self, cluster: MemoryCluster, isolation: Isolation, *, headers: bool) -> None:
         self._cluster = cluster
@@ -28,20 +33,28 @@ class Cursor:
         self._headers = headers
         self._is_committed = isolation is Isolation.COMMITTED
         self._next: dict[TopicPartition, int] = {}
+        self._counts_in: dict[TopicPartition, Partition] = {}
+        self._lost: set[TopicPartition] = set()
+        self._trouble: LostResource | None = None
         self._places: list[tuple[TopicPartition, Partition]] | None = None
+        self._looked_up_at = -1
         self._turn = 0
         self.moved: dict[TopicPartition, int] = {}
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Go on from these positions."""
+        """Go on from these positions. The client assigns all anew: of none it tells a position until it moves on."""
         for place, offset in positions.items():
             self._next[place] = offset
-            self.moved.pop(place, None)
+            self._counts_in.pop(place, None)
+        self._lost.clear()
+        self.moved.clear()
         self._places = None
 
     def clear(self) -> None:
         """No partitions any more."""
         self._next.clear()
+        self._counts_in.clear()
+        self._lost.clear()
         self.moved.clear()
         self._places = None
 
@@ -50,10 +63,10 @@ class Cursor:
         return self._next[place]
 
     def take(self, limit: int) -> list[Record]:
-        """Up to ``limit`` records. Raises LostResource for a position outside the log."""
+        """Up to ``limit`` records."""
         places = self._places
-        if places is None:
-            places = self._places = [(place, self._cluster.partition(place)) for place in sorted(self._next)]
+        if places is None or self._looked_up_at != self._cluster.topics_version:
+            places = self._places = self._looked_up()
         self._turn += 1
         found: list[Record] = []
         for index in range(len(places)):
@@ -62,10 +75,39 @@ class Cursor:
             place, partition = places[(index + self._turn) % len(places)]
             start = self._next[place]
             if not partition.low <= start <= partition.high:
-                raise outside(place, start, partition.low, partition.high)
-            if start < (partition.lso if self._is_committed else partition.high):
+                self._lose(place, outside(place, start, partition.low, partition.high))
+            elif start < (partition.lso if self._is_committed else partition.high):
                 found += self._take_from(place, partition, limit - len(found))
         return found
+
+    def raise_trouble(self) -> None:
+        """Raises LostResource: what an earlier take met."""
+        trouble, self._trouble = self._trouble, None
+        if trouble is not None:
+            raise trouble
+
+    def forget_trouble(self) -> None:
+        """What was lost was assigned before: nobody stands there any more."""
+        self._trouble = None
+
+    def _looked_up(self) -> list[tuple[TopicPartition, Partition]]:
+        """Positions were set, one was lost, or topics have come or gone."""
+        self._looked_up_at = self._cluster.topics_version
+        found: list[tuple[TopicPartition, Partition]] = []
+        for place in sorted(self._next.keys() - self._lost):
+            partition = self._cluster.find(place)
+            if partition is None:
+                continue
+            if self._counts_in.setdefault(place, partition) is partition:
+                found.append((place, partition))
+            else:
+                self._lose(place, outside(place, self._next[place], None, None))
+        return found
+
+    def _lose(self, place: TopicPartition, loss: LostResource) -> None:
+        self._lost.add(place)
+        self._trouble = self._trouble or loss
+        self._places = None
 
     def _take_from(self, place: TopicPartition, partition: Partition, limit: int) -> list[Record]:
         start = self._next[place]
@@ -122,6 +164,7 @@ class MemoryConsumer:
 
     def poll(self, max_records: int, timeout_s: float, linger_s: float = 0.0) -> Polled:  # noqa: ARG002 - nothing waits
         self._enter("poll")
+        self._cursor.raise_trouble()
         revoked = self._keep_membership()
         assigned = self._take_assignment()
         records = [] if self._is_paused else self._cursor.take(self._cluster.faults.fetched(max_records))
@@ -226,14 +269,24 @@ class MemoryReader:
         self._cluster = cluster
         self._client = client
         self._cursor = Cursor(cluster, isolation, headers=headers)
+        self._loss: str | None = None
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         self._cluster.enter(self._client, "assign")
+        self._loss = None
+        self._cursor.forget_trouble()
         self._cursor.clear()
         self._cursor.start(positions)
 
     def poll(self, max_records: int, timeout_s: float) -> Sequence[Record]:  # noqa: ARG002 - nothing here waits
         self._cluster.enter(self._client, "read")
+        if self._loss is not None:
+            raise LostResource(self._loss)
+        try:
+            self._cursor.raise_trouble()
+        except LostResource as lost:
+            self._loss = str(lost)
+            raise
         return self._cursor.take(self._cluster.faults.fetched(max_records))
 
     def position(self, partition: TopicPartition) -> int:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 
+from waterclock.model.errors import BackendDown
+
 from .port import Committed, GroupMetadata, TopicPartition
 
 
@@ -185,5 +187,8 @@ class Group:
         return self._committed.get(partition)
 
     def positions(self) -> dict[TopicPartition, Committed]:
-        """All positions that stand, and are not about to be moved by an open transaction."""
-        return {place: at for place, at in self._committed.items() if not self.is_pending(place)}
+        """All positions that stand. Raises BackendDown where an open transaction is about to move one."""
+        moving = sorted({place for offsets in self._pending.values() for place in offsets})
+        if moving:
+            raise BackendDown("kafka", f"{self.name}: a round is moving its positions: {moving}")
+        return dict(self._committed)

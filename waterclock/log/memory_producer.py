@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 
-from waterclock.model.errors import Fenced, NotFound, RequestError, RoundAborted, RoundInDoubt
+from waterclock.model.errors import BackendDown, Fenced, NotFound, RequestError, RoundAborted, RoundInDoubt
 
 from .memory_cluster import Client, MemoryCluster
 from .memory_faults import CommitFate
@@ -23,8 +23,9 @@ from .memory_partition import Span
 from .memory_transactions import DelayedEnd
 from .port import METADATA_MAX, Committed, GroupMetadata, Outgoing, Ticket, TopicPartition
 
-RECORD_MAX_BYTES = 1 << 20
-"""Key, value and headers of one record together: ``max.message.bytes`` of our topics."""
+RECORD_MAX_BYTES = 999_950
+"""Key, value and headers of one record together: the client's own limit (``message.max.bytes``, 1,000,000 with what it
+writes around them), which is below that of our topics."""
 
 
 class _Round:
@@ -80,14 +81,16 @@ class MemoryProducer:
         refuse_unsendable(message)
         ticket = Ticket()
         try:
-            place = self._cluster.place_of(message)
-            partition = self._cluster.partition(place)
+            self._cluster.topic(message.topic)
         except NotFound as missing:
             self._round.unsendable = str(missing)  # as with the real client: accepted now, the commit waits in vain
             return ticket
+        place = self._cluster.place_of(message)
+        partition = self._cluster.partition(place)  # NotFound: that record alone is not in the round
         epoch = self._held_epoch()
         coordinator = self._cluster.coordinator
         if place not in self._round.spans:
+            self._require_known()
             self._round.spans[place] = coordinator.add_partition(self._id, epoch, place, partition)
         elif not coordinator.holds(self._id, epoch, place):
             raise self._doubt("INVALID_TXN_STATE: a delayed EndTxn has ended this transaction")
@@ -103,9 +106,11 @@ class MemoryProducer:
         if any(len(committed.metadata) > METADATA_MAX for committed in offsets.values()):
             raise self._refuse(f"OFFSET_METADATA_TOO_LARGE: more than {METADATA_MAX} characters")
         members = self._cluster.group(group.group)
-        refusal = members.refusal(group, transactional=True)
+        gone = next((str(place) for place in offsets if self._cluster.find(place) is None), None)
+        refusal = members.refusal(group, transactional=True) or (gone and f"UNKNOWN_TOPIC_OR_PART: {gone}")
         if refusal is not None:
             raise self._refuse(refusal)
+        self._require_known()
         self._cluster.coordinator.add_offsets(self._id, self._held_epoch(), members, dict(offsets))
         self._round.has_offsets = True
 
@@ -197,6 +202,10 @@ class MemoryProducer:
         if self._round.refusal:
             raise RoundAborted(f"{self._id}: {self._round.refusal}")
 
+    def _require_known(self) -> None:
+        if not self._cluster.coordinator.knows(self._id):
+            raise self._doubt("INVALID_PRODUCER_ID_MAPPING: idle for so long that the brokers have forgotten the id")
+
     def _refuse(self, why: str) -> RoundAborted:
         self._round.refusal = why
         return RoundAborted(f"{self._id}: {why}")
@@ -213,18 +222,26 @@ class MemoryAppender:
     def __init__(self, cluster: MemoryCluster, client: Client) -> None:
         self._cluster = cluster
         self._client = client
+        self._failed = ""
 
     def append(self, message: Outgoing) -> Ticket:
         self._cluster.enter(self._client, "plain append")
         refuse_unsendable(message)
         ticket = Ticket()
-        place = self._cluster.place_of(message)
-        ticket.offset = self._cluster.append(self._client, place, message, None)
+        try:
+            place = self._cluster.place_of(message)
+            ticket.offset = self._cluster.append(self._client, place, message, None)
+        except NotFound as missing:
+            self._failed = self._failed or str(missing)  # accepted now, as by the real client: the flush tells
+            return ticket
         ticket.partition = place.partition
         return ticket
 
     def flush(self, timeout_s: float) -> None:  # noqa: ARG002 - the port's signature; nothing here waits
         self._cluster.enter(self._client, "flush")
+        failed, self._failed = self._failed, ""
+        if failed:
+            raise BackendDown("kafka", f"a record was not taken: {failed}")
 
     def close(self) -> None:
         """Nothing is buffered."""

@@ -43,6 +43,7 @@ class _Transaction:
         self.opened_s: float | None = None
         self.decided: bool | None = None
         self.ended: bool | None = None
+        self.is_forgotten = False
         self.spans: dict[TopicPartition, tuple[Partition, Span]] = {}
         self.groups: dict[str, Group] = {}
 
@@ -70,11 +71,21 @@ class Coordinator:
         txn.epoch += 1
         txn.timeout_s = timeout_s
         txn.ended = None
+        txn.is_forgotten = False
         return txn.epoch
 
     def is_newest(self, transactional_id: str, epoch: int) -> bool:
         """False: a newer producer has this id, or its transaction timed out."""
         return self._known[transactional_id].epoch == epoch
+
+    def forget_idle(self) -> None:
+        """Drop the ids of which nothing is open, as after ``transactional.id.expiration.ms`` without a transaction."""
+        for txn in self._known.values():
+            txn.is_forgotten = txn.opened_s is None and txn.decided is None
+
+    def knows(self, transactional_id: str) -> bool:
+        """Whether the id was not forgotten since its last init."""
+        return not self._known[transactional_id].is_forgotten
 
     def add_partition(self, transactional_id: str, epoch: int, place: TopicPartition, partition: Partition) -> Span:
         """Make a partition part of the open transaction (opens one). Raises Fenced."""

@@ -43,10 +43,13 @@ class KafkaWorld:
         self.advance_or_wait(lambda: self._has_leaders(name, partitions), f"leaders of {name}")
         return name
 
-    def make_anew(self, topic: str) -> None:
+    def delete_topic(self, topic: str) -> None:
         for answer in self._admin.delete_topics([topic]).values():
             answer.result(_ADMIN_TIMEOUT_S)
         self.advance_or_wait(lambda: topic not in self._admin.list_topics(timeout=_ADMIN_TIMEOUT_S).topics, "its end")
+
+    def make_anew(self, topic: str) -> None:
+        self.delete_topic(topic)
         self._admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(_ADMIN_TIMEOUT_S)
         self.advance_or_wait(lambda: self._has_leaders(topic, 1), f"leaders of {topic}")
 

@@ -32,8 +32,11 @@ class MemoryWorld:
         self._cluster.create_topic(name, partitions, append_time=append_time, compact=compact)
         return name
 
-    def make_anew(self, topic: str) -> None:
+    def delete_topic(self, topic: str) -> None:
         self._cluster.delete_topic(topic)
+
+    def make_anew(self, topic: str) -> None:
+        self.delete_topic(topic)
         self._cluster.create_topic(topic, 1)
 
     def new_name(self, start: str) -> str:
