@@ -44,6 +44,7 @@ Operations are the port's method names; ``apply`` has one for each stage: ``appl
 
 _WIDTHS = {"bigint": 8, "int": 4, "smallint": 2, "tinyint": 1}
 _LIMITS = {cql_type: 1 << 8 * width - 1 for cql_type, width in _WIDTHS.items()}
+_KEY_BYTES_MAX = 65_535
 _bounds: dict[str, list[tuple[str, int]]] = {}
 """By table: the name of each column and its least number that is too great; 0 where it holds none."""
 
@@ -238,7 +239,9 @@ class MemoryCells:
 
     def write(self, operation: str, mutations: Sequence[Mutation]) -> MemoryWriting:
         for mutation in mutations:
-            _check_numbers(mutation.table, mutation.values if isinstance(mutation, Put) else mutation.key)
+            values = mutation.values if isinstance(mutation, Put) else mutation.key
+            _check_numbers(mutation.table, values)
+            _check_texts(mutation.table, values)
         fault = self._fault(operation)
         if fault is None:
             self._tables.apply(mutations)
@@ -254,6 +257,9 @@ class MemoryCells:
     def select(self, operation: str, query: Select, keys: Sequence[Values]) -> list[list[Values]]:
         for key in keys:
             _check_numbers(query.table, key[:-1] if query.limited else key)
+            _check_texts(query.table, key)
+            if query.limited:
+                _check_limit(key[-1])
         if self._fault(operation) is not None:
             raise BackendDown("cassandra", f"{operation}: no answer")
         return [self._tables.read(query, key) for key in keys]
@@ -264,6 +270,7 @@ class MemoryCells:
         return self._tables.partition_keys(table)
 
     def partition_keys_after(self, operation: str, table: Table, after: Values | None, limit: int) -> list[Values]:
+        _check_limit(limit)
         if self._fault(operation) is not None:
             raise BackendDown("cassandra", f"{operation}: no answer")
         return self._tables.partition_keys_after(table, after, limit)
@@ -295,6 +302,22 @@ def _check_numbers(table: Table, values: Values) -> None:
     for (name, limit), value in zip(bounds, values, strict=False):
         if limit and value is not None and not -limit <= value < limit:
             raise struct.error(f"{table.name}.{name}: {value} does not fit the column")
+
+
+def _check_texts(table: Table, values: Values) -> None:
+    """Refuse a text that is no UTF-8 (UnicodeEncodeError), and a partition's key that is empty or too long."""
+    for number, value in enumerate(values):
+        if isinstance(value, str) and (number < len(table.partition) or not value.isascii()):
+            size = len(value.encode())
+            if number < len(table.partition) and size > _KEY_BYTES_MAX:
+                raise ValueError(f"{table.name}: Key length of {size} is longer than maximum of {_KEY_BYTES_MAX}")
+    if len(table.partition) == 1 and values[0] == "":
+        raise ValueError(f"{table.name}: Key may not be empty")
+
+
+def _check_limit(limit: int) -> None:
+    if not 0 < limit < _LIMITS["int"]:
+        raise ValueError(f"LIMIT must be strictly positive, and an int: {limit}")
 
 
 def _place(mutation: Mutation) -> tuple[str, Values]:
