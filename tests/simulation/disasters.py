@@ -174,7 +174,8 @@ class Disasters:
                 group.commit({place: Committed(position.offset, "")})
 
     def _lose(self, trouble: Trouble) -> None:
-        """All processes of a role are gone for longer than the brokers keep the positions of an empty group."""
+        """All processes of a role are gone for longer than the brokers keep the positions of an empty group, which is
+        also as long as they remember a transactional id at rest."""
         role = trouble.slot.rpartition("-")[0]
         slots = [slot for slot in self._world.plan.slots if slot.rpartition("-")[0] == role]
         if any(life.slot in slots for life in self._standing_still):
@@ -187,6 +188,7 @@ class Disasters:
         lost = [name for name in self._world.groups_of(role) if not self._world.cluster.group(name).holds_pending]
         for name in lost:
             self._world.cluster.expire_group(name)
+        self._world.cluster.coordinator.forget_idle()
         if lost:
             self._world.lost_roles.add(role)
             if role == "dispatcher":
