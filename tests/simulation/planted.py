@@ -100,7 +100,10 @@ def row_behind() -> Iterator[None]:
         return Ahead([due_row(version, first_at, version.stamp_at)], [])
 
     right = applying._rows_of
-    with mock.patch.object(commands, "_behind", return_value=None), mock.patch.object(applying, "_rows_of", rows_of):
+    with (
+        mock.patch.object(commands, "decide_behind", return_value=((), ())),
+        mock.patch.object(applying, "_rows_of", rows_of),
+    ):
         yield
 
 
