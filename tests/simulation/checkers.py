@@ -88,12 +88,10 @@ def judged(checker: Checker, dumps: Dumps, counts: Counts) -> list[str]:
 
 
 MASK = (1 << 48) - 1
-_LET_GO_US = 60 * US_PER_S, 15 * US_PER_S
-"""How long an owner may take; the second where what is due is decided within three seconds. Of 400 seeds the worst took
-34 s, and there 2.6 s."""
-_OF_A_BACKLOG = 4
-"""Who has taken over lets nothing go before it has applied what commands there were: one a turn, that took 71 s of a
-bound of 490."""
+_LET_GO_US = 15 * US_PER_S
+"""How long an owner may take where what is due is decided within three seconds: of 400 seeds the worst took 2.6 s. Else
+it may take as long as a fire: who has taken over lets nothing go before it has applied what commands there were, one a
+turn in some plans."""
 
 
 def the_books_balance(dumps: Dumps, counts: Counts) -> list[str]:
@@ -116,7 +114,7 @@ def missed_fires_end_as_their_policy_says(dumps: Dumps, counts: Counts) -> list[
 
 def no_more_are_open_than_may_be(dumps: Dumps, counts: Counts) -> list[str]:
     """I7: limits and overlap policies hold at the arbiter, whoever waits goes in order, and once there is room."""
-    late_us = max(_LET_GO_US[dumps.bounds.late <= QUICK_US], dumps.bounds.late // _OF_A_BACKLOG)
+    late_us = _LET_GO_US if dumps.bounds.late <= QUICK_US else dumps.bounds.late
     complaints, found = beside.check(dumps.commands, dumps.events, dumps.rules, dumps.healed_at, late_us)
     counts.update(found)
     return [f"I7 {complaint}" for complaint in complaints]
