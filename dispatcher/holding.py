@@ -99,6 +99,13 @@ def ask_to_end(out: Emitter, run: Open, overlap: Overlap, now: Instant) -> None:
     out.hand_out(event_message(out.names, event))
 
 
+def forget_unreadable(shard: Shard, out: Emitter, job_id: str) -> None:
+    """What a later release kept of a job ends with the version that it spoke of: that release would go on by it, also
+    where the job was deleted meanwhile, or is of another kind."""
+    shard.flow.unreadable.discard(job_id)
+    out.state_forgotten(shard.partition, FLOW_PREFIX + job_id)
+
+
 def forget_drained(shard: Shard, out: Emitter, job: FlowJob) -> None:
     """Forget a job whose new runs nobody follows, once none of the older ones waits or is open. Not its record, where
     nobody here could read what that says: with it a count would begin anew, and a fixed delay would never go on."""

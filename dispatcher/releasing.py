@@ -22,7 +22,7 @@ from .backfills import count_ends
 from .emit import Emitter
 from .flow import FlowJob
 from .flow_runs import UNREAD, Held
-from .holding import drop_held, forget_drained, hand_out, know_job, note_job
+from .holding import drop_held, forget_drained, forget_unreadable, hand_out, know_job, note_job
 from .reruns import pending_of_rerun
 from .shard import Shard
 
@@ -50,6 +50,8 @@ def follow_version(shard: Shard, out: Emitter, version: JobVersion, now: Instant
     flow = shard.flow
     job = flow.jobs.get(version.job_id)
     is_gone = version.status is JobStatus.DELETED
+    if version.job_id in flow.unreadable:
+        forget_unreadable(shard, out, version.job_id)
     if job is None:
         if not is_gone and version.spec.is_admitted:
             know_job(shard, out, version)

@@ -478,5 +478,28 @@ def test_a_chain_outlasts_a_release_that_cannot_read_it(world: World, monkeypatc
     assert len(fires(world)) == 2
 
 
+@pytest.mark.parametrize("ends_before", [True, False])
+@pytest.mark.parametrize("kind", [CommandKind.DELETE, CommandKind.UPDATE])
+def test_a_chain_ends_with_its_job_also_by_a_release_that_cannot_read_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, kind: CommandKind, ends_before: bool
+) -> None:
+    """Given that the release which can read it is there again: its record is of a version that counts no more."""
+    ordered(world, CommandKind.CREATE, spec())
+    (run_id,) = fires(world)
+    if ends_before:
+        ended(world, run_id)
+    with monkeypatch.context() as before:
+        before.setattr(flow.codec, "decode_flow_job", _of_a_later_release)
+        world.crash()
+        wait(world, 2)
+        ordered(world, kind, JobSpec("demo.noop", Every(YEAR_US)) if kind is CommandKind.UPDATE else None)
+        if not ends_before:
+            ended(world, run_id)
+        wait(world, 30)
+    world.crash()
+    wait(world, 30)
+    assert fires(world) == [run_id]
+
+
 def _of_a_later_release(_value: bytes) -> JobFlow:
     raise UndecodableRecord("a later release wrote it")
