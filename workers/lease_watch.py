@@ -48,6 +48,9 @@ class LeaseWatch:
             self._begin()
         asked_at_s = self._clock.monotonic_s()
         end = self._log.high_watermark(self._partition)
+        if self._reader.position(self._partition) > end:  # only in a topic that was made anew
+            self._is_lost = True
+            raise LeaseLost(f"whether we live cannot be read: {self._partition.topic} was made anew")
         idle = 0
         while self._reader.position(self._partition) < end:
             records = self._polled(_WAIT_S)

@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import pytest
 from waterclock.workers.heartbeat import Beats, Pulse
 from waterclock.workers.incarnation import TwinLives
+from waterclock.workers.lease_watch import LeaseWatch
 from waterclock.workers.loop import Worker
 from waterclock.workers.slots import Slots
 from worker_world import HandExecutors, World
@@ -18,7 +19,7 @@ from waterclock.log.memory import CommitFate
 from waterclock.log.memory_consumer import MemoryReader
 from waterclock.log.memory_producer import MemoryProducer
 from waterclock.log.port import Outgoing, Ticket, TopicPartition
-from waterclock.model.errors import BackendDown
+from waterclock.model.errors import BackendDown, LeaseLost
 from waterclock.model.events import EventKind, Lease, LeaseKind
 from waterclock.model.fold import Fold
 from waterclock.model.job import Tier
@@ -313,6 +314,23 @@ def test_a_worker_whose_leases_were_removed_unread_begins_anew_with_what_is_left
     _work_off(world, worker, executors)
     assert world.succeeded() == sorted(more)
     assert world.started() == sorted(lost + more)
+
+
+def test_a_worker_whose_leases_were_made_anew_believes_nothing_of_the_old_ones() -> None:
+    """Given that it was fenced in the new topic, below where it stood in the old one."""
+    world = World()
+    for _ in range(5):
+        world.put(lease_message(world.names, Lease(LeaseKind.HELLO, "w", 0, "p")))
+    watch = LeaseWatch(world.outside, world.names.leases, "w", world.clock)
+    assert watch.catch_up().hello >= 0
+    partitions = world.outside.partitions(world.names.leases)
+    world.cluster.delete_topic(world.names.leases)
+    world.cluster.create_topic(world.names.leases, partitions, compact=True)
+    world.put(lease_message(world.names, Lease(LeaseKind.FENCED, "w", 0, "p")))
+    with pytest.raises(LeaseLost):
+        watch.catch_up()
+    standing = watch.catch_up()
+    assert standing.fenced > standing.hello
 
 
 def test_what_a_forgotten_attempt_returns_is_dropped() -> None:
