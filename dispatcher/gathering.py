@@ -98,6 +98,8 @@ class Gatherings:
         self._due: list[tuple[Instant, str]] = []
         """A heap; an entry that is not its job's in ``_look_at`` is stale."""
         self._look_at: dict[str, Instant] = {}
+        self.asked: set[str] = set()
+        """Jobs whose window's end was asked for, of which nothing came since."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -113,6 +115,7 @@ class Gatherings:
         """As it stands from now on."""
         self._count_of[tenant_of_job(gathering.job_id)] += gathering.job_id not in self._open
         self._open[gathering.job_id] = gathering
+        self.asked.discard(gathering.job_id)
         look_at = self._look_at.get(gathering.job_id)
         if look_at is None or look_at > gathering.closes_at:
             self.look_at(gathering.job_id, gathering.closes_at)
@@ -120,6 +123,7 @@ class Gatherings:
     def drop(self, job_id: str) -> Gathering | None:
         """Nothing is open any more; answers what was."""
         gone = self._open.pop(job_id, None)
+        self.asked.discard(job_id)
         if gone is not None:
             tenant = tenant_of_job(job_id)
             self._count_of[tenant] -= 1

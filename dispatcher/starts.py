@@ -68,10 +68,12 @@ def ask_for_lapses(shard: Shard, out: Emitter, now: Instant) -> bool:
     the commands that stood at take-over are applied: among them may be the predecessor's own.
     """
     for over in shard.gatherings.over(now, _ASKED_MAX):
-        if shard.inbox:  # it may wait there already, for as long as the store is away
+        if shard.inbox and over.job_id in shard.gatherings.asked:
+            # It may wait there already, for as long as the store is away.
             shard.gatherings.look_at(over.job_id, now + WAITS_US)
             continue
         out.order(_lapse(over, now))
+        shard.gatherings.asked.add(over.job_id)
         shard.gatherings.look_at(over.job_id, now + AGAIN_US)
     next_at = shard.gatherings.next_at()
     return next_at is not None and next_at <= now
@@ -109,6 +111,7 @@ def _close(
         return None  # it has ended otherwise
     assert applied.run_at is not None
     if applied.run_at < before.closes_at:  # our clock is ahead of the brokers', by which ends count
+        shard.gatherings.asked.discard(fired.job_id)
         shard.gatherings.look_at(fired.job_id, now + before.closes_at - applied.run_at)
         return None
     return _carry_out(shard, out, fired, applied, gathering.close(on, before, applied.run_at), now)

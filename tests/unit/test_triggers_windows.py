@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from waterclock.dispatcher import gathering, starts
+from waterclock.dispatcher import gathering, inbox, starts
 from waterclock.dispatcher.gathering import Gatherings
 
 from tests.oracle import triggers as judge
@@ -98,6 +98,22 @@ def test_all_that_come_within_the_window_make_one_run_by_the_last_of_them() -> N
     assert world.made() == [(last, 4)]
     world.run(15)
     assert (world.skipped(), world.judged()) == ([], [])
+
+
+def test_a_window_ends_also_while_commands_come_faster_than_rounds_take_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large payloads of somebody else, of which some wait at all times."""
+    monkeypatch.setattr(inbox, "ROUND_BYTES", 1)  # one a round
+    world = Windows(ALL)
+    world.command(CommandKind.CREATE, "globex:large", JobSpec("demo.noop", NEVER))
+    world.ended(LOAD)
+    for _ in range(5):
+        world.command(CommandKind.TRIGGER, "globex:large")
+    for _ in range(60):
+        world.command(CommandKind.TRIGGER, "globex:large")
+        world.steps(1)
+        world.clock.advance(US_PER_S // 4)
+    assert world.dispatcher._shards[0].inbox
+    assert world.skipped() == [("window", "items")]
 
 
 def test_what_has_made_a_run_counts_no_more() -> None:
