@@ -6,7 +6,7 @@ a bug of ours never stops a shard for ever. Faults of a backend and lost resourc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from waterclock.model.errors import BackendDown, LostResource, RequestError, Und
 from waterclock.model.ids import partition_of, split_job_id
 from waterclock.model.job import Command
 from waterclock.wire import codec
+from waterclock.wire.framing import RECORD_MAX
 
 from .shard import Shard
 
@@ -26,6 +27,11 @@ log_ = structlog.get_logger("dispatcher")
 ROUND_BYTES = 4 * 1024 * 1024
 """Of commands in one round: a redrive brings up to a megabyte, most of it goes out twice, and every shard's fires wait
 for the commit."""
+
+_POLL_MAX = 500
+_INBOX_MAX = 2_000
+_INBOX_BYTES = 64 * 1024 * 1024
+"""What waits in memory: so many commands of one shard, or so many bytes of all. The rest waits in the log."""
 
 
 class Unreadable(NamedTuple):
@@ -48,6 +54,17 @@ def one_at_a_time(record: Record) -> Iterator[None]:
         raise RequestError(
             f"it could not be decided: {type(bug).__name__}", hint="This is a bug of Waterclock: report it"
         ) from bug
+
+
+def room_of(shards: Collection[Shard]) -> int:
+    """How many more records may be taken from the log now."""
+    deepest = max((len(shard.inbox) for shard in shards), default=0)
+    if deepest >= _INBOX_MAX:
+        return 0
+    if deepest * len(shards) * RECORD_MAX < _INBOX_BYTES:
+        return _POLL_MAX
+    waiting = sum(len(record.value or b"") for shard in shards for record in shard.inbox)
+    return _POLL_MAX if waiting < _INBOX_BYTES else 0
 
 
 def next_records(shard: Shard, most: int, shard_count: int) -> list[Record]:

@@ -34,6 +34,7 @@ from .event_tail import EventTail
 from .gap_lanes import GapLanes, holds_commands, in_turn
 from .gaps import encode_progress
 from .herds import Herds
+from .inbox import room_of
 from .pace import Pace, is_behind
 from .patience import until_next_s
 from .pool_check import leave_out_gone
@@ -49,8 +50,6 @@ from .tzdata import ZoneData
 
 ROLE = "dispatcher"
 
-_POLL_MAX = 500
-_INBOX_MAX = 2_000
 _IDLE_S = 0.05
 _IDLE_BEHIND_US = 1 * US_PER_S
 log_ = structlog.get_logger("dispatcher")
@@ -105,7 +104,9 @@ class Dispatcher:
 
     def step(self) -> bool:
         """One cycle: own, apply, decide, commit, look ahead. True when there is more to do at once."""
-        self._follow(self._command_pace.poll(self._rounds, self._inputs, self._room(), self._patience_s()))
+        self._follow(
+            self._command_pace.poll(self._rounds, self._inputs, room_of(self._shards.values()), self._patience_s())
+        )
         self._take_over_waiting()
         if self._herds.is_held(self._shards.values()):
             return False
@@ -376,10 +377,6 @@ class Dispatcher:
         return busy
 
     # ---- pace
-
-    def _room(self) -> int:
-        waiting = max((len(shard.inbox) for shard in self._shards.values()), default=0)
-        return 0 if waiting >= _INBOX_MAX else _POLL_MAX
 
     def _patience_s(self) -> float:
         """How long a poll may wait: until the next fire, but rounds keep their distance when there is little to do."""

@@ -14,8 +14,7 @@ from types import ModuleType
 from typing import NamedTuple
 from unittest import mock
 
-from waterclock.dispatcher import applying, backfill_lanes, backfill_reading, emit, event_tail, releasing, window
-from waterclock.dispatcher import loop as dispatching
+from waterclock.dispatcher import applying, backfill_lanes, backfill_reading, emit, event_tail, inbox, releasing, window
 from waterclock.retry_router import deaths, keeper, open_attempts, reconciler, work_records
 from waterclock.workers import barrier, control, read_back
 
@@ -48,7 +47,7 @@ class Small(NamedTuple):
 # behind one that waits for an hour, which is late beyond every promise (seed 20006).
 SMALL = {
     "commands applied at a time": Small(applying, "BATCH", 1),
-    "commands polled at a time": Small(dispatching, "_POLL_MAX", 3),
+    "commands polled at a time": Small(inbox, "_POLL_MAX", 3),
     "templates kept": Small(emit, "_TEMPLATES_MAX", 1),
     "runs released at a time": Small(releasing, "RELEASES_MAX", 1),
     "versions of held runs at a time": Small(releasing, "VERSIONS_MAX", 1),

@@ -108,3 +108,20 @@ def test_a_round_takes_so_many_bytes_of_commands_and_the_next_goes_on(
         world.steps(1)
         made.append(len(world.runs(JOB)) - before)
     assert (sum(made), max(made)) == (20, 3)
+
+
+def test_what_waits_for_its_round_is_bounded_by_bytes_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given commands that come faster than rounds take them: thousands of a megabyte would be all of the memory."""
+    monkeypatch.setattr(inbox, "ROUND_BYTES", 200_000)
+    monkeypatch.setattr(inbox, "_INBOX_BYTES", 600_000)
+    monkeypatch.setattr(inbox, "_POLL_MAX", 5)
+    world.command(CommandKind.CREATE, JOB, every(3_600))
+    world.run(1)
+    for _ in range(60):
+        world.command(CommandKind.TRIGGER, JOB, payload=b"x" * 60_000)
+    most = 0
+    for _ in range(90):
+        world.steps(1)
+        most = max(most, *(len(shard.inbox) for shard in world.dispatcher._shards.values()))
+    assert most <= 15
+    assert len(world.runs(JOB)) == 60
