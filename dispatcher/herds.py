@@ -85,11 +85,11 @@ class Herds:
         if not self._rounds.is_early:
             return False
         if not all(map(_is_calm, shards)):
-            return self._give_up("there is more to do than its fires")
+            return self.give_up("there is more to do than its fires")
         if self._clock.now() >= self._due_at:
             return False
         if self._clock.monotonic_s() - self._began_at_s > HELD_S_MAX:
-            return self._give_up(f"it waited for {HELD_S_MAX} s")
+            return self.give_up(f"it waited for {HELD_S_MAX} s")
         return True
 
     def drop(self) -> None:
@@ -107,7 +107,8 @@ class Herds:
         wake_at = self._due_at if self._rounds.is_early else self._begin_at
         return min(at_most_s, max(0.0, (wake_at - now) / US_PER_S)) if wake_at else at_most_s
 
-    def _give_up(self, cause: str) -> bool:
+    def give_up(self, cause: str) -> bool:
+        """Its fires go out as any others do. Answers False: nothing is held. Raises Fenced."""
         log_.info("herd given up", due_at=self._due_at, fires=self._sent_fires, cause=cause)
         self._rounds.give_up_early()
         return False

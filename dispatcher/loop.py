@@ -37,7 +37,7 @@ from .herds import Herds
 from .inbox import room_of
 from .pace import Pace, is_behind
 from .patience import until_next_s
-from .pool_check import leave_out_gone
+from .pool_check import has_to_ask, leave_out_gone
 from .position import Position
 from .rebuild import Held, Rebuilds
 from .resuming import ask_for_resumes, let_go
@@ -306,6 +306,8 @@ class Dispatcher:
             self._idle_at_s = self._clock.monotonic_s()
             for shard in self._shards.values():
                 self._idle(shard, out, now)
+        if self._rounds.is_early and has_to_ask(self._pools, self._names, out.messages):
+            self._herds.give_up("a pool has to be asked for")
         draft = self._rounds.draft()
         draft.go_ahead(out.ahead)
         draft.extend(leave_out_gone(self._pools, self._names, out.messages))

@@ -27,6 +27,12 @@ def check_pool(pools: Pools, spec: JobSpec) -> None:
         raise RequestError(error.message, pointer=error.pointer, hint=error.hint) from error
 
 
+def has_to_ask(pools: Pools, names: Names, messages: Sequence[Outgoing]) -> bool:
+    """Whether the log has to be asked before it is known which of these have topics to go to."""
+    topics = {message.topic for message in messages}
+    return any(names.is_of_named_pool(topic) and not pools.remembers(topic) for topic in topics)
+
+
 def leave_out_gone(pools: Pools, names: Names, messages: Sequence[Outgoing]) -> Sequence[Outgoing]:
     """The records of a round without the work for pools that were taken away since their jobs were checked.
 

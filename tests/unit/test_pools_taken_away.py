@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from waterclock.dispatcher.pace import Pace
 
 from tests.unit.dispatcher_world import NAMES, START, World, every
+from waterclock.log.memory import MemoryLog
 from waterclock.model.errors import NotFound
 from waterclock.model.ids import US_PER_S
 from waterclock.model.job import CommandKind, JobSpec, Once, Tier
@@ -82,3 +84,27 @@ def test_a_herd_is_sent_early_without_the_work_for_a_pool_that_is_gone() -> None
     assert world.dispatcher._rounds.early_count == 1
     assert len(world.runs("t:once")) == 200
     assert len(world.work()) == 100
+
+
+def test_no_pool_is_asked_for_while_a_herd_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker may take seconds to answer, in which nobody reads the partitions of a transaction that is open."""
+    due_at = START + 30 * US_PER_S
+    world = World(pace=Pace(herd_fires=100, herd_lead_s=0.5))
+    _make_pool(world)
+    world.run(1)
+    for number in range(200):
+        world.command(CommandKind.CREATE, f"t:once-{number}", JobSpec("demo.noop", Once(due_at)))
+    beside = JobSpec("demo.noop", Once(due_at - US_PER_S // 10), pool="side")
+    world.command(CommandKind.CREATE, "t:beside", beside)
+    world.run(12)
+    world.dispatcher._pools.forget()
+    asked, topic_id = list[bool](), MemoryLog.topic_id
+
+    def ask(log: MemoryLog, topic: str) -> str:
+        asked.append(world.dispatcher._rounds.is_early)
+        return topic_id(log, topic)
+
+    monkeypatch.setattr(MemoryLog, "topic_id", ask)
+    world.run(30, step_s=0.02)
+    assert asked == [False]
+    assert len(world.runs("t:")) == 201

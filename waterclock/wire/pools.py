@@ -34,6 +34,10 @@ class Pools:
         if not self.has(self._names.runs(tier, pool)):
             _refuse(pool)
 
+    def remembers(self, topic: str) -> bool:
+        """Whether ``has`` answers without a question to the log."""
+        return topic in self._there or self._missing.get(topic, 0.0) > self._clock.monotonic_s()
+
     def has(self, topic: str) -> bool:
         """Whether there is this topic of a pool. Raises BackendDown."""
         if topic in self._there:
