@@ -163,6 +163,8 @@ class Flow:
         self.held_bytes_of: Counter[str] = Counter()
         self.unreadable: set[str] = set()
         """Jobs whose record a later release wrote: it stays for that one, until something new is known of the job."""
+        self.unreadable_held: dict[str, RunFlow] = {}
+        """Runs that wait for the later release that wrote their work; a cancel or a delete ends them here, too."""
         self.quiet_from_s = -1.0
         """Since when no run is open (monotonic seconds); the tail's own."""
         self._generation = generation
@@ -332,7 +334,9 @@ class Flow:
         job = self.job(job_of_run(kept.run_id), FREE)
         if kept.held:
             if kept.work is not None:
+                self.unreadable_held[kept.run_id] = kept
                 codec.decode_work(kept.work)  # of a later release: it waits for that one, and nobody else for it
+                del self.unreadable_held[kept.run_id]
             self.hold(job, Held(kept, None, is_restored=True))
             return
         state = state_from_text(kept.state)

@@ -22,7 +22,7 @@ from .backfills import count_ends
 from .emit import Emitter
 from .flow import FlowJob
 from .flow_runs import UNREAD, Held
-from .holding import drop_held, forget_drained, forget_unreadable, hand_out, know_job, note_job
+from .holding import drop, drop_held, forget_drained, forget_unreadable, hand_out, know_job, note_job
 from .reruns import pending_of_rerun
 from .shard import Shard
 
@@ -50,6 +50,10 @@ def follow_version(shard: Shard, out: Emitter, version: JobVersion, now: Instant
     flow = shard.flow
     job = flow.jobs.get(version.job_id)
     is_gone = version.status is JobStatus.DELETED
+    if is_gone:
+        for run_id in [each for each in flow.unreadable_held if job_of_run(each) == version.job_id]:
+            drop(out, flow.unreadable_held.pop(run_id), WITHDRAWN, now)
+            out.state_forgotten(shard.partition, FLOW_PREFIX + run_id)
     if version.job_id in flow.unreadable:
         forget_unreadable(shard, out, version.job_id)
     if job is None:
@@ -74,6 +78,8 @@ def withdraw(shard: Shard, out: Emitter, run_id: str) -> None:
     successor that found the record would hand the run out after its cancel.
     """
     job = shard.flow.jobs.get(job_of_run(run_id))
+    if shard.flow.unreadable_held.pop(run_id, None) is not None:
+        out.state_forgotten(shard.partition, FLOW_PREFIX + run_id)
     if job is not None and run_id in job.held:
         shard.flow.unhold(job, run_id)
         out.state_forgotten(shard.partition, FLOW_PREFIX + run_id)

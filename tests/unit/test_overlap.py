@@ -366,6 +366,34 @@ def test_a_held_redrive_that_this_release_cannot_read_stops_no_shard_and_goes_ou
     assert told(world)[-1] == "PENDING 1~"
 
 
+@pytest.mark.parametrize("kind", [CommandKind.CANCEL, CommandKind.DELETE])
+def test_a_held_redrive_that_this_release_cannot_read_ends_as_any_other(
+    world: World, monkeypatch: pytest.MonkeyPatch, kind: CommandKind
+) -> None:
+    """Given that it was cancelled, or its job deleted, before the release which can read it was there again."""
+    define(world, Overlap.BUFFER_ALL)
+    fire(world)
+    work = world.records("waterclock.runs.medium")[0].value  # type: ignore[attr-defined]
+    end(world, run(world, 1))
+    fire(world)
+    world.command(CommandKind.REDRIVE, JOB, run_id=run(world, 1), work=work)
+    rest(world)
+    held = world.events(EventKind.HELD)[-1].run_id
+    with monkeypatch.context() as before:
+        before.setattr(codec, "decode_work", _of_a_later_release)
+        world.crash()
+        rest(world)
+        world.command(kind, JOB, run_id=held if kind is CommandKind.CANCEL else "")
+        rest(world)
+        end(world, run(world, 2))
+        rest(world)
+    world.crash()
+    rest(world)
+    ended_by = EventKind.CANCEL_REQUESTED if kind is CommandKind.CANCEL else EventKind.SKIPPED
+    assert [event.kind for event in world.events() if event.run_id == held] == [EventKind.HELD, ended_by]
+    assert held not in world.work()
+
+
 def _of_a_later_release(_value: bytes) -> WorkRecord:
     raise UndecodableRecord("a later release wrote it")
 
