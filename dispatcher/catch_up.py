@@ -27,7 +27,7 @@ from .bucket_walk import BucketWalk
 from .emit import Emitter
 from .gap_owed import OwedInGap, first_fire
 from .gaps import Gap
-from .misfire import decide_together
+from .misfire import Decision, decide_together
 from .position import Position
 from .run_orders import deferred_of
 from .shard import Decided, Shard
@@ -113,17 +113,21 @@ def read_on(shard: Shard, index: TimeIndex, names: Names) -> None:
 def work_off(shard: Shard, out: Emitter, now: Instant, limit: int, grace_us: int) -> int:
     """Decide what comes next in the oldest gap, at most ``limit``; returns how much that was, in rows or runs.
 
-    The last job of a round may bring as many runs more as its policy allows.
+    The last job of a round may bring as many runs more as its policy allows. Large payloads end a round sooner: by
+    their ``weight``, but not in what is returned, for the lane's rate is one of runs.
     """
-    lane, taken = shard.lane, 0
-    while lane is not None and taken < limit and lane.has_ready:
+    lane, taken, weight = shard.lane, 0, 0
+    while lane is not None and max(taken, weight) < limit and lane.has_ready:
         place, item = lane.pop()
         if isinstance(item, Deferred):
             out.hand_out(item.message)
+            weight += item.weight
         else:
             owed = _owed(shard, shard.gaps[0], item.job_id, item)
             if owed is not None:
-                taken += max(0, _decide(shard, out, item.job_id, owed, now, grace_us) - 1)
+                decision = _decide(shard, out, item.job_id, owed, now, grace_us)
+                taken += max(0, len(decision.runs) - 1)
+                weight += decision.weight
         taken += 1
         _move(shard, place, 1)
     return taken
@@ -184,8 +188,8 @@ def _owed(shard: Shard, gap: Gap, job_id: str, version: JobVersion) -> OwedInGap
     return found[0] if found else None
 
 
-def _decide(shard: Shard, out: Emitter, job_id: str, owed: OwedInGap, now: Instant, grace_us: int) -> int:
-    """One decision, of all that the job owes in the gap; returns how many runs it made.
+def _decide(shard: Shard, out: Emitter, job_id: str, owed: OwedInGap, now: Instant, grace_us: int) -> Decision:
+    """One decision, of all that the job owes in the gap.
 
     The record of the fire that is due first names the job's place: by it a lost position is built anew. Where that
     place is behind its own tier no event can name it, and the job's record says that it is decided.
@@ -206,7 +210,7 @@ def _decide(shard: Shard, out: Emitter, job_id: str, owed: OwedInGap, now: Insta
     if owed.is_behind_all_tiers:
         kept = shard.decide_ahead(job_id, Decided(owed.gap.to_at - 1, paused=False))
         out.job_decided(shard.partition, job_id, kept)
-    return len(decision.runs)
+    return decision
 
 
 def _move(shard: Shard, place: Position, rows: int) -> None:

@@ -33,7 +33,8 @@ def decide_fires(
 ) -> int:
     """Decide the fires due at or before ``until_at`` (at most ``now``), at most ``limit``. Returns how many were taken.
 
-    The runs of a catch-up count, too: the last one of a round may bring as many more as its policy allows. Raises
+    One with a large payload counts for several (``Chain.weight``), and goes out also where less than that is left. The
+    runs of a catch-up count, too: the last one of a round may bring as many more as its policy allows. Raises
     BackendDown or WriteUnknown (catch-up alone): the shard must be dropped then, part of it has moved on.
     """
     until_at = min(until_at, now)
@@ -47,6 +48,9 @@ def decide_fires(
             # Late or not, and whatever became of its job: a retry belongs to its run (design §6).
             out.hand_out(chain.message)
             shard.cursor = max(shard.cursor, chain.position)
+            taken += chain.weight - 1
+            if taken >= limit:
+                break
             continue
         version = chain.version
         if version.job_id in decided and decided[version.job_id].covers(due_at, fire_at):
@@ -54,10 +58,10 @@ def decide_fires(
         if due_at < late_before:
             caught_up = _catch_up(shard, out, Fire(version, fire_at), due_at, now, until_at, grace_us)
             rows += caught_up.rows
-            taken += max(0, caught_up.record_count - 1)
+            taken += max(0, caught_up.weight - 1)
         else:
             _decide_on_time(shard, out, chain, fire_at, due_at, now)
-            taken += _decide_beside(shard, out, version, due_at, now)
+            taken += chain.weight - 1 + _decide_beside(shard, out, version, due_at, now)
         chain.ready = None
         shard.cursor = max(shard.cursor, Position(due_at, version.spec.tier, version.job_id))
         if version.job_id in decided and shard.edge_of(version) < due_at:
@@ -86,7 +90,7 @@ def _decide_on_time(
 
 
 def _decide_beside(shard: Shard, out: Emitter, first: JobVersion, due_at: Instant, now: Instant) -> int:
-    """What other versions of the job have due in the same instant. Returns how many fires that were.
+    """What other versions of the job have due in the same instant. Returns for how many fires that counts.
 
     The records of those of another tier name no due position: there the cursor is not, and one that is built anew from
     that would pass other jobs' fires.
@@ -97,7 +101,7 @@ def _decide_beside(shard: Shard, out: Emitter, first: JobVersion, due_at: Instan
         if decided is None or not decided.covers(due_at, fire_at):
             in_order = chain.version.spec.tier is first.spec.tier
             _decide_on_time(shard, out, chain, fire_at, due_at, now, in_order=in_order)
-            taken += 1
+            taken += chain.weight
         chain.ready = None
     return taken
 
@@ -113,9 +117,9 @@ def _write_down(shard: Shard, out: Emitter, version: JobVersion, due_at: Instant
 
 
 class _CaughtUp(NamedTuple):
-    """What a catch-up came to: how many runs and skips, and the rows of what comes after."""
+    """What a catch-up came to: for how many fires its runs and skips count, and the rows of what comes after."""
 
-    record_count: int
+    weight: int
     rows: list[DueRow]
 
 
@@ -145,7 +149,7 @@ def _catch_up(
     )
     kept = shard.decide_ahead(job_id, Decided(until_at, paused=False))
     out.job_decided(shard.partition, job_id, kept)
-    return _CaughtUp(len(decision.runs) + len(decision.skipped), _rows_after(shard, versions, until_at))
+    return _CaughtUp(decision.weight + len(decision.skipped), _rows_after(shard, versions, until_at))
 
 
 def _rows_after(shard: Shard, versions: Sequence[JobVersion], decided_at: Instant) -> list[DueRow]:

@@ -23,6 +23,10 @@ from waterclock.model.zone_prints import is_stale, year_of, zone_print
 _KEPT_MAX_BYTES = 4_096
 """Envelopes (and payloads) up to this size are kept for the next row of the job: 16,384 large ones were gigabytes."""
 
+FIRE_BYTES = 2_048
+"""A round is bounded in fires. One whose work is larger than this counts for as many as would have been as large: 2,000
+of 64 KiB were a transaction of 128 MB, for whose commit every shard's fires wait."""
+
 
 class Envelope(NamedTuple):
     """What an envelope holds."""
@@ -65,6 +69,11 @@ def unseal(env: bytes) -> Envelope:
 def size_of(spec: JobSpec) -> int:
     """About how many bytes of a spec depend on what people wrote: its payload and its executor."""
     return len(spec.payload) + (len(executor_to_json(spec.executor)) if spec.executor else 0)
+
+
+def weight_of(spec: JobSpec) -> int:
+    """For how many fires one of such a job counts in a round; a DagRun's records have none of its payload."""
+    return 1 if spec.dag is not None else 1 + size_of(spec) // FIRE_BYTES
 
 
 def kept_count() -> int:

@@ -34,7 +34,7 @@ from .shard import Shard
 HELD_S_MAX = 1.0
 LEAD_S_MAX = 0.9
 _RECORDS_PER_S = 100_000.0
-"""Until it is known: how fast the client takes records."""
+"""Until it is known: how fast the client takes records. A fire that counts for several counts so here, too."""
 _MEASURED_FROM = 1_000
 _WEIGHT = 0.3
 _MARGIN = 2.0
@@ -63,7 +63,7 @@ class Herds:
         self._begin_at: Instant = 0
         """When the next one is to be sent; 0: none is known."""
         self._began_at_s = 0.0
-        self._sent_fires = 0
+        self._sent_fires = self._sent_weight = 0
         self.encodes_more = False
         self.sent_count = 0
 
@@ -99,8 +99,8 @@ class Herds:
 
     @property
     def room(self) -> int:
-        """How many fires more than usual a shard's round may hold: all that was sent, and what is due before."""
-        return self._sent_fires + _BESIDE_MAX if self._rounds.is_early else 0
+        """For how many fires more than usual a shard's round may hold: all that was sent, and what is due before."""
+        return self._sent_weight + _BESIDE_MAX if self._rounds.is_early else 0
 
     def wait_s(self, now: Instant, at_most_s: float) -> float:
         """How long there is nothing to do here, at most so long."""
@@ -117,12 +117,13 @@ class Herds:
         self._begin_at = 0
         crowds: Counter[Instant] = Counter()
         for shard in shards:
-            crowds.update({at: len(crowd) for at, crowd in shard.crowds.items() if at > max(now, self._due_at)})
+            crowds.update({at: len(crowd.chains) for at, crowd in shard.crowds.items() if at > max(now, self._due_at)})
         due_at = min((at for at, count in crowds.items() if count >= self._least), default=0)
         if not due_at:
             return
-        lead_s = max(self._lead_s, self._takes_s(crowds[due_at]))
-        if lead_s > LEAD_S_MAX or any(len(shard.crowds.get(due_at, ())) >= READY_MAX for shard in shards):
+        weights = [shard.crowds[due_at].weight for shard in shards if due_at in shard.crowds]
+        lead_s = max(self._lead_s, self._takes_s(sum(weights)))
+        if lead_s > LEAD_S_MAX or max(weights) >= READY_MAX:
             log_.info("herd too large to be sent early", due_at=due_at, fires=crowds[due_at])
             self._due_at = due_at
             return
@@ -135,18 +136,19 @@ class Herds:
         return _MARGIN * _RECORDS_OF_A_FIRE * fires / self._records_per_s
 
     def _send(self, shards: Iterable[Shard]) -> None:
-        fires = [
-            chain.ready
-            for shard in shards
-            for chain in shard.crowds.pop(self._due_at, ())
+        crowds = [shard.crowds.pop(self._due_at) for shard in shards if self._due_at in shard.crowds]
+        chains = [
+            chain
+            for crowd in crowds
+            for chain in crowd.chains
             if chain.ready is not None and chain.due_at == self._due_at and not chain.is_cut
             if chain.ready.fire_at == chain.next_at
         ]
-        if len(fires) < self._least:
+        if len(chains) < self._least:
             return
-        made = [message for fire in fires for message in fire.messages]
+        made = [message for chain in chains if chain.ready is not None for message in chain.ready.messages]
         messages = leave_out_gone(self._pools, self._templates.names, made)
-        self._sent_fires = len(fires)
+        self._sent_fires, self._sent_weight = len(chains), sum(chain.weight for chain in chains)
         self._began_at_s = self._clock.monotonic_s()
         try:
             self._rounds.send_early(messages)
@@ -155,9 +157,10 @@ class Herds:
             return
         self.sent_count += 1
         took_s = self._clock.monotonic_s() - self._began_at_s
-        log_.debug("herd sent", due_at=self._due_at, fires=len(fires), took_s=round(took_s, 3))
+        log_.debug("herd sent", due_at=self._due_at, fires=len(chains), took_s=round(took_s, 3))
         if len(messages) >= _MEASURED_FROM and took_s > 0:
-            self._records_per_s += _WEIGHT * (len(messages) / took_s - self._records_per_s)
+            counted = len(messages) + _RECORDS_OF_A_FIRE * (self._sent_weight - len(chains))
+            self._records_per_s += _WEIGHT * (counted / took_s - self._records_per_s)
 
 
 def _is_calm(shard: Shard) -> bool:

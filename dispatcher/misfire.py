@@ -19,6 +19,7 @@ from waterclock.model.job import JobStatus, JobVersion
 from waterclock.model.timetable import blocked_parts, count_of, due_of, fire_edge, is_blocked, last_of, next_of
 from waterclock.model.timing import CatchUpOrder, Misfire, Timing
 
+from .envelope import weight_of
 from .owed import Stretch
 
 COALESCED = "coalesced"
@@ -70,6 +71,13 @@ class Decision(NamedTuple):
     @property
     def newest(self) -> Fire | None:
         return max(self.runs, key=lambda fire: fire.fire_at, default=None)
+
+    @property
+    def weight(self) -> int:
+        """For how many fires its runs count in a round."""
+        versions = {fire.version.revision: fire.version for fire in self.runs}
+        weights = {revision: weight_of(version.spec) for revision, version in versions.items()}
+        return sum(weights[fire.version.revision] for fire in self.runs)
 
 
 def decide(owed: Sequence[Stretch], now: Instant, grace_us: int) -> Decision:

@@ -8,19 +8,21 @@ decided. Those of instants that have many are kept together, for ``herds.py``.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from waterclock.model.ids import US_PER_S, Instant
 from waterclock.model.timetable import is_blocked
 
 from .emit import Templates
 from .shard import Shard
-from .timeline import Chain
+from .timeline import Chain, Crowd
 
 AHEAD_US = 2 * US_PER_S
 SLICE = 200
 """Fires at a time, about 5 ms: others that become due meanwhile wait behind it."""
 READY_MAX = 20_000
-"""Of one shard: about 1.5 KB each, and the payload. The rest of a larger herd is encoded at its instant."""
+"""Of one shard: about 1.5 KB each, and the payload, by which one may count for several. The rest of a larger herd is
+encoded at its instant."""
 _LOOK_AGAIN_US = US_PER_S
 """A look walks over all that is due soon: five in a second were a fifth of the dispatcher at 6,000 fires a second."""
 
@@ -32,7 +34,7 @@ def make_ready(shard: Shard, templates: Templates, now: Instant, crowd_fires: in
     """
     until_at = min(now + AHEAD_US, shard.horizon_at - 1)
     if not shard.to_encode and until_at >= shard.ready_until_at + _LOOK_AGAIN_US:
-        shard.to_encode += (chain for chain in shard.timeline.soon(until_at, READY_MAX) if _wants(chain, now))
+        shard.to_encode += _as_many_as_fit(shard.timeline.soon(until_at, READY_MAX), now)
         shard.ready_until_at = until_at
         _look_for_crowds(shard, now, crowd_fires)
     for _ in range(min(SLICE, len(shard.to_encode))):
@@ -45,7 +47,7 @@ def make_ready(shard: Shard, templates: Templates, now: Instant, crowd_fires: in
             chain.ready = templates.ready(chain.version, chain.next_at, chain.due_at)
             crowd = shard.crowds.get(chain.due_at)
             if crowd is not None:
-                crowd.append(chain)
+                crowd.add(chain)
     return bool(shard.to_encode)
 
 
@@ -53,7 +55,17 @@ def _look_for_crowds(shard: Shard, now: Instant, crowd_fires: int) -> None:
     """Forget those whose instant has passed; what comes to the others at a later look is a part of them."""
     counts = Counter(chain.due_at for chain in shard.to_encode)
     kept = {at: crowd for at, crowd in shard.crowds.items() if at > now}
-    shard.crowds = {at: [] for at, count in counts.items() if count >= crowd_fires} | kept
+    shard.crowds = {at: Crowd() for at, count in counts.items() if count >= crowd_fires} | kept
+
+
+def _as_many_as_fit(chains: Iterable[Chain], now: Instant) -> Iterator[Chain]:
+    room = READY_MAX
+    for chain in chains:
+        if room <= 0:
+            return
+        if _wants(chain, now):
+            room -= chain.weight
+            yield chain
 
 
 def _wants(chain: Chain, now: Instant) -> bool:

@@ -21,6 +21,7 @@ from waterclock.store.port import TimeIndex
 
 from .admitting import admit_fire, may_follow
 from .emit import Emitter
+from .envelope import weight_of
 from .flow import FlowJob
 from .misfire import CALENDAR, PAUSED, REASONS, SkipRange
 from .shard import Shard
@@ -38,7 +39,8 @@ _WAITS_US = US_PER_S // 20
 
 
 def fire_delays(shard: Shard, out: Emitter, now: Instant, until_at: Instant, limit: int) -> int:
-    """Decide the fires of chains up to ``until_at`` (at most ``now``), at most ``limit``. Returns how many those were.
+    """Decide the fires of chains up to ``until_at`` (at most ``now``), at most ``limit``. Returns how many those were,
+    as ``decide_fires`` counts.
 
     While no more runs may be followed, they wait: a chain whose run nobody follows would never go on.
     """
@@ -57,7 +59,9 @@ def fire_delays(shard: Shard, out: Emitter, now: Instant, until_at: Instant, lim
             due.put(job_id, max(fire_at, now + _WAITS_US))
             continue
         _decide(shard, out, job, version, fire_at, now, until_at)
-        taken += 1
+        taken += weight_of(version.spec)
+        if taken >= limit:
+            break
     return taken
 
 

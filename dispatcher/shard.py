@@ -27,7 +27,7 @@ from .look_times import LookTimes
 from .owed import first_tier, in_force
 from .pauses import LEAD_US
 from .position import Position
-from .timeline import Chain, Timeline
+from .timeline import Chain, Crowd, Timeline
 
 if TYPE_CHECKING:
     from .catch_up import Lane
@@ -173,7 +173,7 @@ class Shard:
         self.ready_until_at: Instant = 0
         """What is due up to then was made ready or stands in ``to_encode``, but for what came later (``ready.py``)."""
         self.to_encode: list[Chain] = []
-        self.crowds: dict[Instant, list[Chain]] = {}
+        self.crowds: dict[Instant, Crowd] = {}
         """By instant: the chains of those with many, as far as their fires are made ready."""
 
     @property

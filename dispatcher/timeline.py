@@ -23,6 +23,7 @@ from waterclock.model.job import Every, JobVersion, Tier
 from waterclock.model.timetable import due_of, next_of
 from waterclock.store.port import DueRow
 
+from .envelope import FIRE_BYTES, weight_of
 from .position import Position
 
 
@@ -43,14 +44,15 @@ class Chain:
     """The remaining fires of one version that are due within one minute.
 
     ``next_at`` is the fire time of the next one, ``due_at`` when it is due. ``until_at``: fires with a later fire time
-    are another version's.
+    are another version's. ``weight``: for how many fires each of them counts.
     """
 
-    __slots__ = ("due_at", "every_us", "minute_end", "next_at", "ready", "row", "until_at", "version")
+    __slots__ = ("due_at", "every_us", "minute_end", "next_at", "ready", "row", "until_at", "version", "weight")
 
     def __init__(self, version: JobVersion, row: DueRow, first_at: Instant) -> None:
         self.version = version
         self.row = row
+        self.weight = weight_of(version.spec)
         self.next_at = first_at
         self.due_at = due_of(version, first_at)
         self.minute_end = (minute_of(self.due_at) + 1) * US_PER_MINUTE
@@ -86,6 +88,20 @@ class Chain:
         return True
 
 
+class Crowd:
+    """Chains of one instant whose fires are made ready, and for how many fires these count."""
+
+    __slots__ = ("chains", "weight")
+
+    def __init__(self) -> None:
+        self.chains: list[Chain] = []
+        self.weight = 0
+
+    def add(self, chain: Chain) -> None:
+        self.chains.append(chain)
+        self.weight += chain.weight
+
+
 class Deferred:
     """One attempt that waits for its due time: its work record as it will go out. It belongs to its run, not to a
     version, so no command of its job ends it."""
@@ -101,6 +117,11 @@ class Deferred:
         self.revision = revision
         """The number of the command that deferred it."""
         self.message = message
+
+    @property
+    def weight(self) -> int:
+        """For how many fires it counts."""
+        return 1 + len(self.message.value or b"") // FIRE_BYTES
 
     @property
     def position(self) -> Position:
