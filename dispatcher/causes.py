@@ -42,7 +42,8 @@ def cause_of(command: Command) -> Cause:
         raise RequestError(f"{source} is of another tenant", pointer="/triggered_by", hint="Name one of the job's own")
     if not 0 <= command.hops <= HOPS_MAX:
         raise RequestError(
-            f"{source} is the last of {HOPS_MAX} runs in a row that were started by the end of another",
+            f"{source} is the last of {HOPS_MAX} runs in a row that were started by the end of another, "
+            "or ends in a ring in which it would start too many at once",
             pointer="/hops",
             hint=f"At most {HOPS_MAX}: look for jobs that start each other in a ring (`waterclock job show`)",
         )

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 import structlog
 
@@ -43,7 +42,7 @@ from .reconciler import Reconciler
 from .round_size import RoundSize
 from .shard import GivenUp, Shard, Wanted
 from .trail import Note
-from .triggering import LISTENERS_MAX, RunEnd, started_by, untold, waits_for, weight
+from .triggering import LISTENERS_MAX, RunEnd, met_by, started_by, untold, waits_for, weight
 from .verdicts import Verdicts
 from .work_records import WorkRecords, source_of
 
@@ -339,10 +338,11 @@ class RetryRouter:
         """The commands to jobs that are started by these ends."""
         now = self._clock.now()
         for end in ends:
-            due = started_by(end, self._listeners.of(end.job_id), now)
-            for command in islice(due, LISTENERS_MAX):
+            met = met_by(end, self._listeners.of(end.job_id))
+            ring = self._listeners.leading_back(end.job_id) if len(met) > 1 else ()
+            for command in started_by(end, met[:LISTENERS_MAX], ring, now):
                 yield command_message(self._names, command)
-            if left_out := [command.job_id for command in due]:
+            if left_out := [listener.job_id for listener in met[LISTENERS_MAX:]]:
                 yield reject_message(self._names, untold(end, left_out, now))
 
     def _letters(self, given_up: Sequence[GivenUp]) -> list[Outgoing]:

@@ -6,14 +6,14 @@ owner knows it by that). An end is told once, in the round that advances past it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from waterclock.log.port import TopicPartition
 from waterclock.model.events import Reject, RunStatus, SourceRecord
 from waterclock.model.ids import Instant, job_id_beside
 from waterclock.model.job import Command, CommandKind
-from waterclock.model.triggers import JobTriggers, RunEnds
+from waterclock.model.triggers import HOPS_MAX, JobTriggers, RunEnds
 
 ACTOR = "trigger"
 _NAMED_MAX = 5
@@ -63,20 +63,29 @@ def untold(end: RunEnd, left_out: Sequence[str], now: Instant) -> Reject:
     return Reject("retry-router", message, "/on", hint, now, place)
 
 
-def started_by(end: RunEnd, listeners: Iterable[JobTriggers], now: Instant) -> Iterator[Command]:
-    """The commands that follow from an end."""
+def met_by(end: RunEnd, listeners: Iterable[JobTriggers]) -> list[JobTriggers]:
+    """Those of whose conditions an end meets one."""
     name = end.job_id.partition(":")[2]  # unchecked: whatever stands in the log must not stop the router
-    for listener in listeners:
-        if listener.on.met_by(name, end.status, end.at):
-            yield Command(
-                CommandKind.TRIGGER,
-                listener.job_id,
-                command_id=f"{end.run_id}/{end.status.name.lower()}",
-                actor=ACTOR,
-                at=now,
-                triggered_by=end.run_id,
-                hops=end.hops + 1,
-                ended=end.status.name.lower(),
-                ended_at=end.at,
-                gathers=listener.on.within_us > 0,
-            )
+    return [listener for listener in listeners if listener.on.met_by(name, end.status, end.at)]
+
+
+def started_by(end: RunEnd, met: Sequence[JobTriggers], ring: Collection[str], now: Instant) -> Iterator[Command]:
+    """The commands that follow from an end. ``ring``: whose ends lead back to its job.
+
+    Each of these counts for as many hops as there are of them. So the chains of one beginning, in its ring, are some
+    hundreds, and not 16 to the 16th: where ``n`` are started ``n`` hops are gone, and no ``n ** (16 / n)`` is larger.
+    """
+    in_ring = sum(listener.job_id in ring for listener in met)
+    for listener in met:
+        yield Command(
+            CommandKind.TRIGGER,
+            listener.job_id,
+            command_id=f"{end.run_id}/{end.status.name.lower()}",
+            actor=ACTOR,
+            at=now,
+            triggered_by=end.run_id,
+            hops=end.hops + (min(in_ring, HOPS_MAX) if listener.job_id in ring else 1),
+            ended=end.status.name.lower(),
+            ended_at=end.at,
+            gathers=listener.on.within_us > 0,
+        )

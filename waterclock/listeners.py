@@ -12,7 +12,7 @@ are saved, or the topic read, while there is room.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
@@ -27,6 +27,9 @@ from waterclock.wire.codec import decode_job_triggers
 
 LISTENED_MAX = 200_000
 """Conditions of all jobs, about 300 bytes each."""
+
+RING_LOOKS = 5_000
+"""Jobs, at the most, among which a ring is looked for: all from which three ends lead to one, of 16 conditions each."""
 
 _BATCH = 1_000
 
@@ -62,6 +65,8 @@ class Listeners:
         """What is held does not say all there is: it is to be read from the beginning."""
         self._in_order: dict[str, tuple[str, ...]] = {}
         """By job, who waits for its ends, oldest first: as far as it was asked for since that changed."""
+        self._rings: dict[str, frozenset[str]] = {}
+        """By job, what ``leading_back`` has found since anything changed."""
         self._begin()
 
     @property
@@ -98,6 +103,29 @@ class Listeners:
         """How many jobs wait for it, whether their conditions are met or not."""
         return len(self._by_source.get(source, ()))
 
+    def leading_back(self, source: str) -> frozenset[str]:
+        """Of those who wait for this job's ends: whose own ends lead to it, so that they stand in a ring with it. Those
+        who stand so near that they are among the first ``RING_LOOKS`` that are looked at."""
+        if source not in self._standing:
+            return frozenset()  # it waits for nobody
+        known = self._rings.get(source)
+        if known is None:
+            waiting = self._by_source.get(source, set())
+            known = self._rings[source] = frozenset(waiting & self._before(source))
+        return known
+
+    def _before(self, source: str) -> set[str]:
+        """Whose ends lead to this job, by way of others too: the nearest first."""
+        found: dict[str, None] = {source: None}
+        ahead = deque([source])
+        while ahead and len(found) < RING_LOOKS:
+            standing = self._standing.get(ahead.popleft())
+            for each in self._hears(standing) if standing is not None else ():
+                if each not in found:
+                    found[each] = None
+                    ahead.append(each)
+        return set(found)
+
     def _waiting(self, source: str) -> tuple[str, ...]:
         mine = self._by_source.get(source)
         if mine is None:
@@ -120,6 +148,7 @@ class Listeners:
         self._standing.clear()
         self._by_source.clear()
         self._in_order.clear()
+        self._rings.clear()
         self._count = 0
         self._count_of.clear()
         self._overfull.clear()
@@ -128,6 +157,7 @@ class Listeners:
     def _apply(self, record: Record) -> None:
         job_id = (record.key or b"").decode(errors="replace")
         self._forget(job_id)
+        self._rings.clear()
         if record.value is None:
             return
         try:

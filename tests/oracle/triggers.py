@@ -11,8 +11,9 @@ of them:
   from what the same end, or a later one in its partition, had started by then;
 - which router there was is known from a verdict of it, earlier in the same partition, or from an earlier end there
   that started something: until the first router has begun, nobody is started;
-- a run knows how many stand before it, each started by the end of the one before, and after so many comes no other;
-  what its events and its work say of that is judged by ``causes.py``.
+- a run knows how many stand before it, each started by the end of the one before, and after so many comes no other. An
+  end that starts several jobs of its own ring counts for as many: where conditions change meanwhile for no fewer than
+  certainly stood in it, and no more than ever did. What events and work say of that is judged by ``causes.py``.
 """
 
 import bisect
@@ -20,7 +21,7 @@ import collections
 import json
 import typing
 
-from . import causes, gathering, jobs, owed
+from . import causes, gathering, jobs, owed, rings
 from .records import decode
 from .reducer import FINAL, OF_NO_RUN, changes
 
@@ -107,12 +108,12 @@ def check(commands, events, work=(), rules=owed.Rules(), until=0):  # noqa: B008
     ends, hops = _ends(events), _hops(events)
     stood = {job_id: stood_for(job) for job_id, job in found.items()}
     asked, counts = _asked(found), collections.Counter()
-    complaints = [*_without_cause(asked, ends, stood, hops)]
+    complaints = [*_without_cause(asked, ends, stood, hops), *_wrong_hops(asked, ends, stood, hops, counts)]
     for job in found.values():
         complaints += gathering.check(job, until, counts)[0]
     for (job_id, source), told in asked.items():
         counts["ends told again"] += len(told) > 1
-        counts["chains that were cut"] += hops.get(source, 0) >= HOPS_MAX
+        counts["chains that were cut"] += any(each.record["hops"] > HOPS_MAX for each in told.values())
         for each in told.values():
             complaints += gathering.wrong_telling(found[job_id], each.record)
         if found[job_id].judged.gathered.keys().isdisjoint(told):
@@ -166,11 +167,51 @@ def _without_cause(asked, ends, stood, hops):
         elif not any(_meets(end, each) for each in stood[job_id] if _is_beside(job_id, end)):
             yield f"{job_id} was started by {source}, and does not wait for that"
         for told in given.values():
-            if told.record["hops"] != hops.get(source, 0) + 1:
-                said = told.record["hops"]
-                yield f"{job_id} was started by {source} as number {said}, after number {hops.get(source, 0)}"
             if end is not None:
                 yield from (f"{job_id} was started by {source}, {wrong}" for wrong in _wrong_words(told, end))
+
+
+def _wrong_hops(asked, ends, stood, hops, counts):
+    started = collections.defaultdict(set)
+    for job_id, source in asked:
+        started[source].add(job_id)
+    for (job_id, source), given in asked.items():
+        before, end = hops.get(source, 0), ends.get(source)
+        least, most = (1, 1) if end is None else _hops_meant(job_id, end, started[source], stood)
+        counts["starts of several of a ring"] += least > 1
+        for told in given.values():
+            said = told.record["hops"]
+            if not before + least <= said <= before + most:
+                several = f", one of {least} to {most} of its ring" if most > 1 else ""
+                yield f"{job_id} was started by {source} as number {said}, after number {before}{several}"
+
+
+def _hops_meant(job_id, end, started, stood):
+    """For how many hops this start counts, at the least and at the most."""
+    ring = rings.leading_back(end.job_id, _sources(stood, lambda _: True))
+    if job_id not in ring:
+        return 1, 1
+    met = {each for each in ring if any(_meets(end, one) for one in stood[each])}
+    sure_ring = rings.leading_back(end.job_id, _sources(stood, lambda one: _is_sure(one, end.written_at)))
+    sure = {
+        each
+        for each in sure_ring & started
+        if any(_is_sure(one, end.written_at) and _meets(end, one) for one in stood[each])
+    }
+    return (min(HOPS_MAX, len(sure)) if job_id in sure else 1), min(HOPS_MAX, len(met | {job_id}))
+
+
+def _is_sure(condition, by):
+    """Whether it stood by then, whoever looked, and stands still."""
+    return condition.until is None and condition.known_at is not None and condition.known_at < by
+
+
+def _sources(stood, counts):
+    """By job, the jobs for whose ends it waits."""
+    return {
+        job_id: {f"{job_id.partition(':')[0]}:{each.job}" for each in conditions if counts(each)}
+        for job_id, conditions in stood.items()
+    }
 
 
 def _wrong_words(told, end):

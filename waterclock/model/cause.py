@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 
 class Cause(NamedTuple):
-    """``source``: the run by whose end it was started, "": by none. ``hops``: how many stood one before the other."""
+    """``source``: the run by whose end it was started, "": by none. ``hops``: how many stood one before the other; an
+    end that has started several jobs of its own ring counts for as many."""
 
     source: str = ""
     hops: int = 0
