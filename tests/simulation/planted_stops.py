@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from waterclock.workers import attempts
 from waterclock.workers.attempts import Attempts
 from waterclock.workers.executors.port import Attempt
 from waterclock.workers.read_back import Answer, _Question, _Reading
+from waterclock.workers.slots import Slots
 from waterclock.workers.stopping import Why
 from waterclock.workers.timeouts import Timeouts
 
@@ -33,10 +33,12 @@ def read_back_and_not_timed() -> Iterator[None]:
 def nodes_not_named() -> Iterator[None]:
     """A cancel of a DagRun is none of its nodes: what runs goes on."""
 
-    def is_of(attempt: Attempt, named: set[str]) -> bool:
-        return attempt.work.run_id in named
+    def held_of(self: Slots, run_ids: Iterable[str]) -> list[Attempt]:
+        named = set(run_ids)
+        return [attempt for attempt in right(self, named) if attempt.work.run_id in named]
 
-    with mock.patch.object(attempts, "_is_of", is_of):
+    right = Slots.held_of
+    with mock.patch.object(Slots, "held_of", held_of):
         yield
 
 
