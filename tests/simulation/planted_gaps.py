@@ -11,7 +11,7 @@ from waterclock.dispatcher import catch_up, gap_owed, jump, takeover
 from waterclock.dispatcher.gap_owed import OwedInGap
 from waterclock.dispatcher.gaps import Gap, Progress
 from waterclock.dispatcher.known import Known
-from waterclock.dispatcher.misfire import Decision
+from waterclock.dispatcher.misfire import Decision, Fire
 from waterclock.dispatcher.owed import Stretch
 from waterclock.dispatcher.shard import Shard
 
@@ -77,18 +77,17 @@ def no_policy() -> Iterator[None]:
 def half_of_it() -> Iterator[None]:
     """A job's fires in a gap are decided in two parts, each by the policy: the newest of either runs."""
 
-    def decide(shard: Shard, out: Any, job_id: str, owed: OwedInGap, now: Instant, grace_us: int) -> int:
+    def decide(shard: Shard, out: Any, job_id: str, owed: OwedInGap, now: Instant, grace_us: int) -> Decision:
         version, after, until = owed.owed[-1]
         middle = (after + until) // 2
         first = owed._replace(owed=(*owed.owed[:-1], Stretch(version, after, middle)))
         parts = [first, owed._replace(owed=(Stretch(version, middle, until),))]
-        count = 0
+        runs: tuple[Fire, ...] = ()
         for part in parts:
             place = gap_owed._place_of(job_id, part.owed)
-            count += (
-                0 if place is None else right(shard, out, job_id, part._replace(place=place), now + count, grace_us)
-            )
-        return count
+            if place is not None:
+                runs += right(shard, out, job_id, part._replace(place=place), now + len(runs), grace_us).runs
+        return Decision(runs, ())
 
     right = catch_up._decide
     with mock.patch.object(catch_up, "_decide", decide):
