@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from unittest import mock
 
@@ -93,8 +93,8 @@ def told_ends_start_again() -> Iterator[None]:
     """A successor answers ends that its predecessor has answered, each under another name."""
     right, right_end = router_loop.started_by, RouterShard._ended
 
-    def start(told: RunEnd, listeners: Iterable[JobTriggers], now: Instant) -> Iterator[Command]:
-        for command in right(told, listeners, now):
+    def start(told: RunEnd, met: Sequence[JobTriggers], ring: Collection[str], now: Instant) -> Iterator[Command]:
+        for command in right(told, met, ring, now):
             yield command._replace(command_id=f"{command.command_id}/{now}")
 
     def end(self: RouterShard, run_id: str, run: OpenRun[Note], at: Instant, wanted: Wanted) -> None:
