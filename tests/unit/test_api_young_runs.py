@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from waterclock.api import runs
+from waterclock.api import appearing, runs
 from waterclock.api.services import Services
 from waterclock.clock import ManualClock
 from waterclock.model.ids import parse_run_id
@@ -37,7 +37,7 @@ class LateHistory:
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "_LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr(appearing, "_LOOK_AGAIN_S", 0.0)
 
 
 def test_a_redrive_or_rerun_of_an_old_run_is_waited_for() -> None:

@@ -6,7 +6,6 @@ and turns its own backfills alone; a dry run changes nothing.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -23,6 +22,7 @@ from waterclock.store.backfill_port import BackfillRow
 
 from . import shapes, views, wanting
 from .access import Held, Reader, Writer, no_such_job, own_job_id
+from .appearing import appearing
 from .backfill_shapes import Backfill, BackfillAsked, BackfillPage, BackfillTurned
 from .bodies import read_object
 from .cursors import read_cursor, unknown_cursor, write_cursor
@@ -36,8 +36,6 @@ from .services import Services
 from .shapes import Answers
 
 PAGE_MAX = 500
-_LOOKS = 8
-_LOOK_AGAIN_S = 0.125
 _KEYS = ("from", "to", "revision", "tier", "concurrency", "note", "dry_run")
 _TIERS = {tier.word: tier for tier in Tier}
 _TURNS = {
@@ -242,13 +240,10 @@ def _check(answer: Answered, kind: CommandKind) -> None:
 async def _row(services: Services, caller: Caller, text: str) -> BackfillRow:
     """The backfill; one that history does not show may just have been asked for: it is waited for, a second at most."""
     job_id, number = _own(caller, text)
-    for look in range(_LOOKS):
-        if look:
-            await asyncio.sleep(_LOOK_AGAIN_S)
-        row: BackfillRow | None = await services.call(services.store.backfill, job_id, number)
-        if row is not None:
-            return row
-    raise _no_such(text)
+    row: BackfillRow | None = await appearing(lambda: services.call(services.store.backfill, job_id, number))
+    if row is None:
+        raise _no_such(text)
+    return row
 
 
 def _own(caller: Caller, text: str) -> tuple[str, int]:

@@ -7,7 +7,6 @@ history's word, not a promise. What must hold: a tenant ends its own runs alone;
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -28,6 +27,7 @@ from waterclock.store.port import RunRow
 
 from . import shapes, views, wanting
 from .access import Held, Writer, own_job_id
+from .appearing import appearing
 from .bodies import read_object
 from .jobs import pending_reply
 from .keyring import Caller
@@ -38,8 +38,6 @@ from .runs import no_such_run, own_run, row_now, run_row
 from .services import Services
 from .shapes import Answers
 
-_LOOKS = 8
-_LOOK_AGAIN_S = 0.125
 _KEYS = ("job", "run_ids", "status", "older_than", "dry_run", "cap", "rate_per_s", "note", "cursor")
 
 routes = APIRouter(tags=["runs"])
@@ -164,12 +162,12 @@ async def cancel_run(run_id: str, request: Request, services: Held, caller: Writ
 
 async def _since(services: Services, place: RunId) -> RunRow | NodeRow | None:
     """The run once history shows the cancel, a second at most; None: it does not yet."""
-    for _ in range(_LOOKS):
+
+    async def look() -> RunRow | NodeRow | None:
         row = await row_now(services, place)
-        if row is not None and (row.status in FINAL or row.cancel_requested):
-            return row
-        await asyncio.sleep(_LOOK_AGAIN_S)
-    return None
+        return row if row is not None and (row.status in FINAL or row.cancel_requested) else None
+
+    return await appearing(look)
 
 
 def _told(place: RunId, row: RunRow | NodeRow) -> Response:

@@ -6,7 +6,6 @@ what it says follows from the rule by which the engine goes on.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
@@ -25,6 +24,7 @@ from waterclock.store.port import RunRow
 
 from . import dag_run_shapes, shapes, views, wanting
 from .access import Held, Writer
+from .appearing import appearing
 from .bodies import read_object
 from .dag_runs import seen_dag_run
 from .jobs import pending_reply
@@ -36,8 +36,6 @@ from .runs import came_to
 from .services import Services
 from .shapes import Answers
 
-_LOOKS = 8
-_LOOK_AGAIN_S = 0.125
 _ACT_KEYS = ("note", "dry_run")
 _RERUN_KEYS = ("from", "failed", "payload", "payload_base64", "note", "dry_run")
 _NODES_MAX = 1_000
@@ -167,12 +165,12 @@ async def _given(services: Services, caller: Caller, request: Request, order: Or
 
 async def _since(services: Services, place: RunId, kind: CommandKind) -> RunRow | None:
     """The DagRun once history shows what was done, a second at most; None: it does not yet."""
-    for _ in range(_LOOKS):
-        row = await services.call(services.store.run, place.job_id, place.fire_at, place.series)
-        if row is not None and (row.status in FINAL or _shows(row, kind)):
-            return row
-        await asyncio.sleep(_LOOK_AGAIN_S)
-    return None
+
+    async def look() -> RunRow | None:
+        row: RunRow | None = await services.call(services.store.run, place.job_id, place.fire_at, place.series)
+        return row if row is not None and (row.status in FINAL or _shows(row, kind)) else None
+
+    return await appearing(look)
 
 
 def _shows(row: RunRow, kind: CommandKind) -> bool:

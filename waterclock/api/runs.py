@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -16,6 +15,7 @@ from waterclock.store.port import RunRow
 
 from . import shapes, views
 from .access import Held, Reader, no_such_job, own_job_id
+from .appearing import appearing
 from .cursors import read_cursor, unknown_cursor, write_cursor
 from .problems import Problem
 from .services import Services
@@ -23,8 +23,6 @@ from .shapes import Answers
 
 PAGE_MAX = 500
 _YOUNG_US = 10 * US_PER_S
-_LOOKS = 8
-_LOOK_AGAIN_S = 0.125
 _INT64 = 2**63
 
 routes = APIRouter(tags=["runs"])
@@ -73,13 +71,7 @@ async def run_row(services: Services, place: RunId) -> RunRow | NodeRow | None:
     That may be any run with a series: a redrive and a rerun keep the fire time of the run that they repeat.
     """
     may_be_young = place.series > 0 or abs(services.clock.now() - place.fire_at) < _YOUNG_US
-    for look in range(_LOOKS if may_be_young else 1):
-        if look:
-            await asyncio.sleep(_LOOK_AGAIN_S)
-        row = await row_now(services, place)
-        if row is not None:
-            return row
-    return None
+    return await appearing(lambda: row_now(services, place)) if may_be_young else await row_now(services, place)
 
 
 async def came_to(services: Services, answer: Answered) -> dict[str, str | None]:
