@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from waterclock.model.ids import US_PER_MINUTE, US_PER_S, Instant, minute_of, slot_of
+from waterclock.model.ids import US_PER_MINUTE, US_PER_S, Instant, minute_of, slot_of, tenant_of_job
 from waterclock.model.job import JobStatus, JobVersion, Once
 from waterclock.model.timetable import due_of, fire_edge, next_due, next_of
 from waterclock.model.timing import JITTER_US_MAX
@@ -39,7 +39,7 @@ def due_row(version: JobVersion, fire_at: Instant, wts: int) -> DueRow:
         fire_at=fire_at,
         attempt=1,
         tier=version.spec.tier,
-        tenant=version.job_id.partition(":")[0],
+        tenant=tenant_of_job(version.job_id),
         env=seal(version, fire_at),
         wts=wts,
     )

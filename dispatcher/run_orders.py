@@ -16,7 +16,7 @@ from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.events import Control, ControlKind, EventKind, Origin, Pending, RunEvent, WorkRecord
 from waterclock.model.executor import executor_from_json, executor_label
 from waterclock.model.failure_policy import policy_from_json
-from waterclock.model.ids import Instant, RunId, minute_of, parse_run_id, slot_of
+from waterclock.model.ids import Instant, RunId, minute_of, parse_run_id, slot_of, tenant_of_job
 from waterclock.model.job import Command, CommandKind
 from waterclock.model.policy_document import check_time_outs
 from waterclock.model.schedule import AT_MAX
@@ -167,7 +167,7 @@ def _row(work: WorkRecord, due_at: Instant, place: Place) -> DueRow:
         fire_at=work.fire_at,
         attempt=work.attempt,
         tier=work.tier,
-        tenant=work.job_id.partition(":")[0],
+        tenant=tenant_of_job(work.job_id),
         env=codec.encode_work(work),
         wts=place.appended_at,
     )

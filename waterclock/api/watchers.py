@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from waterclock.model.events import EventKind
+from waterclock.model.ids import tenant_of_job
 
 from .problems import busy
 from .tail import Seen, SeenBatch
@@ -148,4 +149,4 @@ def _tenant_part(tenant: str) -> str:
 
 def _parts_of(job_id: str) -> set[str]:
     """What a watcher of the job's events may be about: the job, or its tenant."""
-    return {job_id, _tenant_part(job_id.partition(":")[0])}
+    return {job_id, _tenant_part(tenant_of_job(job_id))}

@@ -8,6 +8,7 @@ from waterclock.clock import SystemClock
 from waterclock.log.port import Log
 from waterclock.model.calendar_document import names_in
 from waterclock.model.document import spec_from_document
+from waterclock.model.ids import tenant_of_job
 from waterclock.model.job import CommandKind, JobSpec, JobStatus
 from waterclock.model.placement import placed, wants_placement, with_kept_place
 from waterclock.settings import Settings
@@ -37,7 +38,7 @@ def spec_here(settings: Settings, document: Mapping[str, object], job_id: str, *
             return spec
     clock = SystemClock()
     with open_store(settings) as store:
-        tenant = job_id.partition(":")[0]
+        tenant = tenant_of_job(job_id)
         found = standing(store, tenant, names) if dry_run else calendars_for(store, job_id, document, clock.now())
         spec = spec_from_document(document, job_id=job_id, calendars=found)
         row = store.job(job_id) if wants_placement(spec) else None

@@ -110,7 +110,7 @@ def split_job_id(job_id: str) -> tuple[str, str]:
 
 
 def tenant_of_job(job_id: str) -> str:
-    """The tenant inside a job id (no check)."""
+    """The tenant inside a job id (no check: of ids that were checked, or that we made ourselves)."""
     return job_id.partition(":")[0]
 
 

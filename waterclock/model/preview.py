@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 from .cron import CronSpec, compile_cron
 from .cron_walk import GapTimes
 from .cron_words import in_words
-from .ids import US_PER_MINUTE, Instant
+from .ids import US_PER_MINUTE, Instant, tenant_of_job
 from .job import NEVER, Cron, Dates, Delay, Every, Fold, JobSpec, JobStatus, Once, Schedule
 from .preview_calendar import CalendarMark, calendar_marks
 from .schedule import fires_between
@@ -111,7 +111,7 @@ def preview_job(spec: JobSpec, anchor_at: Instant, after: Instant, count: int, *
         rows = tuple(Row(fire, _local(fire, "UTC"), False, (), fire) for fire in fires)
         said = ("UTC", "", _in_words(schedule, anchor_at) + _timing_in_words(timing), warnings)
     if timing.calendars:
-        rows = tuple(_with_calendars(spec, anchor_at, after, rows, job_id.partition(":")[0]))
+        rows = tuple(_with_calendars(spec, anchor_at, after, rows, tenant_of_job(job_id)))
     if timing.jitter_us:
         knows_due = bool(job_id) or timing.placed_us >= 0
         due: list[Instant] | list[None] = (

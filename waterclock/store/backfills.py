@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import orjson
 
 from waterclock.model.backfill import Backfilled, BackfillStatus
+from waterclock.model.ids import tenant_of_job
 from waterclock.model.job import Tier
 
 from .backfill_port import BackfillRow
@@ -25,11 +26,11 @@ class TabularBackfills:
     _cells: Cells
 
     def backfill(self, job_id: str, number: int) -> BackfillRow | None:
-        (found,) = self._cells.select("backfill", _ONE, [(_tenant(job_id), job_id, number)])
+        (found,) = self._cells.select("backfill", _ONE, [(tenant_of_job(job_id), job_id, number)])
         return _row(found[0]) if found else None
 
     def backfills_of_job(self, job_id: str, limit: int) -> Sequence[BackfillRow]:
-        (found,) = self._cells.select("backfills_of_job", _OF_JOB, [(_tenant(job_id), job_id, limit)])
+        (found,) = self._cells.select("backfills_of_job", _OF_JOB, [(tenant_of_job(job_id), job_id, limit)])
         return [_row(values) for values in found]
 
     def backfills(self, tenant: str, limit: int, after: tuple[str, int] | None = None) -> Sequence[BackfillRow]:
@@ -41,7 +42,7 @@ class TabularBackfills:
 def backfill_values(row: BackfillRow) -> Values:
     """A row of ``backfills``."""
     told = orjson.dumps(row.told._asdict()).decode()
-    return (_tenant(row.job_id), row.job_id, row.told.number, told, row.at)
+    return (tenant_of_job(row.job_id), row.job_id, row.told.number, told, row.at)
 
 
 def _row(values: Values) -> BackfillRow:
@@ -49,7 +50,3 @@ def _row(values: Values) -> BackfillRow:
     found = {name: part for name, part in orjson.loads(text).items() if name in Backfilled._fields}
     told = Backfilled(**found | {"status": BackfillStatus(found["status"]), "tier": Tier(found["tier"])})
     return BackfillRow(job_id, told, at)
-
-
-def _tenant(job_id: str) -> str:
-    return job_id.partition(":")[0]

@@ -14,7 +14,7 @@ import orjson
 
 from waterclock.model.calendar_document import compile_calendar, names_in
 from waterclock.model.errors import Conflict, NotFound
-from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.ids import US_PER_S, Instant, tenant_of_job
 from waterclock.model.job import Command, CommandKind, JobSpec, JobStatus
 from waterclock.model.timing import CalendarUse
 
@@ -58,7 +58,7 @@ def calendars_for(
     if not names:
         return {}
     store.note_calendars(job_id, names, at)
-    return standing(store, job_id.partition(":")[0], names)
+    return standing(store, tenant_of_job(job_id), names)
 
 
 def note_uses(store: CalendarKeeping, job_id: str, spec: JobSpec, at: Instant) -> None:
@@ -77,7 +77,7 @@ def standing(store: CalendarKeeping, tenant: str, names: Sequence[str]) -> dict[
 def newer_than(store: CalendarKeeping, job_id: str, spec: JobSpec) -> tuple[CalendarUse, ...]:
     """Calendars of a job that was just saved which changed meanwhile: a CALENDAR command has to bring them."""
     uses = spec.timing.calendars
-    stands = standing(store, job_id.partition(":")[0], [use.name for use in uses])
+    stands = standing(store, tenant_of_job(job_id), [use.name for use in uses])
     return tuple(stands[use.name] for use in uses if use.name in stands and stands[use.name].version > use.version)
 
 

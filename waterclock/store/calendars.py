@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from waterclock.model.ids import Instant
+from waterclock.model.ids import Instant, tenant_of_job
 
 from .calendar_port import CalendarName, CalendarRow, NotedJob
 from .cells import Cells, Mutation, Put, Remove, Select
@@ -55,7 +55,7 @@ class TabularCalendars:
         return [CalendarName(name, version, said or "", bool(gone)) for name, version, said, gone in found]
 
     def note_calendars(self, job_id: str, names: Sequence[str], at: Instant) -> None:
-        tenant, pshard = job_id.partition(":")[0], pshard_of(job_id)
+        tenant, pshard = tenant_of_job(job_id), pshard_of(job_id)
         notes = [Put(CALENDAR_JOBS, (tenant, name, pshard, job_id, at), at) for name in names]
         self._write("note_calendars", notes).wait(WAIT_S)
 

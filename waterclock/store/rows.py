@@ -9,7 +9,7 @@ from __future__ import annotations
 import orjson
 
 from waterclock.model.events import Outcome, RunStatus
-from waterclock.model.ids import US_PER_S, Instant, RunId, slot_of
+from waterclock.model.ids import US_PER_S, Instant, RunId, slot_of, tenant_of_job
 from waterclock.model.job import Cron, Dates, Delay, Every, JobSpec, JobStatus, JobVersion, Once, Pause, Tier
 from waterclock.model.run_log import LogStream
 from waterclock.model.stored_spec import spec_from_json, spec_to_json
@@ -47,11 +47,6 @@ _OUTCOMES = tuple(Outcome)
 _JOB_STATUSES = tuple(JobStatus)
 _LETTER_ACTIONS = tuple(LetterAction)
 _LOG_STREAMS = tuple(LogStream)
-
-
-def tenant_of(job_id: str) -> str:
-    """The tenant inside a job id (no check: for ids that we made ourselves)."""
-    return job_id.partition(":")[0]
 
 
 def day_of(at: Instant) -> int:
@@ -171,7 +166,7 @@ def failure_values(row: FailureRow) -> Values:
 
 def failure_key(ended_at: Instant, run: RunId) -> Values:
     """The whole key of a row of ``failures``."""
-    return (tenant_of(run.job_id), ended_at // US_PER_HOUR, pshard_of(run.job_id), ended_at, *run)
+    return (tenant_of_job(run.job_id), ended_at // US_PER_HOUR, pshard_of(run.job_id), ended_at, *run)
 
 
 def failure_row(values: Values) -> FailureRow:
@@ -197,7 +192,7 @@ def letter_row(job_id: str, values: Values) -> LetterRow:
 def audit_values(row: AuditRow) -> Values:
     """A row of ``audit``."""
     return (
-        tenant_of(row.job_id),
+        tenant_of_job(row.job_id),
         day_of(row.at),
         row.partition,
         row.at,

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from waterclock.log.port import Headers
 from waterclock.model.events import EventKind, SourceRecord
-from waterclock.model.ids import US_PER_S, Instant
+from waterclock.model.ids import US_PER_S, Instant, tenant_of_job
 
 Pair: TypeAlias = tuple[str, bytes]
 
@@ -75,7 +75,7 @@ def event_source(prefix: str, kind: EventKind, worker: str) -> Pair:
 @lru_cache(maxsize=16_384)
 def tenant(job_id: str) -> Pair:
     """The tenant of a job."""
-    return "waterclock-tenant", job_id.partition(":")[0].encode()
+    return "waterclock-tenant", tenant_of_job(job_id).encode()
 
 
 @lru_cache(maxsize=256)
