@@ -99,8 +99,8 @@ def test_what_a_name_took_is_missing_for_the_answer(target: Target) -> None:
     assert (ended.outcome, ended.error_class) == (Outcome.TIMED_OUT, "timed-out")
 
 
-def test_a_call_that_got_no_connection_names_the_setting(target: Target) -> None:
-    """Given a pool of one connection that a slow answer holds, then the next call was never made, and says why."""
+def held(target: Target) -> tuple[threading.Event, threading.Event]:
+    """Its answers wait for the second event; the first one says that a call has come."""
     arrived, release = threading.Event(), threading.Event()
 
     def slow(_: object) -> tuple[int, dict[str, str], bytes]:
@@ -109,6 +109,12 @@ def test_a_call_that_got_no_connection_names_the_setting(target: Target) -> None
         return 200, {}, b""
 
     target.answer = slow
+    return arrived, release
+
+
+def test_a_call_that_got_no_connection_names_the_setting(target: Target) -> None:
+    """Given a pool of one connection that a slow answer holds, then the next call was never made, and says why."""
+    arrived, release = held(target)
     with bench_of(egress={"allow": (target.place,), "connections": 1}) as bench:
         bench.executors.submit([attempt_of(HttpCall(f"http://{target.place}/"))])
         assert arrived.wait(20.0)
@@ -122,14 +128,7 @@ def test_a_call_that_got_no_connection_names_the_setting(target: Target) -> None
 
 
 def test_a_call_that_is_stopped_while_it_waits_for_a_connection_was_never_made(target: Target) -> None:
-    arrived, release = threading.Event(), threading.Event()
-
-    def slow(_: object) -> tuple[int, dict[str, str], bytes]:
-        arrived.set()
-        release.wait(20.0)
-        return 200, {}, b""
-
-    target.answer = slow
+    arrived, release = held(target)
     with bench_of(egress={"allow": (target.place,), "connections": 1}) as bench:
         made, waits = (attempt_of(HttpCall(f"http://{target.place}/"), number=number) for number in range(2))
         bench.executors.submit([made])

@@ -324,7 +324,8 @@ def test_the_answer_to_a_trigger_says_whether_it_waits_or_was_dropped(world: Wor
     assert all("~" in each.run_id for each in said)
 
 
-def test_a_redrive_waits_for_the_limits_of_its_job(world: World) -> None:
+def redrive_that_waits(world: World) -> None:
+    """Of the first run of a job, while its second one is open."""
     define(world, Overlap.BUFFER_ALL)
     fire(world)
     work = world.records("waterclock.runs.medium")[0].value  # type: ignore[attr-defined]
@@ -332,6 +333,10 @@ def test_a_redrive_waits_for_the_limits_of_its_job(world: World) -> None:
     fire(world)
     world.command(CommandKind.REDRIVE, JOB, run_id=run(world, 1), work=work)
     rest(world)
+
+
+def test_a_redrive_waits_for_the_limits_of_its_job(world: World) -> None:
+    redrive_that_waits(world)
     world.crash()
     rest(world)
     assert told(world) == ["PENDING 1", "PENDING 2", "HELD 1~ overlap"]
@@ -346,13 +351,7 @@ def test_a_held_redrive_that_this_release_cannot_read_stops_no_shard_and_goes_ou
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Given a release that was taken back, and is there again."""
-    define(world, Overlap.BUFFER_ALL)
-    fire(world)
-    work = world.records("waterclock.runs.medium")[0].value  # type: ignore[attr-defined]
-    end(world, run(world, 1))
-    fire(world)
-    world.command(CommandKind.REDRIVE, JOB, run_id=run(world, 1), work=work)
-    rest(world)
+    redrive_that_waits(world)
     with monkeypatch.context() as before:
         before.setattr(codec, "decode_work", _of_a_later_release)
         world.crash()
@@ -371,13 +370,7 @@ def test_a_held_redrive_that_this_release_cannot_read_ends_as_any_other(
     world: World, monkeypatch: pytest.MonkeyPatch, kind: CommandKind
 ) -> None:
     """Given that it was cancelled, or its job deleted, before the release which can read it was there again."""
-    define(world, Overlap.BUFFER_ALL)
-    fire(world)
-    work = world.records("waterclock.runs.medium")[0].value  # type: ignore[attr-defined]
-    end(world, run(world, 1))
-    fire(world)
-    world.command(CommandKind.REDRIVE, JOB, run_id=run(world, 1), work=work)
-    rest(world)
+    redrive_that_waits(world)
     held = world.events(EventKind.HELD)[-1].run_id
     with monkeypatch.context() as before:
         before.setattr(codec, "decode_work", _of_a_later_release)

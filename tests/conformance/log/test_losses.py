@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 
-from waterclock.log.port import Committed, Consumer, Isolation, Outgoing, TopicPartition
+from waterclock.log.port import Committed, Consumer, Isolation, Log, Outgoing, Record, TopicPartition
 from waterclock.model.errors import BackendDown, LostResource, NotFound, RequestError, RoundAborted
 
 from .world import (
@@ -27,13 +29,21 @@ LARGEST = 999_900
 """Bytes of key and value that a client of ours sends."""
 
 
-def met(world: LogWorld, consumer: Consumer, *, found: list[str]) -> str:
+def alone_with_three(world: LogWorld, log: Log, topic: str) -> Consumer:
+    """A consumer of both partitions, of which the first one has three records."""
+    append_plain(world, log, [message(topic, str(n)) for n in range(3)])
+    consumer = world.keep(log.consumer(world.new_name("group"), [topic]))
+    joined(world, consumer, count=2)
+    return consumer
+
+
+def met(world: LogWorld, poll: Callable[[], Sequence[Record]], *, found: list[str]) -> str:
     """Poll until a loss is told; what came before goes to ``found``."""
     said: list[str] = []
 
     def is_told() -> bool:
         try:
-            found.extend(values(consumer.poll(10, 0.1).records))
+            found.extend(values(poll()))
         except LostResource as loss:
             said.append(str(loss))
         return bool(said)
@@ -45,12 +55,10 @@ def met(world: LogWorld, consumer: Consumer, *, found: list[str]) -> str:
 def test_what_others_brought_is_handed_out_beside_a_loss_which_is_told_once(world: LogWorld) -> None:
     topic, log = world.new_topic(2), world.new_log()
     kept, lost = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    append_plain(world, log, [message(topic, str(n)) for n in range(3)])
-    consumer = world.keep(log.consumer(world.new_name("group"), [topic]))
-    joined(world, consumer, count=2)
+    consumer = alone_with_three(world, log, topic)
     consumer.start({kept: 0, lost: 100})
     found: list[str] = []
-    assert f"position 100 of {topic}[1]" in met(world, consumer, found=found)
+    assert f"position 100 of {topic}[1]" in met(world, lambda: consumer.poll(10, 0.1).records, found=found)
     append_plain(world, log, [message(topic, "more"), message(topic, "unread", partition=1)])
 
     def is_read() -> bool:
@@ -72,15 +80,7 @@ def test_a_reader_is_handed_what_others_brought_and_told_of_a_loss_until_it_is_a
     reader = world.keep(log.reader(Isolation.COMMITTED))
     reader.assign({kept: 0, lost: 100})
     found: list[str] = []
-
-    def is_told() -> bool:
-        try:
-            found.extend(values(reader.poll(10, 0.1)))
-        except LostResource:
-            return True
-        return False
-
-    world.advance_or_wait(is_told, "LostResource")
+    met(world, lambda: reader.poll(10, 0.1), found=found)
     assert reader.position(kept) == len(found), "what it has passed was handed out"
     for _ in range(3):
         with pytest.raises(LostResource):
@@ -107,7 +107,7 @@ def test_a_position_in_a_topic_that_was_made_anew_is_a_loss_also_where_the_new_o
     world.make_anew(topic)
     append_plain(world, world.new_log("other"), [message(topic, f"new {n}") for n in range(count)])
     found: list[str] = []
-    met(world, consumer, found=found)
+    met(world, lambda: consumer.poll(10, 0.1).records, found=found)
     assert found == []
 
     def reader_is_told() -> bool:
@@ -160,9 +160,7 @@ def test_a_position_in_a_topic_that_is_gone_aborts_the_round(world: LogWorld) ->
 def test_of_a_partition_that_was_not_started_now_no_position_is_told_until_it_moves_on(world: LogWorld) -> None:
     topic, log = world.new_topic(2), world.new_log()
     one, two = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    append_plain(world, log, [message(topic, str(n)) for n in range(3)])
-    consumer = world.keep(log.consumer(world.new_name("group"), [topic]))
-    joined(world, consumer, count=2)
+    consumer = alone_with_three(world, log, topic)
     consumer.start({one: 0})
     taken(world, consumer, 3)
     assert consumer.position(one) == 3
