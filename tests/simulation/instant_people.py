@@ -27,6 +27,13 @@ _ABOUT_US = (-700_000, -100_000, 100_000, 500_000, 2_000_000)
 """When somebody changes the job again, counted from the instant."""
 
 
+def narrowed_orders(rng: random.Random, start_at: Instant, horizon: int) -> list[Order]:
+    """One or two jobs whose jitter is narrowed again and again, in some seeds."""
+    count = rng.randint(1, 2) if rng.random() < _NARROWED_SHARE else 0
+    orders = [order for number in range(count) for order in _narrow_ones(rng, f"t:narrowed{number}", start_at, horizon)]
+    return [order._replace(command_id=f"n{number}") for number, order in enumerate(orders)]
+
+
 def instant_orders(rng: random.Random, start_at: Instant, horizon: int) -> list[Order]:
     """One to three such jobs in some seeds."""
     count = rng.randint(1, 3) if rng.random() < _SHARE else 0
@@ -39,10 +46,6 @@ def _orders(rng: random.Random, job_id: str, start_at: Instant, horizon: int) ->
     free_s = 1
     while free_s < horizon // US_PER_S:
         due_s = free_s + rng.randint(6, 12)
-        if rng.random() < _NARROWED_SHARE:
-            yield from _narrowed(rng, job_id, begin_s, (free_s + 3, due_s), horizon)
-            free_s = due_s + rng.randint(3, 9)
-            continue
         for ordered_at, fire_s in _times(rng, free_s, due_s):
             spec = _spec(rng, begin_s, fire_s, due_s)
             yield Order(min(ordered_at, horizon - 1), CommandKind.CREATE, job_id, spec)
@@ -50,6 +53,14 @@ def _orders(rng: random.Random, job_id: str, start_at: Instant, horizon: int) ->
         for kind in rng.choice([(), (), (CommandKind.PAUSE, CommandKind.RESUME), (CommandKind.DELETE,)]):
             yield Order(min(at, horizon - 1), kind, job_id, None)
             at += rng.randrange(US_PER_S, 3 * US_PER_S)
+        free_s = due_s + rng.randint(3, 9)
+
+
+def _narrow_ones(rng: random.Random, job_id: str, start_at: Instant, horizon: int) -> Iterator[Order]:
+    free_s, last_s = 1, horizon // US_PER_S
+    while free_s < last_s:
+        due_s = free_s + rng.randint(6, 12)
+        yield from _narrowed(rng, job_id, start_at // US_PER_S, (free_s + 3, due_s), horizon)
         free_s = due_s + rng.randint(3, 9)
 
 

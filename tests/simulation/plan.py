@@ -24,7 +24,7 @@ from .dag_chain_people import dag_chain_orders
 from .dag_people import dag_orders
 from .delay_people import delay_orders
 from .dice import dice
-from .instant_people import instant_orders
+from .instant_people import instant_orders, narrowed_orders
 from .outages import horizon_for, how_many, losses_after, orders_around, outages
 from .people import (
     STEADY,
@@ -182,6 +182,7 @@ def draw(seed: int) -> Plan:
     orders += remade
     ahead = owners_ahead(dice(seed, "ahead"), DISPATCHERS) if remade else {}
     orders += instant_orders(dice(seed, "instants"), start_at, horizon)
+    orders += narrowed_orders(dice(seed, "narrowed"), start_at, horizon)
     abroad = zone_orders(dice(seed, "zone"), start_at, horizon)
     orders += abroad
     zone_goes = zone_troubles(dice(seed, "zone goes"), DISPATCHERS[0], horizon) if abroad else []

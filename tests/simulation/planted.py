@@ -191,8 +191,6 @@ RARE = frozenset(
         "control barrier at the last stable offset",
         "no control barrier",
         "lost before fencing",
-        "a round ends inside an instant of a job",
-        "an instant of a job is asked for by several tiers",
     }
 )
 """Those that take hundreds of seeds: ``make show NAME=planted-bugs`` looks for them, ``make test`` does not."""
