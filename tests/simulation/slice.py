@@ -26,7 +26,7 @@ from .hunt import Catch, hunt
 from .ledger import cores_digest, judges_digest
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS, SURELY, SLICE_S = 250, 150, 150
+SEEDS, SURELY, SLICE_S = 200, 120, 100
 """So many, but on a slow machine no more than ``SURELY`` once the time that is left is over."""
 _ENDED_WITHIN_S = 1_200
 _MOST_NICE = 19
