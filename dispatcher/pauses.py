@@ -8,7 +8,8 @@ edge has passed that stamp by the time the command is applied, the pause covers 
 
 Its limits: where nobody owns the shard from ``LEAD_US`` before ``resume_at`` on, the pause lasts until somebody does.
 An owner whose clock is further than that behind the brokers' asks too late: the command counts from its append time, so
-fires from ``resume_at`` on are SKIPPED(paused), by as much as the clock is behind beyond ``LEAD_US``.
+fires from ``resume_at`` on are SKIPPED(paused), by as much as the clock is behind beyond ``LEAD_US``. Likewise where so
+many pauses of a shard end together that ``LEAD_US_MAX`` is too short to apply them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,13 @@ from waterclock.model.timetable import fire_edge
 
 LEAD_US = 10 * US_PER_S
 """So long before its time the end of a pause is asked for: a take-over after a crash fits in."""
+
+LEAD_US_MAX = 50 * US_PER_S
+"""The same where a crowd waits for such an end: whoever shuts for the night says one instant for all. What is left of
+``AHEAD_US_MAX`` is for a clock that is behind."""
+
+_FEW, _EACH_US = 200, 1_000
+"""A crowd begins beyond the former, and is asked for at most once in the latter: a third of what an owner applies."""
 
 AHEAD_US_MAX = 60 * US_PER_S
 """How far a stamp may lie ahead of its record: a stamp in the far future would win over every change to come."""
@@ -45,6 +53,14 @@ def stamp_of(command: Command, appended_at: Instant, before: JobVersion | None) 
             hint="Pause the job with this resume_at instead",
         )
     return max(stamp_at, command.resume_at - 1)
+
+
+def lead_us(waiting: int) -> int:
+    """How long before its time the end of a pause is asked for, where so many of its shard wait for theirs already.
+
+    So a crowd that waits for one instant is asked for bit by bit, who came last first.
+    """
+    return min(LEAD_US + max(0, waiting - _FEW) * _EACH_US, LEAD_US_MAX)
 
 
 def goes_on_at(command: Command, stamp_at: Instant, appended_at: Instant) -> Instant:

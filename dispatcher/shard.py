@@ -25,7 +25,7 @@ from .gathering import Gatherings
 from .keys import Keys
 from .look_times import LookTimes
 from .owed import first_tier, in_force
-from .pauses import LEAD_US
+from .pauses import lead_us
 from .position import Position
 from .timeline import Chain, Crowd, Timeline
 
@@ -267,7 +267,7 @@ class Shard:
             if decided.resume_at:
                 self.flow.resumed.put(job_id, decided.resume_at)
         elif decided.resume_at:
-            self.resumes.put(job_id, decided.resume_at - LEAD_US)
+            self.resumes.put(job_id, decided.resume_at - lead_us(len(self.resumes)))
         return decided
 
     def is_paused(self, job_id: str) -> bool:

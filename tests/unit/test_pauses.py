@@ -118,6 +118,36 @@ def test_a_round_in_trouble_asks_for_the_end_again_or_finds_it_asked_for(fate: C
     check_books(world)
 
 
+def test_a_crowd_that_waits_for_one_instant_is_asked_for_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pauses, "_FEW", 10)
+    monkeypatch.setattr(pauses, "_EACH_US", 200_000)
+    resume_at = START + 40 * US_PER_S
+    world = World(partitions=1)
+    world.run(1)
+    names = [f"t:crowd{number}" for number in range(40)]
+    for name in names:
+        world.command(CommandKind.CREATE, name, SECONDLY)
+    world.run(3)
+    for name in names:
+        world.command(CommandKind.PAUSE, name, resume_at=resume_at)
+    world.run(60)
+
+    asked_at = sorted(command.at for command in resumes(world))
+    assert len(asked_at) == 40
+    leads_s = [(resume_at - at) / US_PER_S for at in asked_at]
+    assert leads_s[0] == pytest.approx(10 + 29 * 0.2, abs=0.3)
+    assert leads_s[-1] == pytest.approx(10, abs=0.3)
+    assert max(sum(at <= other < at + US_PER_S for other in asked_at[:29]) for at in asked_at) <= 6
+    assert {make_run_id(name, resume_at) for name in names} <= {run_id for name in names for run_id in world.runs(name)}
+    check_books(world)
+
+
+def test_the_longest_lead_leaves_room_for_a_clock_that_is_behind() -> None:
+    assert pauses.lead_us(0) == pauses.lead_us(200) == pauses.LEAD_US
+    assert pauses.lead_us(1_200) == pauses.LEAD_US + US_PER_S
+    assert pauses.lead_us(1_000_000) == pauses.LEAD_US_MAX <= pauses.AHEAD_US_MAX - 10 * US_PER_S
+
+
 def test_while_nobody_owns_the_shard_a_pause_lasts() -> None:
     resume_at = START + 20 * US_PER_S
     world, _ = paused_world(resume_at)
