@@ -27,6 +27,10 @@ from .shard import Decided, Shard
 from .telling import tell
 from .timeline import Chain, Deferred
 
+FORGOTTEN_MAX = 1_000
+"""Decisions ahead that one round forgets: of a crowd that was resumed, or caught up, together the copied cursor passes
+all in one step, and fires wait for the round."""
+
 
 def decide_fires(
     shard: Shard, index: TimeIndex, out: Emitter, now: Instant, until_at: Instant, limit: int, grace_us: int
@@ -196,5 +200,5 @@ def _rows_between(shard: Shard, version: JobVersion, after: Instant, ends_at: In
 
 def _forget_passed(shard: Shard, out: Emitter) -> None:
     """What was decided ahead is needed no more once the copied cursor has passed it; a pause is kept until it ends."""
-    for job_id in shard.passed_ahead():
+    for job_id in shard.passed_ahead(FORGOTTEN_MAX):
         out.job_decided(shard.partition, job_id, None)

@@ -303,8 +303,9 @@ class Shard:
         """What a job still owes in each gap, oldest first. ``versions``: newest first, as far back as the gaps."""
         return undecided_gaps(self.gaps, job_id, versions, self.decided.get(job_id))
 
-    def passed_ahead(self) -> list[str]:
-        """Forget, and name, the jobs whose decisions the copied cursor has passed; those of paused jobs are kept.
+    def passed_ahead(self, most: int) -> list[str]:
+        """Forget, and name, jobs whose decisions the copied cursor has passed, ``most`` at a time; those of paused
+        jobs are kept.
 
         So are those that may speak of an open gap: who has forgotten one would decide its fires again. And so are
         those that only the cursor itself has passed: it may be lost, and no event tells that the edge jumped, or that
@@ -312,7 +313,9 @@ class Shard:
         """
         passed: list[str] = []
         begins_at = self.copied.begins_at if self._ahead and self.copied is not None else 0
-        while self._ahead and self._ahead[0][0] < begins_at:
+        for _ in range(most):
+            if not self._ahead or self._ahead[0][0] >= begins_at:
+                break
             _, job_id, decided = heapq.heappop(self._ahead)
             if self.decided.get(job_id) == decided:  # else another decision has replaced this one
                 del self.decided[job_id]

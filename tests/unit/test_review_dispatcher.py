@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from waterclock.dispatcher import emit, envelope
+from waterclock.dispatcher import deciding, emit, envelope
 from waterclock.dispatcher.position import Position
 from waterclock.dispatcher.shard import Decided, Shard
 
@@ -150,14 +150,37 @@ def test_what_was_decided_ahead_is_forgotten_once_the_copied_cursor_has_passed_i
     shard.decide_ahead("t:b", Decided(300, paused=False))
     shard.decide_ahead("t:p", Decided(110, paused=True))
     shard.cursor = Position(200)
-    assert shard.passed_ahead() == []
+    assert shard.passed_ahead(10) == []
     shard.copied = shard.progress
-    assert shard.passed_ahead() == ["t:a"]
+    assert shard.passed_ahead(10) == ["t:a"]
     shard.cursor = Position(301)
-    assert shard.passed_ahead() == []
+    assert shard.passed_ahead(10) == []
     shard.copied = shard.progress
-    assert shard.passed_ahead() == ["t:b"]
+    assert shard.passed_ahead(10) == ["t:b"]
     assert set(shard.decided) == {"t:p"}
+
+
+def test_a_crowd_that_was_resumed_together_is_forgotten_over_many_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deciding, "FORGOTTEN_MAX", 7)
+    world = World(partitions=1)
+    names = [f"t:crowd{number}" for number in range(30)]
+    for kind, spec in ((CommandKind.CREATE, every(600)), (CommandKind.PAUSE, None), (CommandKind.RESUME, None)):
+        for name in names:
+            world.command(kind, name, spec)
+        world.run(0.5)
+    forgotten = []
+    for _ in range(300):
+        before = state_tombstones(world)
+        world.steps(1)
+        world.clock.advance(50_000)
+        forgotten.append(state_tombstones(world) - before)
+
+    assert sum(forgotten) == len(names)
+    assert max(forgotten) == 7
+
+
+def state_tombstones(world: World) -> int:
+    return sum(record.value is None for record in world.records(NAMES.state("dispatcher")))  # type: ignore[attr-defined]
 
 
 def test_large_payloads_are_not_kept_by_the_thousand() -> None:
