@@ -23,32 +23,35 @@ _AGAIN_US_MAX = 3_600 * US_PER_S
 
 WAITS_US = 1 * US_PER_S
 
-_ASKED_MAX = 200
-"""Of one shard in one round: many jobs may be paused until the same instant."""
+_LOOKS_MAX = 200
+"""Looks at pauses of one shard in one round: many jobs may be paused until the same instant."""
 
 
 def ask_for_resumes(shard: Shard, out: Emitter, now: Instant) -> bool:
-    """Append the RESUME of every pause that is about to end, ``_ASKED_MAX`` at most. True where more wait.
+    """Append the RESUME of every pause that is about to end, after ``_LOOKS_MAX`` looks at the most. True where more
+    wait.
 
     Only once the commands that stood at take-over are applied: among them may be the predecessor's own. But whatever
     of the timeline has to wait: the end of a pause is no fire.
     """
     if not shard.may_decide:
         return False
-    asked, waiting = 0, shard.resumes
-    while asked < _ASKED_MAX and (at := waiting.next_at()) is not None and at <= now:
+    waiting = shard.resumes
+    for _ in range(_LOOKS_MAX):
+        at = waiting.next_at()
+        if at is None or at > now:
+            return False
         job_id = waiting.pop()
         decided, (revision, waited_us) = shard.decided.get(job_id), shard.resumes_asked.pop(job_id, (0, 0))
         if decided is None or not decided.paused or not decided.resume_at:
             continue  # something else has become of it
         waited_us = waited_us if revision == decided.revision else 0
-        if shard.inbox and now > decided.resume_at:
+        if shard.inbox and (waited_us or now > decided.resume_at):
             # It may wait there already, for as long as the store is away: one command for each look would pile up.
-            again_us = WAITS_US
+            again_us = AGAIN_US if waited_us else WAITS_US
         else:
             out.order(_resume(job_id, decided.revision, decided.resume_at, now))
             again_us = waited_us = min(max(AGAIN_US, waited_us * 3 // 2), _AGAIN_US_MAX)
-            asked += 1
         waiting.put(job_id, now + again_us)
         shard.resumes_asked[job_id] = decided.revision, waited_us
     return (at := waiting.next_at()) is not None and at <= now

@@ -133,7 +133,7 @@ class Shard:
         self._ahead: list[tuple[Instant, str, Decided]] = []
         """A heap, earliest first: a catch-up of many jobs must not be walked through in every round."""
         self.resumes = LookTimes()
-        """Jobs whose pauses end by themselves, some that have ended since, and when to ask for the end of each."""
+        """Jobs whose pauses end by themselves, and when to ask for the end of each."""
         self.resumes_asked: dict[str, tuple[int, int]] = {}
         """Of these, for which revision that was asked, and how long it is waited for since."""
         self.lately: dict[str, list[JobVersion]] = {}
@@ -266,8 +266,11 @@ class Shard:
             heapq.heappush(self._ahead, (decided.passed_at, job_id, decided))
             if decided.resume_at:
                 self.flow.resumed.put(job_id, decided.resume_at)
-        elif decided.resume_at:
+        if decided.paused and decided.resume_at:
             self.resumes.put(job_id, decided.resume_at - lead_us(len(self.resumes)))
+        else:
+            self.resumes.forget(job_id)
+            self.resumes_asked.pop(job_id, None)
         return decided
 
     def is_paused(self, job_id: str) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from waterclock.dispatcher import pauses, resuming, standing_check
 
 from tests.oracle.books import balance
-from tests.unit.dispatcher_world import NAMES, START, World, every, raw
+from tests.unit.dispatcher_world import NAMES, START, World, every, raw, store_away
 from waterclock.log.memory import CommitFate
 from waterclock.model.errors import BackendDown
 from waterclock.model.events import EventKind, Skipped
@@ -140,6 +140,39 @@ def test_a_crowd_that_waits_for_one_instant_is_asked_for_bit_by_bit(monkeypatch:
     assert max(sum(at <= other < at + US_PER_S for other in asked_at[:29]) for at in asked_at) <= 6
     assert {make_run_id(name, resume_at) for name in names} <= {run_id for name in names for run_id in world.runs(name)}
     check_books(world)
+
+
+def test_a_crowd_is_asked_for_once_while_the_store_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pauses, "_FEW", 2)
+    monkeypatch.setattr(pauses, "_EACH_US", 5 * US_PER_S)
+    resume_at = START + 90 * US_PER_S
+    world = World(partitions=1)
+    world.run(1)
+    names = [f"t:crowd{number}" for number in range(12)]
+    for name in names:
+        world.command(CommandKind.CREATE, name, SECONDLY)
+    world.run(3)
+    for name in names:
+        world.command(CommandKind.PAUSE, name, resume_at=resume_at)
+    world.run(20)
+    world.tables.on_call = store_away
+    world.run((resume_at - world.clock.now()) / US_PER_S + 20)
+    assert len(resumes(world)) == len(names)
+    world.tables.on_call = None
+    world.run(60)
+
+    assert len(resumes(world)) == len(names)
+    assert all(make_run_id(name, resume_at) in world.runs(name) for name in names)
+    check_books(world)
+
+
+def test_a_pause_that_a_person_has_ended_counts_for_no_crowd() -> None:
+    world, _ = paused_world(START + 3_600 * US_PER_S)
+    (shard,) = world.dispatcher._shards.values()
+    assert len(shard.resumes) == 1
+    world.command(CommandKind.RESUME, JOB)
+    world.run(1)
+    assert (len(shard.resumes), shard.resumes_asked) == (0, {})
 
 
 def test_the_longest_lead_leaves_room_for_a_clock_that_is_behind() -> None:
