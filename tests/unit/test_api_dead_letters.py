@@ -119,13 +119,13 @@ def test_a_letter_is_not_redriven_twice_by_accident_and_is_by_force(world: Faili
 def test_a_forced_redrive_made_again_before_history_shows_it_makes_no_second_run(world: FailingWorld) -> None:
     world.create(name="forced")
     run_id = world.given_up("forced")
-    whole, asked = letter_of(world, run_id), Asked("ann", "c-1", world.clock.now())
+    read, asked = {run_id: letter_of(world, run_id)}, Asked("ann", "c-1", world.clock.now())
     done = LetterRow("default:forced", 0, 0, "", LetterAction.REDRIVEN, "default:forced@x", "", 7)
     (failure,) = [each for each in world.failures() if each.job_id == "default:forced"]
 
     def key(done: LetterRow | None, command_id: str = "c-1", *, force: bool = True) -> str:
         return redrive_of(
-            Letter(failure, done), whole, asked._replace(command_id=command_id), force=force
+            Letter(failure, done), read, asked._replace(command_id=command_id), force=force
         ).idempotency_key
 
     assert key(done) == key(done, "c-2") != key(done._replace(at=8))

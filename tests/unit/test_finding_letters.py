@@ -6,11 +6,12 @@ import pytest
 
 from waterclock.clock import ManualClock
 from waterclock.dead_letters import finding
+from waterclock.dead_letters.acting import Asked, redrive_of
 from waterclock.dead_letters.choosing import Choice, Letter, LetterState
 from waterclock.dead_letters.finding import Mark, find, mark_of_run, read_letters
 from waterclock.log.memory import MemoryLog
 from waterclock.log.memory_cluster import MemoryCluster
-from waterclock.model.errors import NotFound
+from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.events import DeadLetter, Origin, Outcome, RunStatus
 from waterclock.model.ids import make_run_id
 from waterclock.model.job import Tier
@@ -147,3 +148,29 @@ def test_letters_before_and_behind_a_flood_are_read_together(monkeypatch: pytest
         topic.give_up(10 + number)
     behind = topic.give_up(2)
     assert topic.has(behind, before) == [True, True]
+
+
+def test_a_letter_that_is_gone_hides_none_behind_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "_STRETCH", 10)
+    monkeypatch.setattr(finding, "_SEARCHED_MAX", 30)
+    topic = Topic()
+    gone = Letter(FailureRow("acme:nightly", NOW, 1, "", 0, "lost", "f", NOW - 86_400_000_000), None)
+    for number in range(100):
+        topic.give_up(10 + number)
+    behind = topic.give_up(2)
+    assert topic.has(gone, behind) == [False, True]
+
+
+def test_who_was_not_read_so_far_is_not_told_that_its_letter_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "_STRETCH", 10)
+    monkeypatch.setattr(finding, "_SEARCHED_MAX", 30)
+    topic = Topic()
+    meant = [topic.give_up(number) for number in range(100)][::12]
+    found = read_letters(topic.log, NAMES, meant)
+
+    said = [found.get(letter.run_id, "gone") for letter in meant]
+    assert "gone" not in said
+    assert None not in said[:3]
+    assert said[3:] == [None] * 6
+    with pytest.raises(RequestError, match="not read as far"):
+        redrive_of(meant[-1], found, Asked("me", "c1", NOW))

@@ -25,7 +25,7 @@ from waterclock.dead_letters.acting import (
     work_of,
 )
 from waterclock.dead_letters.choosing import Choice, Letter, LetterState, groups_of, state_of
-from waterclock.dead_letters.finding import Found, Mark, dropped_before, find, mark_of, read_in_stretches
+from waterclock.dead_letters.finding import Found, Mark, Read, dropped_before, find, mark_of, read_in_stretches
 from waterclock.model.errors import RequestError
 from waterclock.model.events import Answered, DeadLetter, RunStatus
 from waterclock.model.ids import Instant, RunId
@@ -111,8 +111,8 @@ async def redrive(request: Request, services: Held, caller: Writer) -> Response:
         refused: list[dict[str, Any]] = []
         for letter in found.letters:
             try:
-                whole, asked = kept.get(letter.run_id), _asked(services, caller, document)
-                commands.append(redrive_of(letter, whole, asked, payload=payload, force=force))
+                asked = _asked(services, caller, document)
+                commands.append(redrive_of(letter, kept, asked, payload=payload, force=force))
             except RequestError as error:
                 refused.append({"run_id": letter.run_id, "why": error.message})
         return await _carry_out(services, document, found, commands, refused)
@@ -168,9 +168,9 @@ async def show_letter(run_id: str, services: Held, caller: Reader) -> Response:
     return views.reply(200, letter_views.full_view(Letter(failure, done[0]), whole, _redrives(whole)))
 
 
-async def _read(services: Services, letters: Sequence[Letter]) -> dict[str, DeadLetter]:
+async def _read(services: Services, letters: Sequence[Letter]) -> Read:
     """Stretch by stretch, between which others ask the log: a search for letters that are gone reads many of them."""
-    found: dict[str, DeadLetter] = {}
+    found: Read = {}
     stretches = read_in_stretches(services.log, services.names, letters)
     while (some := await services.look_back(_TURN_S, lambda: next(stretches, None))) is not None:
         found |= some

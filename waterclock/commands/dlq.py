@@ -114,7 +114,7 @@ def redrive(
         kept = read_letters(log, names_of(settings), found.letters) if found.letters else {}
 
         def made(letter: Letter) -> Command:
-            return redrive_of(letter, kept.get(letter.run_id), asked_here(note), payload=wanted, force=force)
+            return redrive_of(letter, kept, asked_here(note), payload=wanted, force=force)
 
         _act(settings, store, "Redrive", found, made, rate, output, dry_run=dry_run, yes=yes or bool(runs))
 

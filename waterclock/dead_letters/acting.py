@@ -9,6 +9,7 @@ again. How it fails: RequestError; among many letters its message is all that is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -39,13 +40,14 @@ class Asked(NamedTuple):
 
 
 def redrive_of(
-    letter: Letter, whole: DeadLetter | None, asked: Asked, *, payload: bytes | None = None, force: bool = False
-) -> Command:
+    letter: Letter, read: Mapping[str, DeadLetter | None], asked: Asked, *, payload: bytes | None = None,
+    force: bool = False,
+) -> Command:  # fmt: skip
     """The command that runs the letter's work once more, with ``payload`` in place of its own. Raises RequestError.
 
-    ``whole``: the letter as the topic has it, None where it no longer does.
+    ``read``: the letters as the topic has them (``finding.Read``).
     """
-    work = _work_to_redrive(letter, whole)
+    work = _work_to_redrive(letter, read)
     if work.redrives >= REDRIVES_MAX and not force:
         raise Conflict(
             f"{letter.run_id} was redriven {work.redrives} times and failed each time",
@@ -127,7 +129,7 @@ def work_of(letter: DeadLetter) -> WorkRecord:
     return decode_work(letter.work.value)
 
 
-def _work_to_redrive(letter: Letter, whole: DeadLetter | None) -> WorkRecord:
+def _work_to_redrive(letter: Letter, read: Mapping[str, DeadLetter | None]) -> WorkRecord:
     """The work of a letter that can be redriven. Raises RequestError."""
     if letter.failure.node:
         dag_run = letter.run._replace(node="")
@@ -135,8 +137,14 @@ def _work_to_redrive(letter: Letter, whole: DeadLetter | None) -> WorkRecord:
             f"a node is not redriven by itself: `waterclock dag rerun '{dag_run}' --failed` runs its DagRun again",
             pointer="/run_ids",
         )
-    if whole is None:
+    if letter.run_id not in read:
         raise RequestError("the topic no longer has this letter: trigger its job instead", pointer="/run_ids")
+    whole = read[letter.run_id]
+    if whole is None:
+        raise RequestError(
+            "the topic was not read as far as this letter, for too many stand before it: ask for it again, or alone",
+            pointer="/run_ids",
+        )
     return work_of(whole)
 
 

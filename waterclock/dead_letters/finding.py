@@ -8,7 +8,7 @@ lags by about a second, so a letter of this moment may not be there yet.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from waterclock.log.port import Isolation, Log, TopicPartition
 from waterclock.log.reading import read_range
@@ -35,6 +35,8 @@ _STRETCH = 20_000
 """Of them at once: then the search goes on where the next letter may stand."""
 _EARLIER_US = 60 * US_PER_S
 """Clocks of routers and brokers differ: the search begins so long before the run was given up."""
+_LATER_US = 3_600 * US_PER_S
+"""A router that was away writes the letter of a run late: after so much more it is none any more."""
 
 
 class Mark(NamedTuple):
@@ -141,15 +143,19 @@ def _order(place: tuple[Instant, RunId]) -> tuple[Instant, RunId]:
     return -place[0], place[1]
 
 
-def read_letters(log: Log, names: Names, letters: Sequence[Letter]) -> dict[str, DeadLetter]:
-    """The letters themselves, by run id, from the topic; what is no longer there is left out. Raises BackendDown."""
-    found: dict[str, DeadLetter] = {}
+Read: TypeAlias = dict[str, DeadLetter | None]
+"""Letters by run id. None: the search ended before it was reached, for it reads no more than ``_SEARCHED_MAX``."""
+
+
+def read_letters(log: Log, names: Names, letters: Sequence[Letter]) -> Read:
+    """The letters themselves, from the topic; what is no longer there is left out. Raises BackendDown."""
+    found: Read = {}
     for some in read_in_stretches(log, names, letters):
         found |= some
     return found
 
 
-def read_in_stretches(log: Log, names: Names, letters: Sequence[Letter]) -> Iterator[dict[str, DeadLetter]]:
+def read_in_stretches(log: Log, names: Names, letters: Sequence[Letter]) -> Iterator[Read]:
     """The same, as they are found: each step reads one stretch of the topic at most. Raises BackendDown."""
     wanted: dict[int, dict[str, Instant]] = {}
     partitions = log.partitions(names.dlq)
@@ -161,27 +167,39 @@ def read_in_stretches(log: Log, names: Names, letters: Sequence[Letter]) -> Iter
         yield from _read(log, TopicPartition(names.dlq, partition), runs)
 
 
-def _read(log: Log, place: TopicPartition, runs: dict[str, Instant]) -> Iterator[dict[str, DeadLetter]]:
-    """``runs``: when each was given up. A flood of letters between two of them is passed over."""
+def _read(log: Log, place: TopicPartition, runs: dict[str, Instant]) -> Iterator[Read]:
+    """``runs``: when each was given up. A flood of letters between two of them is passed over, also behind one that the
+    topic no longer has."""
     start, last = log.low_watermark(place), log.high_watermark(place)
-    left = dict(runs)
+    left, read_to_at = dict(runs), 0
     for _ in range(_SEARCHED_MAX // _STRETCH):
         if not left or start >= last:
             return
-        start = max(start, log.offset_at(place, min(left.values()) - _EARLIER_US))
+        ahead = _ahead(left, read_to_at) or left
+        start = max(start, log.offset_at(place, min(ahead.values()) - _EARLIER_US))
         end = min(last, start + _STRETCH)
-        found = _read_stretch(log, place, start, end, left)
+        found, read_to_at = _read_stretch(log, place, start, end, left)
         for run_id in found:
             del left[run_id]
         yield found
         start = end
+    if start < last:
+        yield dict.fromkeys(_ahead(left, read_to_at))
+
+
+def _ahead(left: dict[str, Instant], read_to_at: Instant) -> dict[str, Instant]:
+    """Those that stand behind what was read, or may."""
+    return {run_id: at for run_id, at in left.items() if at + _LATER_US >= read_to_at}
 
 
 def _read_stretch(
     log: Log, place: TopicPartition, start: int, end: int, wanted: Collection[str]
-) -> dict[str, DeadLetter]:
-    found: dict[str, DeadLetter] = {}
+) -> tuple[Read, Instant]:
+    """What is wanted of it, and up to when it was read."""
+    found: Read = {}
+    read_to_at = 0
     for record in read_range(log, Isolation.COMMITTED, place, start, end, idle_polls=10):
+        read_to_at = record.timestamp_us
         try:
             letter = decode_dead_letter(record.value or b"")
         except UndecodableRecord:
@@ -190,4 +208,4 @@ def _read_stretch(
             found[letter.run_id] = letter
             if len(found) == len(wanted):
                 break
-    return found
+    return found, read_to_at
