@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 
 from waterclock.clock import ManualClock
 from waterclock.commands import bulk, versions
+from waterclock.commands.failing import CommandFailed
 from waterclock.commands.output import Format
+from waterclock.commands.passing import Passed
+from waterclock.log.port import Ticket
 from waterclock.model.errors import NotFound, RequestError
-from waterclock.model.job import Every, JobSpec, JobStatus, JobVersion, Pause, Tier
+from waterclock.model.job import Command, Every, JobSpec, JobStatus, JobVersion, Pause, Tier
+from waterclock.settings import Settings
 from waterclock.store.memory import MemoryStore
 from waterclock.store.port import JobChange, JobRow
 
@@ -90,3 +96,30 @@ def test_where_a_bulk_change_ended_is_read_back() -> None:
     for text in ("x|a:b", "17", "17|", "9" * 19 + "|a:b"):
         with pytest.raises(RequestError):
             bulk.place_in(text)
+
+
+def test_a_bulk_change_that_is_broken_off_says_how_to_go_on_with_what_was_not_sent(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = store.job(JOB).created_at  # type: ignore[union-attr]
+    for number in range(4):
+        job_id, at = f"default:crowd{number}", now - 10 - number
+        version = JobVersion(job_id, 11, OLD, JobStatus.ACTIVE, "ann", at, at, 11, at, "create")
+        store.apply([JobChange(JobRow(job_id, OLD, version.status, 11, at, 11, at, at, 0, 1, at), version)])
+
+    def broken_off(_settings: object, _log: object, commands: Sequence[Command], _rate: float) -> Passed:
+        return Passed({}, {each.command_id: standing_ticket() for each in commands[:2]}, "kafka: away")
+
+    monkeypatch.setattr(bulk, "open_store", lambda _: nullcontext(store))
+    monkeypatch.setattr(bulk, "open_log", lambda _: nullcontext(None))
+    monkeypatch.setattr(bulk, "here", Settings)
+    monkeypatch.setattr(bulk, "pass_on", broken_off)
+    with pytest.raises(CommandFailed, match="2 were not sent: those behind default:crowd1"):
+        bulk.bulk(bulk.Action.TRIGGER, prefix="crowd", cap=4, rate=100.0, apply=True)
+    assert f"--after '{now - 11}|default:crowd1'" in capsys.readouterr().err
+
+
+def standing_ticket() -> Ticket:
+    ticket = Ticket()
+    ticket.partition, ticket.offset = 0, 1
+    return ticket

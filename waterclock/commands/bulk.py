@@ -16,7 +16,7 @@ from waterclock.model.events import CommandVerdict
 from waterclock.model.ids import Instant
 from waterclock.model.job import Command, CommandKind, JobStatus, Tier
 from waterclock.model.time_text import parse_rfc3339
-from waterclock.store.job_filter import PATIENT_MAX, STANDING, FoundJobs, JobFilter, Place, jobs_meant
+from waterclock.store.job_filter import PATIENT_MAX, STANDING, FoundJobs, JobFilter, Place, jobs_meant, place_of
 from waterclock.store.port import JobRow
 
 from .connect import here, open_log, open_store
@@ -82,7 +82,7 @@ def bulk(
             applied = words[CommandVerdict.APPLIED]
             card |= {"applied": applied, "unchanged": words[CommandVerdict.UNCHANGED]}
     show_one(card, output)
-    tell_more(found)
+    tell_more(_reached(found, silent))
     if not apply and found.rows:
         say("nothing was changed: the same command with --apply does it")
     tell_failures(refused, silent, done=applied)
@@ -96,6 +96,14 @@ def place_in(text: str) -> Place | None:
     if not (at.isascii() and at.isdecimal()) or not job_id or len(at) > 18:
         raise RequestError("This is not where such a command ended", pointer="/after", hint="Give it as it was told")
     return int(at), job_id
+
+
+def _reached(found: FoundJobs, silent: Unanswered) -> FoundJobs:
+    """The same; where not all were sent, going on begins behind the last one that was."""
+    if not silent.unsent:
+        return found
+    last = next(row for row in found.rows if row.job_id == silent.last_sent)
+    return found._replace(next_at=place_of(last))
 
 
 def tell_more(found: FoundJobs) -> None:

@@ -68,7 +68,7 @@ def cancel(
             refused = refusals(passed, commands)
             card["requested"] = done
     show_one(card, output)
-    if not found.is_whole:
+    if not found.is_whole and not silent.unsent:  # else the same command again goes on with those
         say(f"there may be more: the same command with --after '{found.next_at}' goes on behind these")
     elif not found.rows:
         say("no open runs are meant: `waterclock run list JOB` shows what there is; history lags by about a second")

@@ -179,7 +179,7 @@ def _act(
         done, _, silent = passed.tally(commands)
         refused += refusals(passed, commands)
         show_one(card | {"done": done, "refused": len(refused), "runs": _new_runs(passed, commands)}, output)
-    if not found.is_whole:
+    if not found.is_whole and not silent.unsent:  # else the same command again goes on with those
         _tell_more(found)
     tell_failures(refused, silent, done=done, dry_run=dry_run)
 
