@@ -55,8 +55,9 @@ _log = structlog.get_logger()
 class DagEngine:
     """The core. ``instance`` is the process slot's stable name, ``generation`` that of the topics.
 
-    ``round_records``: events read in one round. ``releases_max``: nodes that one round releases. ``kept_behind``: see
-    ``kept.py``. ``window``: offsets for which DagRuns that ended are remembered.
+    ``round_records``: events read in one round. ``releases_max``: nodes that one round releases, and DagRuns of each
+    partition that it tells to be over their time. ``kept_behind``: see ``kept.py``. ``window``: offsets for which
+    DagRuns that ended are remembered.
     ``open_runs_max``: open runs of one partition; at one more it ends, at every start.
     """
 
@@ -241,7 +242,7 @@ class DagEngine:
             if shard.live:
                 self._decide(draft, shard, room)
                 if not is_behind:  # else what looks open may have ended long ago, further on in the log
-                    for dag in shard.take_over_time(self._clock.now()):
+                    for dag in shard.take_over_time(self._clock.now(), self._releases_max):
                         over_time(draft, self._names, dag, self._clock.now())
         now_s = self._clock.monotonic_s()
         owes = now_s >= self._forget_due_s and any(shard.kept.owes for shard in self._shards.values() if shard.live)

@@ -98,10 +98,10 @@ class Shard(Followed[None]):
                 self._deadlines = [entry for entry in self._deadlines if entry[1] in self.dags]
                 heapify(self._deadlines)
 
-    def take_over_time(self, now: Instant) -> list[OpenDag]:
-        """The DagRuns whose time is over and that were not told so in this life."""
+    def take_over_time(self, now: Instant, most: int) -> list[OpenDag]:
+        """The DagRuns, at most ``most``, whose time is over and that were not told so in this life."""
         found: list[OpenDag] = []
-        while self._deadlines and self._deadlines[0][0] <= now:
+        while len(found) < most and self._deadlines and self._deadlines[0][0] <= now:
             dag = self.dags.get(heappop(self._deadlines)[1])
             if dag is not None and dag.is_going and not dag.is_over_time:
                 dag.is_over_time = True

@@ -322,3 +322,18 @@ def test_a_rule_holds_as_soon_as_it_can() -> None:
 
 
 # Reruns ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_crowd_of_dag_runs_is_over_its_time_over_many_rounds() -> None:
+    world = World(Node("a", "h"), timeout_us=10 * US_PER_S)
+    engine = world.engine(releases_max=3)
+    runs = [world.fire() for _ in range(8)]
+    world.turn(engine)
+    told = []
+    for _ in range(60):
+        before = len(world.events(EventKind.RUN_EXPIRED))
+        world.turn(engine, steps=1)
+        told.append(len(world.events(EventKind.RUN_EXPIRED)) - before)
+
+    assert {each.run_id for each in world.events(EventKind.RUN_EXPIRED)} == set(runs)
+    assert [count for count in told if count] == [3, 3, 2]
