@@ -112,7 +112,7 @@ def apply_commands(
 def _take(shard: Shard, shard_count: int) -> _Batch:
     records = next_records(shard, BATCH, shard_count)
     shard.keys.expire(records[0].offset, records[0].timestamp_us)
-    read, refused = read_all(shard, records)
+    records, read, refused = read_all(shard, records)
     return _Batch(shard, records, read, [Refusal(record, error) for record, error in refused])
 
 

@@ -16,7 +16,7 @@ import structlog
 from waterclock.log.port import Record
 from waterclock.model.errors import BackendDown, LostResource, RequestError, UndecodableRecord
 from waterclock.model.ids import partition_of, split_job_id
-from waterclock.model.job import Command
+from waterclock.model.job import Command, CommandKind
 from waterclock.wire import codec
 from waterclock.wire.framing import RECORD_MAX
 
@@ -27,6 +27,9 @@ log_ = structlog.get_logger("dispatcher")
 ROUND_BYTES = 4 * 1024 * 1024
 """Of commands in one round: a redrive brings up to a megabyte, most of it goes out twice, and every shard's fires wait
 for the commit."""
+
+WITHDRAWN_MAX = 2_000
+"""Runs that wait and end with their jobs in one round of a shard, one job's at least: each is two records."""
 
 _POLL_MAX = 500
 _INBOX_MAX = 2_000
@@ -79,17 +82,38 @@ def next_records(shard: Shard, most: int, shard_count: int) -> list[Record]:
     return records
 
 
-def read_all(shard: Shard, batch: list[Record]) -> tuple[list[tuple[Record, Command]], list[Unreadable]]:
-    """The commands in ``batch``, and the records that are none that this shard may apply."""
+class Taken(NamedTuple):
+    """What one round applies: ``records`` are those of ``read``, the commands, and of ``refused``."""
+
+    records: list[Record]
+    read: list[tuple[Record, Command]]
+    refused: list[Unreadable]
+
+
+def read_all(shard: Shard, records: list[Record]) -> Taken:
+    """The commands among ``records``, and those that are none that this shard may apply: as far as there is room for
+    what deletes bring along."""
     read: list[tuple[Record, Command]] = []
     refused: list[Unreadable] = []
-    for record in batch:
+    room = WITHDRAWN_MAX
+    for place, record in enumerate(records):
         try:
             with one_at_a_time(record):
-                read.append((record, _read_one(shard, record)))
+                command = _read_one(shard, record)
         except RequestError as error:
             refused.append(Unreadable(record, error))
-    return read, refused
+            continue
+        room -= _withdraws(shard, command)
+        if place and room < 0:
+            return Taken(records[:place], read, refused)
+        read.append((record, command))
+    return Taken(records, read, refused)
+
+
+def _withdraws(shard: Shard, command: Command) -> int:
+    """How many runs wait of a job that it deletes."""
+    job = shard.flow.jobs.get(command.job_id) if command.kind is CommandKind.DELETE else None
+    return 0 if job is None else len(job.held)
 
 
 def _read_one(shard: Shard, record: Record) -> Command:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from unittest import mock
 
 import pytest
-from waterclock.dispatcher import window
+from waterclock.dispatcher import inbox, window
 
 from tests.unit.dispatcher_world import START, World
-from tests.unit.test_overlap import EVERY_US, JOB, define, end, fire, rest, run, start, told
+from tests.unit.test_overlap import EVERY_US, JOB, define, define_job, end, fire, rest, run, start, told
 from waterclock.model.concurrency import Concurrency, Overlap
 from waterclock.model.events import EventKind, Skipped
 from waterclock.model.ids import US_PER_S
@@ -135,3 +135,23 @@ def test_the_last_room_of_a_shard_is_kept_also_where_nobody_else_has_anything_th
         world.command(CommandKind.TRIGGER, "u:other")
         rest(world)
     assert [line.split()[0] for line in told(world, "u:other")] == ["PENDING"]
+
+
+def test_jobs_with_full_buffers_that_are_deleted_together_give_them_up_over_many_rounds(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbox, "WITHDRAWN_MAX", 10)
+    names = [f"t:crowd{number}" for number in range(6)]
+    for name in names:
+        define_job(world, name, Concurrency(Overlap.BUFFER_ALL))
+    fire(world, 5)
+    assert len(world.events(EventKind.HELD)) == 4 * len(names)
+    for name in names:
+        world.command(CommandKind.DELETE, name)
+    given_up = []
+    for _ in range(10):
+        before = len(world.events(EventKind.SKIPPED))
+        world.dispatcher.step()
+        given_up.append(len(world.events(EventKind.SKIPPED)) - before)
+
+    assert [count for count in given_up if count] == [8, 8, 8]
