@@ -20,6 +20,7 @@ from waterclock.wire.messages import FLOW_PREFIX
 
 from .backfills import count_ends
 from .emit import Emitter
+from .envelope import FIRE_BYTES, weight_of
 from .flow import FlowJob
 from .flow_runs import UNREAD, Held
 from .holding import drop, drop_held, forget_drained, forget_unreadable, hand_out, know_job, note_job
@@ -34,7 +35,7 @@ WITHDRAWN = "withdrawn"
 REVISION_GONE = "revision-gone"
 
 RELEASES_MAX = 500
-"""Runs of a shard that go out in one round."""
+"""Runs of a shard that go out in one round; a large one counts for several."""
 
 VERSIONS_MAX = 200
 """Versions that one round asks the store for."""
@@ -102,7 +103,7 @@ def settle(shard: Shard, index: TimeIndex | None, out: Emitter, now: Instant) ->
         if waits is None:
             del flow.changed[job_id]
             forget_drained(shard, out, job)
-        elif left:
+        elif left > 0:
             wanting.append(job)
         else:
             break
@@ -139,13 +140,13 @@ def keep_up(shard: Shard, out: Emitter) -> None:
 
 
 def _release(shard: Shard, out: Emitter, job: FlowJob, left: int, now: Instant) -> tuple[int, Held | None]:
-    """Hand out the job's runs as far as there is room, ``left`` at most. Answers what is left of that, and the run
+    """Hand out the job's runs as far as there is room, while any is ``left``. Answers what is left of that, and the run
     that could go, or is of no group yet, and has to wait for the next round (None: there is none)."""
     paused = shard.keeps_waiting(job.job_id, now)
     while (held := job.next_released(paused=paused)) is not None:
-        if not left or not _knows_what(held):
+        if left <= 0 or not _knows_what(held):
             return left, held
-        left -= 1
+        left -= _weight(held)
         kept, version = shard.flow.unhold(job, held.kept.run_id).kept, held.version
         if kept.work is not None:
             out.release_redrive(codec.decode_work(kept.work), kept.linked_run, now)
@@ -160,6 +161,13 @@ def _release(shard: Shard, out: Emitter, job: FlowJob, left: int, now: Instant) 
 
 def _knows_what(held: Held) -> bool:
     return held.version is not None or held.kept.work is not None
+
+
+def _weight(held: Held) -> int:
+    """For how many runs it counts, by the bytes that go out with it."""
+    if held.size or held.version is None:
+        return 1 + held.size // FIRE_BYTES
+    return weight_of(held.version.spec)
 
 
 def _learn_versions(shard: Shard, index: TimeIndex, out: Emitter, jobs: list[FlowJob], now: Instant) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest import mock
 
 import pytest
-from waterclock.dispatcher import inbox, window
+from waterclock.dispatcher import inbox, releasing, window
 
 from tests.unit.dispatcher_world import START, World
 from tests.unit.test_overlap import EVERY_US, JOB, define, define_job, end, fire, rest, run, start, told
@@ -155,3 +156,28 @@ def test_jobs_with_full_buffers_that_are_deleted_together_give_them_up_over_many
         given_up.append(len(world.events(EventKind.SKIPPED)) - before)
 
     assert [count for count in given_up if count] == [8, 8, 8]
+
+
+@pytest.mark.parametrize("is_trigger", [False, True])
+def test_large_runs_that_find_room_together_go_out_over_many_rounds(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, is_trigger: bool
+) -> None:
+    large = b'"' + b"x" * 60_000 + b'"'
+    payload = b"1" if is_trigger else large
+    spec = JobSpec("demo.noop", Every(EVERY_US, START), payload=payload, concurrency=Concurrency(Overlap.BUFFER_ALL))
+    world.command(CommandKind.CREATE, JOB, spec)
+    rest(world)
+    fire(world)
+    for _ in range(9):
+        world.command(CommandKind.TRIGGER, JOB, payload=large if is_trigger else None)
+    rest(world)
+    monkeypatch.setattr(releasing, "RELEASES_MAX", 40)
+    world.command(CommandKind.UPDATE, JOB, replace(spec, concurrency=Concurrency()))
+    released = []
+    for _ in range(10):
+        before = len(world.runs())
+        world.dispatcher.step()
+        released.append(len(world.runs()) - before)
+
+    assert sum(released) == 9
+    assert max(released) <= 4
