@@ -27,6 +27,7 @@ from .admitting import is_full
 from .backfill_reading import Found, Reading
 from .backfills import HISTORY_GONE, REVISION_GONE, SCHEDULE_GONE, Backfill, finish, keep, open_count, tell_anew, turn
 from .emit import Emitter
+from .envelope import weight_of
 from .holding import hand_out
 from .lane_share import LaneShare
 from .shard import Shard
@@ -62,18 +63,19 @@ class BackfillLanes:
     def work_off(self, shard: Shard, out: Emitter, now: Instant, used: tuple[int, int], *, on_time_waits: bool) -> bool:
         """Make runs of what may be run now, first of who has waited longest. ``used``: (all of the round, taken).
 
-        True where there is more.
+        Large payloads end a round sooner, and cost no more of the rate, which is one of runs. True where there is more.
         """
         if shard.gaps or shard.jump is not None:
             return False
         now_s = self._clock.monotonic_s()
         limit, taken = used
         allowed = self._share.allowed(shard.backfills, limit, taken, on_time_waits=on_time_waits, now_s=now_s)
-        left, more = allowed, False
+        left, more, room = allowed, False, limit
         for backfill in sorted(shard.backfills.active(), key=lambda each: each.served):
             if _may_decide(shard, backfill):
-                made, has_more = _work(shard, out, backfill, now, left)
-                left, more = left - made, more or has_more
+                weight = 1 if backfill.version is None else weight_of(backfill.version.spec)
+                made, has_more = _work(shard, out, backfill, now, min(left, -(-max(0, room) // weight)))
+                left, more, room = left - made, more or has_more, room - made * weight
                 if made:
                     shard.backfills.serve(backfill)
         self._share.spend(shard.backfills, allowed - left, on_time_waits=on_time_waits)

@@ -91,6 +91,24 @@ def test_backfills_of_several_jobs_share_the_rate(count: int) -> None:
     assert max(shares) - min(shares) <= 1, shares
 
 
+def test_runs_with_large_payloads_of_a_backfill_go_out_over_many_rounds() -> None:
+    world = BackfillWorld()
+    world.pace = Pace(round_records=60)
+    world.crash()
+    world.define(JobSpec("demo.noop", Cron("* * * * *"), payload=b'"' + b"x" * 60_000 + b'"'))
+    world.ask(-60, 0, concurrency=100)
+    counts = []
+    world.clock.advance(5 * US_PER_S)
+    for _ in range(200):
+        before = len(world.made())
+        world.dispatcher.step()
+        world.recorder.step()
+        counts.append(len(world.made()) - before)
+
+    assert sum(counts) == 60
+    assert max(counts) == 2
+
+
 def test_whoever_cannot_go_on_leaves_its_turn_to_all_others_alike() -> None:
     backfills = Backfills()
     for job_id in ("t:waits", "t:a", "t:b"):
