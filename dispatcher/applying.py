@@ -12,18 +12,17 @@ before the command is decided, so such a command leaves no trace.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
 from waterclock.log.port import Record
 from waterclock.model.backfill import make_backfill_id
 from waterclock.model.errors import RequestError
-from waterclock.model.ids import Instant, ordinal
+from waterclock.model.ids import Instant
 from waterclock.model.job import Command, CommandKind, JobStatus, JobVersion
 from waterclock.model.role_state import KeyState
 from waterclock.model.timetable import next_of
-from waterclock.store.port import DueRow, JobChange, TimeIndex
+from waterclock.store.port import JobChange, TimeIndex
 from waterclock.wire.messages import key_of_state
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
@@ -32,10 +31,11 @@ from . import answers, backfill_asking, backfills, commands, starts
 from .admission import Admission
 from .backfill_orders import speaks_of_a_backfill
 from .catch_up import decide_apart
-from .decisions import Asked, Decision, Passed, Plan, Refusal, Repeat
+from .decisions import Asked, Batch, Decision, Passed, Plan, Refusal, Repeat
 from .edges import still_needed
 from .emit import Emitter
-from .inbox import next_records, one_at_a_time, read_all
+from .envelope import FIRE_BYTES
+from .inbox import ROUND_BYTES, next_records, one_at_a_time, read_all
 from .keys import Intention, intention_of
 from .known import Known
 from .pauses import goes_on_at, stamp_of
@@ -56,29 +56,6 @@ class Terms(NamedTuple):
 
     now: Instant
     grace_us: int
-
-
-@dataclass(slots=True)
-class _Batch:
-    """What one shard takes from its inbox, and what becomes of it."""
-
-    shard: Shard
-    records: list[Record]
-    read: list[tuple[Record, Command]]
-    decisions: list[Decision]
-
-    def limits(self) -> dict[str, int]:
-        """By job, the revision that its first command here would have. Commands about runs ask no version."""
-        found: dict[str, int] = {}
-        for record, command in self.read:
-            if not speaks_of_a_run(command) or command.kind is CommandKind.RERUN:
-                found.setdefault(command.job_id, ordinal(self.shard.generation, record.offset))
-        return found
-
-    def rows(self) -> list[DueRow]:
-        """What its deferrals write."""
-        orders = (decision.order for decision in self.decisions if isinstance(decision, Passed))
-        return [order.row for order in orders if order.row is not None]
 
 
 def apply_commands(
@@ -109,15 +86,19 @@ def apply_commands(
     return sum(len(batch.records) for batch in batches)
 
 
-def _take(shard: Shard, shard_count: int) -> _Batch:
+def _take(shard: Shard, shard_count: int) -> Batch:
     records = next_records(shard, BATCH, shard_count)
     shard.keys.expire(records[0].offset, records[0].timestamp_us)
     records, read, refused = read_all(shard, records)
-    return _Batch(shard, records, read, [Refusal(record, error) for record, error in refused])
+    room = ROUND_BYTES // shard_count // FIRE_BYTES
+    return Batch(shard, records, read, [Refusal(record, error) for record, error in refused], room)
 
 
-def _decide_all(batch: _Batch, known: Known, pools: Pools, names: Names, terms: Terms) -> None:
+def _decide_all(batch: Batch, known: Known, pools: Pools, names: Names, terms: Terms) -> None:
     for record, command in batch.read:
+        if batch.room <= 0:
+            batch.end_before(record)
+            break
         decision: Decision
         try:
             with one_at_a_time(record):
@@ -131,11 +112,11 @@ def _decide_all(batch: _Batch, known: Known, pools: Pools, names: Names, terms: 
             stands = 0 if speaks_of_a_run(command) else known.revision_of(command.job_id)
             batch.decisions.append(Refusal(record, error, command, stands))
         else:
-            batch.decisions.append(decision)
+            batch.add(decision)
     batch.decisions.sort(key=lambda decision: decision.record.offset)
 
 
-def _carry_out_all(batch: _Batch, out: Emitter, now: Instant) -> None:
+def _carry_out_all(batch: Batch, out: Emitter, now: Instant) -> None:
     shard = batch.shard
     _forget_keys(shard, out)
     for decision in batch.decisions:

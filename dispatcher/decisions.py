@@ -1,4 +1,4 @@
-"""What becomes of one command, decided and not yet carried out (``applying.py``)."""
+"""What becomes of one command, and of those of one round, decided and not yet carried out (``applying.py``)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from typing import TypeAlias
 
 from waterclock.log.port import Record
 from waterclock.model.errors import RequestError
-from waterclock.model.ids import Instant
-from waterclock.model.job import Command, JobVersion
+from waterclock.model.ids import Instant, ordinal
+from waterclock.model.job import Command, CommandKind, JobVersion
 from waterclock.model.role_state import KeyState
-from waterclock.store.port import DueDelete
+from waterclock.store.port import DueDelete, DueRow
 
 from . import commands
 from .backfill_orders import Turned
+from .envelope import weight_of
 from .gap_owed import OwedInGap
 from .reruns import Rerun
 from .rows import Ahead
-from .run_orders import Order
+from .run_orders import Order, speaks_of_a_run
+from .shard import Shard
 
 
 @dataclass(slots=True)
@@ -42,6 +44,13 @@ class Plan:
     def is_stored(self) -> bool:
         """Whether the store is told. Not of a run alone: its job stands as it stood, and was written then."""
         return self.applied.version is not None or self.applied.run_at is None
+
+    @property
+    def weight(self) -> int:
+        """For how many fires what it makes counts, beyond one for each run: a command that brings no payload is small,
+        and its run has its job's."""
+        triggered = self.applied.series > 0 and self.command.payload is None
+        return (triggered + len(self.applied.behind)) * (weight_of(self.applied.row.spec) - 1)
 
 
 @dataclass(slots=True)
@@ -85,3 +94,39 @@ class Asked:
 
 
 Decision: TypeAlias = Plan | Passed | Refusal | Repeat | Asked
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one shard takes from its inbox, and what becomes of it. ``room``: for how many fires what is made may count,
+    beyond one for each run."""
+
+    shard: Shard
+    records: list[Record]
+    read: list[tuple[Record, Command]]
+    decisions: list[Decision]
+    room: int
+
+    def limits(self) -> dict[str, int]:
+        """By job, the revision that its first command here would have. Commands about runs ask no version."""
+        found: dict[str, int] = {}
+        for record, command in self.read:
+            if not speaks_of_a_run(command) or command.kind is CommandKind.RERUN:
+                found.setdefault(command.job_id, ordinal(self.shard.generation, record.offset))
+        return found
+
+    def add(self, decision: Decision) -> None:
+        """The next command is decided."""
+        self.decisions.append(decision)
+        if isinstance(decision, Plan):
+            self.room -= decision.weight
+
+    def end_before(self, record: Record) -> None:
+        """Leave this one, and what stands behind it, for the next round."""
+        self.records = [each for each in self.records if each.offset < record.offset]
+        self.decisions = [each for each in self.decisions if each.record.offset < record.offset]
+
+    def rows(self) -> list[DueRow]:
+        """What its deferrals write."""
+        orders = (decision.order for decision in self.decisions if isinstance(decision, Passed))
+        return [order.row for order in orders if order.row is not None]

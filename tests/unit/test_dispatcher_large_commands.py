@@ -125,3 +125,24 @@ def test_what_waits_for_its_round_is_bounded_by_bytes_too(world: World, monkeypa
         most = max(most, *(len(shard.inbox) for shard in world.dispatcher._shards.values()))
     assert most <= 15
     assert len(world.runs(JOB)) == 60
+
+
+def test_triggers_of_jobs_with_large_payloads_go_out_over_many_rounds() -> None:
+    world = World(partitions=1)
+    world.run(1)
+    names = [f"t:crowd{number}" for number in range(150)]
+    for name in names:
+        world.command(CommandKind.CREATE, name, every(3_600, payload=b'"' + b"x" * 60_000 + b'"'))
+    world.run(5)
+    for name in names:
+        world.command(CommandKind.TRIGGER, name, answer=True)
+    made = []
+    for _ in range(10):
+        before = len(world.runs())
+        world.dispatcher.step()
+        made.append(len(world.runs()) - before)
+
+    assert sum(made) == len(names)
+    assert max(made) * 60_000 < 1.1 * inbox.ROUND_BYTES
+    answered = [event.detail.offset for event in world.events(EventKind.ANSWERED)]  # type: ignore[union-attr]
+    assert len(set(answered)) == len(answered) == len(names)
