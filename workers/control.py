@@ -10,7 +10,8 @@ back too. Records of a later release are passed over and counted.
 
 How it fails: BackendDown where the log does not answer; somebody's open transaction holds the position back;
 LostResource where records were removed before they were read: the next look begins with what is left, as a new worker
-does. What is gone spoke of runs whose work, which is kept no longer, is gone as well.
+does. What is gone spoke of runs whose work is gone as well: ``control`` is kept for a week longer, for work leaves with
+its segment and not at its own time.
 """
 
 from __future__ import annotations

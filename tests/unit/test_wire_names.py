@@ -78,13 +78,22 @@ def test_topics_are_made_as_the_protocol_needs_them() -> None:
         "runs.high": 7,
         "runs.medium": 7,
         "runs.low": 7,
-        "control": 7,
+        "control": 15,
         "heartbeats": 1,
         "dlq": 30,
         "rejects": 30,
         "run-logs": 7,
         **{f"delay.{rung}": 7 for rung in ("1s", "5s", "30s", "2m", "10m", "1h")},
     }
+
+
+def test_a_cancel_stands_for_as_long_as_its_work_may() -> None:
+    """Brokers remove whole segments: a record may stand for a week (``segment.ms``) beyond its time, another may not."""
+    config = {spec.name: spec.config for spec in topic_specs(Names(), 4, ("default", "gpu"))}
+    a_week_ms = 7 * DAY_MS
+    assert all("segment.ms" not in each for each in config.values()), "it is the brokers' default"
+    for topic in (topic for topic in config if ".runs." in topic):
+        assert int(config["waterclock.control"]["retention.ms"]) > int(config[topic]["retention.ms"]) + a_week_ms
 
 
 def test_what_strangers_pack_is_unpacked_by_the_broker_and_not_by_us() -> None:

@@ -47,7 +47,7 @@ class _Told:
 def test_a_worker_that_has_read_more_cancels_than_it_remembers_reads_the_next_as_quickly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Every worker reads all of ``control``, which is kept for a week, before its first claim."""
+    """Every worker reads all of ``control``, which is kept for two weeks, before its first claim."""
     named = Control(ControlKind.CANCEL_REQUESTED, "acme:job", "", START)
     monkeypatch.setattr(control, "decode_control", lambda value: named._replace(run_id=value.decode()))
     monkeypatch.setattr(control, "KNOWN_MAX", MANY)

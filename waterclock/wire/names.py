@@ -18,6 +18,10 @@ _WORD = re.compile(r"[a-z0-9][a-z0-9.-]*\Z")
 _PREFIX_MAX = 64
 _DAY_MS = 86_400_000
 _MESSAGE_MAX = 1_048_576
+_WORK_DAYS = 7
+_SEGMENT_DAYS = 7
+"""A record leaves with its segment, which brokers close after a week: so long after its own time at the most. Cancels
+of work, on a topic of their own, have to stand for as long as that, or it runs for whoever claims it then."""
 
 RUNGS: dict[str, int] = {"1s": 1, "5s": 5, "30s": 30, "2m": 120, "10m": 600, "1h": 3_600}
 """The retry ladder: by the word in its topic's name, how long a record stands on the rung, in seconds."""
@@ -117,8 +121,8 @@ def topic_specs(
         **{topic: _kept(7) | {"compression.type": "uncompressed"} for topic in (names.job_events, *ingress)},
         names.commands: _kept(30) | {"message.timestamp.type": "LogAppendTime"},
         names.run_events: _kept(30),
-        **{topic: _kept(7) for topic in work},
-        names.control: _kept(7),
+        **{topic: _kept(_WORK_DAYS) for topic in work},
+        names.control: _kept(_WORK_DAYS + _SEGMENT_DAYS + 1),
         names.leases: _COMPACTED,
         names.heartbeats: _kept(1),
         names.dlq: _kept(30),
