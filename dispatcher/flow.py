@@ -17,6 +17,8 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable
 
+from waterclock.kept_runs import KEPT_AFTER_S
+from waterclock.log.aged import Aged
 from waterclock.model.concurrency import FREE, Concurrency, concurrency_from_json, concurrency_to_json
 from waterclock.model.delay_rules import counted_end
 from waterclock.model.errors import UndecodableRecord
@@ -167,6 +169,7 @@ class Flow:
         """Runs that wait for the later release that wrote their work; a cancel or a delete ends them here, too."""
         self.quiet_from_s = -1.0
         """Since when no run is open (monotonic seconds); the tail's own."""
+        self.aged = Aged(KEPT_AFTER_S)
         self._generation = generation
         self._is_settled = True
 
@@ -260,8 +263,6 @@ class Flow:
 
         Those of which it would read the most: so each has its turn, where the partition moves on faster than they.
         """
-        if self.position <= below:
-            return []
         old = (
             run
             for job in self.followed.values()

@@ -336,7 +336,7 @@ class Dispatcher:
             shard.cursor = Position(behind)
         if shard.progress != shard.copied:
             self._copies.write(shard, out, now)
-        releasing.keep_up(shard, out)
+        releasing.keep_up(shard, out, self._clock.monotonic_s())
 
     def _note_landed(self, draft: Round) -> None:
         for partition, committed in draft.offsets.get(self._inputs, {}).items():

@@ -132,10 +132,12 @@ def keep_counts(shard: Shard, out: Emitter) -> None:
     shard.flow.counted.clear()
 
 
-def keep_up(shard: Shard, out: Emitter) -> None:
-    """Write the records of long runs anew, so that no take-over reads run-events from their beginning."""
+def keep_up(shard: Shard, out: Emitter, now_s: float) -> None:
+    """Write the records of long runs anew, so that no take-over reads run-events from their beginning, nor misses what
+    retention has taken of a quiet partition."""
     flow = shard.flow
-    for run in flow.old_news(flow.position - KEPT_BEHIND, _KEPT_PER_ROUND):
+    flow.aged.note(flow.position, now_s)
+    for run in flow.old_news(max(flow.position - KEPT_BEHIND, flow.aged.below), _KEPT_PER_ROUND):
         out.run_flow(shard.partition, flow.kept_now(run))
 
 
