@@ -202,6 +202,13 @@ def test_a_difference_is_said_with_the_line_that_ends_it_and_how_grave_it_is():
     assert "--add-config retention.ms=2592000000" in found["retention.ms = 1, not 2592000000"].remedy
 
 
+def test_a_bound_by_size_that_brokers_have_for_all_topics_is_told():
+    spec = next(each for each in topic_specs(Names(), 4) if each.name == "waterclock.runs.low")
+    bounded = TopicSeen(spec.name, 4, 1, 0, spec.config | {"retention.bytes": "1073741824"})
+    (found,) = drift_of(spec, BROKER_DEFAULT, bounded)
+    assert (found.what, found.serious) == ("retention.bytes = 1073741824, not -1", False)
+
+
 def test_a_principal_is_a_template_of_prefix_and_role():
     assert named(Settings(), "CN={prefix}-{role},O=acme")("api") == "CN=waterclock-api,O=acme"
     for template in ("{user}", "{}", "{prefix", "{prefix.x}", "{prefix[x]}", "{role!x}", "{role:d}", "{role[5]}"):

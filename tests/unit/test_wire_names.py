@@ -88,12 +88,18 @@ def test_topics_are_made_as_the_protocol_needs_them() -> None:
 
 
 def test_a_cancel_stands_for_as_long_as_its_work_may() -> None:
-    """Brokers remove whole segments: a record may stand for a week (``segment.ms``) beyond its time, another may not."""
+    """Brokers remove whole segments: one may stand a week (``segment.ms``) beyond its time."""
     config = {spec.name: spec.config for spec in topic_specs(Names(), 4, ("default", "gpu"))}
     a_week_ms = 7 * DAY_MS
     assert all("segment.ms" not in each for each in config.values()), "it is the brokers' default"
     for topic in (topic for topic in config if ".runs." in topic):
         assert int(config["waterclock.control"]["retention.ms"]) > int(config[topic]["retention.ms"]) + a_week_ms
+
+
+def test_no_topic_loses_by_its_size_what_its_time_keeps() -> None:
+    """Brokers may have ``log.retention.bytes`` for every topic that says nothing: a backlog of work would go."""
+    kept = [spec.config for spec in topic_specs(Names(), 4) if "retention.ms" in spec.config]
+    assert {config.get("retention.bytes") for config in kept} == {"-1"}
 
 
 def test_what_strangers_pack_is_unpacked_by_the_broker_and_not_by_us() -> None:
