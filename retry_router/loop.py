@@ -102,7 +102,7 @@ class RetryRouter:
         self._is_troubled = False
         self._offsets_due_s = 0.0
         self._has_joined = False
-        self._listeners = Listeners(log, names.triggers, waits_for)
+        self._listeners = Listeners(log, names.triggers, waits_for, clock)
         self._wanted = Wanted()
         self._is_behind = False
         self._unread: deque[Record] = deque()

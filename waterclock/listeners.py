@@ -3,7 +3,9 @@
 What must hold: before what a batch brought is answered, this was read to the high watermark that was
 asked for after the batch was polled (``ask``, ``caught_up``). So a condition that was saved before a run ended is
 never missed; the last stable offset would not do, for of one transaction the markers land one by one. How it fails:
-somebody's open transaction on the topic holds the answers back for its time-out (10 s) at most. More conditions than
+somebody's open transaction on the topic holds the answers back for its time-out (10 s) at most. Who has not asked for
+so long that brokers may have dropped a tombstone unread (a machine that slept, a network that was away) reads all of it
+again: else a job would go on being started by what it does not wait for any more. More conditions than
 there may be: ``ListenersFull`` before any is forgotten; the log keeps everything meanwhile. But no tenant stops the
 others, nor those who have no conditions: near that bound, jobs of one that has more than half of what there may be are
 left out, with an error. Which of its jobs these are depends on the order of the topic; nothing starts them until they
@@ -18,9 +20,10 @@ from typing import TypeAlias
 
 import structlog
 
+from waterclock.clock import Clock
 from waterclock.log.port import Isolation, Log, Record, TopicPartition
 from waterclock.model.errors import LostResource, UndecodableRecord, WaterclockError
-from waterclock.model.ids import Instant, tenant_of_job
+from waterclock.model.ids import US_PER_S, Instant, tenant_of_job
 from waterclock.model.shared_room import finds_room
 from waterclock.model.triggers import JobTriggers
 from waterclock.wire.codec import decode_job_triggers
@@ -30,6 +33,9 @@ LISTENED_MAX = 200_000
 
 RING_LOOKS = 5_000
 """Jobs, at the most, among which a ring is looked for: all from which three ends lead to one, of 16 conditions each."""
+
+_TOMBSTONES_US = 12 * 3_600 * US_PER_S
+"""Half of what brokers keep the tombstones of a compacted topic (``delete.retention.ms``)."""
 
 _BATCH = 1_000
 
@@ -47,8 +53,9 @@ Hears: TypeAlias = Callable[[JobTriggers], Mapping[str, Instant]]
 class Listeners:
     """Follows ``topic``."""
 
-    def __init__(self, log: Log, topic: str, hears: Hears, *, most: int = LISTENED_MAX) -> None:
+    def __init__(self, log: Log, topic: str, hears: Hears, clock: Clock, *, most: int = LISTENED_MAX) -> None:
         self._log = log
+        self._clock = clock
         self._hears = hears
         self._place = TopicPartition(topic, 0)
         self._most = most
@@ -67,6 +74,8 @@ class Listeners:
         """By job, who waits for its ends, oldest first: as far as it was asked for since that changed."""
         self._rings: dict[str, frozenset[str]] = {}
         """By job, what ``leading_back`` has found since anything changed."""
+        self._asked_at = clock.now()
+        """By the wall clock: the other one may stand still while a machine sleeps."""
         self._begin()
 
     @property
@@ -76,7 +85,11 @@ class Listeners:
 
     def ask(self) -> None:
         """What stands in the topic by now is wanted. Raises BackendDown."""
+        now = self._clock.now()
+        if now - self._asked_at > _TOMBSTONES_US:
+            self._begin()
         self._until = max(self._until, self._log.high_watermark(self._place))
+        self._asked_at = now
 
     def look(self) -> None:
         """Read on without waiting; after any trouble from the beginning. Raises BackendDown, ListenersFull."""

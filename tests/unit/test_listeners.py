@@ -57,7 +57,7 @@ def test_a_picture_that_was_lost_is_not_taken_for_whole_while_the_broker_is_away
 ) -> None:
     broker = Answers(world.log, monkeypatch)
     listens(world, RunEnds("nightly"))
-    listeners = Listeners(world.log, NAMES.triggers, waits_for)
+    listeners = Listeners(world.log, NAMES.triggers, waits_for, world.clock)
     listeners.look()
     broker.lost, broker.away = True, away
     with pytest.raises(BackendDown):
@@ -74,7 +74,7 @@ def test_a_picture_that_was_lost_is_not_taken_for_whole_while_the_broker_is_away
 def test_a_topic_that_was_made_anew_is_caught_up_with(world: World) -> None:
     listens(world, RunEnds("nightly"))
     listens(world, RunEnds("nightly"))
-    listeners = Listeners(world.log, NAMES.triggers, waits_for)
+    listeners = Listeners(world.log, NAMES.triggers, waits_for, world.clock)
     listeners.look()
     world.cluster.delete_topic(NAMES.triggers)
     world.cluster.create_topic(NAMES.triggers, 1)
@@ -87,10 +87,36 @@ def test_a_topic_that_was_made_anew_is_caught_up_with(world: World) -> None:
     assert (listeners.caught_up, listeners.count_of(OTHER), listeners.count_of(JOB)) == (True, 1, 0)
 
 
+def _drop_tombstones(world: World) -> None:
+    """As brokers do a day after they have compacted the topic."""
+    partition = world.cluster.partition(TopicPartition(NAMES.triggers, 0))
+    gone = {entry.key for entry in partition._entries if entry.value is None and not entry.is_marker}
+    partition._entries = [entry for entry in partition._entries if entry.key not in gone]
+
+
+def test_who_slept_until_tombstones_were_gone_starts_nothing_by_what_was_taken_away(world: World) -> None:
+    """Given a machine that sleeps for two days, in which a job's last condition is taken away."""
+    listens(world, RunEnds("nightly"))
+    listens(world, RunEnds("nightly"), job_id="acme:other")
+    listeners = Listeners(world.log, NAMES.triggers, waits_for, world.clock)
+    listeners.ask()
+    listeners.look()
+    assert listeners.count_of(JOB) == 2
+    world.append(triggers_tombstone(NAMES, "acme:report"))
+    listens(world, RunEnds("nightly"), job_id="acme:third")
+    _drop_tombstones(world)
+    world.clock.jump(2 * 86_400 * 1_000_000)
+    listeners.ask()
+    assert not listeners.caught_up
+    while not listeners.caught_up:
+        listeners.look()
+    assert [each.job_id for each in listeners.of(JOB)] == ["acme:other", "acme:third"]
+
+
 def test_more_conditions_than_can_be_held_are_told_again_and_never_forgotten(world: World) -> None:
     for number in range(3):
         listens(world, RunEnds("nightly"), job_id=f"tenant-{number}:r")
-    listeners = Listeners(world.log, NAMES.triggers, waits_for, most=2)
+    listeners = Listeners(world.log, NAMES.triggers, waits_for, world.clock, most=2)
     for _ in range(3):
         with pytest.raises(ListenersFull):
             listeners.look()
@@ -103,7 +129,7 @@ def test_more_conditions_than_can_be_held_stop_the_router_and_say_so(world: Worl
     listens(world, RunEnds("a"), RunEnds("b"), RunEnds("c"))
     listens(world, RunEnds("a"), RunEnds("b"), RunEnds("c"), job_id="globex:b")
     listens(world, RunEnds("a"), job_id="initech:b")
-    listeners = Listeners(world.log, NAMES.triggers, waits_for, most=6)
+    listeners = Listeners(world.log, NAMES.triggers, waits_for, world.clock, most=6)
     with pytest.raises(ListenersFull, match="more than 6 conditions"):
         listeners.look()
 
@@ -114,7 +140,7 @@ def test_a_tenant_with_too_many_conditions_stops_nobody_else(world: World) -> No
     for number in range(9):
         listens(world, RunEnds("nightly"), job_id=f"acme:r{number}")
     listens(world, RunEnds("nightly"), job_id="initech:c")
-    listeners = Listeners(world.log, NAMES.triggers, waits_for, most=10)
+    listeners = Listeners(world.log, NAMES.triggers, waits_for, world.clock, most=10)
     listeners.look()
     assert [each.job_id for each in listeners.of(JOB)] == [f"acme:r{number}" for number in range(7)]
     assert [listeners.count_of(job) for job in ("globex:nightly", "initech:nightly")] == [1, 1]
@@ -131,7 +157,7 @@ def test_a_tenant_with_too_many_conditions_stops_nobody_either_who_has_none_yet(
     """Retries and leases of all tenants stop with a router, also of those who wait for no ends."""
     for number in range(12):
         listens(world, RunEnds("nightly"), job_id=f"acme:r{number}")
-    listeners = Listeners(world.log, NAMES.triggers, waits_for, most=10)
+    listeners = Listeners(world.log, NAMES.triggers, waits_for, world.clock, most=10)
     listeners.look()
     assert (listeners.caught_up, listeners.count_of(JOB)) == (True, 9)
     listens(world, RunEnds("nightly"), job_id="globex:first")
@@ -143,7 +169,7 @@ def test_a_tenant_with_too_many_conditions_stops_nobody_either_who_has_none_yet(
 def test_nothing_is_kept_of_the_jobs_for_which_nobody_waits(world: World) -> None:
     """A router hears of an end of every job that it ever meets, and there may be millions."""
     listens(world, RunEnds("nightly"))
-    listeners = Listeners(world.log, NAMES.triggers, waits_for)
+    listeners = Listeners(world.log, NAMES.triggers, waits_for, world.clock)
     listeners.look()
     tracemalloc.start()
     try:

@@ -17,7 +17,7 @@ from waterclock.model.triggers import HOPS_MAX, RunEnds, Triggers
 
 
 def _followed(world: World) -> Listeners:
-    listeners = Listeners(world.log, NAMES.triggers, waits_for)
+    listeners = Listeners(world.log, NAMES.triggers, waits_for, world.clock)
     listeners.ask()
     while not listeners.caught_up:
         listeners.look()

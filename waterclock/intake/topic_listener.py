@@ -75,7 +75,7 @@ class TopicListener:
         def hears(standing: JobTriggers) -> dict[str, int]:
             return waits_for(sources, standing)
 
-        self._listeners = Listeners(log, names.triggers, hears)
+        self._listeners = Listeners(log, names.triggers, hears, clock)
         self._places: dict[TopicPartition, Position] = {}
         self._marks: dict[TopicPartition, Mark] = {}
         self._unread: deque[Heard] = deque()
