@@ -7,6 +7,7 @@ from collections import Counter
 from random import Random
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.unit.intake_world import ACME, JSON_TYPE, NAMES, PING, IntakeWorld
 from waterclock.intake.judge import Judge
@@ -208,6 +209,22 @@ def test_what_was_sent_before_the_first_start_is_read() -> None:
     world.send_json(PING)
     world.turn(world.intake())
     assert len(world.commands()) == 1
+
+
+def test_what_is_read_again_because_positions_were_forgotten_is_said() -> None:
+    """Given a group without a member for longer than brokers keep its positions, and events that are still there."""
+    world = IntakeWorld()
+    world.turn(intake := world.intake())
+    world.send_json(PING, at=1)
+    world.turn(intake)
+    intake.close()
+    world.turn(steps=1_000)
+    world.cluster.expire_group(NAMES.group("intake"))
+    with capture_logs() as said:
+        world.turn(world.intake("intake-2"))
+    assert len(world.commands()) == 2, "nothing tells a first start from this"
+    places = [(each["partition"], each["from_offset"]) for each in said if each["event"].startswith("no position")]
+    assert places == [(1, 0)]
 
 
 def test_events_of_an_aborted_transaction_schedule_nothing() -> None:

@@ -127,6 +127,12 @@ class Intake:
     def _beginning(self, place: TopicPartition, committed: Committed | None) -> int:
         """From the oldest that is kept where nobody has stood before: it was sent, so it is owed an answer."""
         low = self._log.low_watermark(place)
+        if committed is None and self._log.high_watermark(place) > low:
+            # A first start, or a group that had no member for a week: brokers forget its positions then.
+            _log.warning(
+                "no position is known: read from the oldest event that is kept; what was passed on more than a day ago "
+                "is passed on again", topic=place.topic, partition=place.partition, from_offset=low,
+            )  # fmt: skip
         if committed is not None and committed.offset < low:
             _log.error("events were removed by retention before they were read", topic=place.topic,
                        partition=place.partition, from_offset=committed.offset, to_offset=low)  # fmt: skip
