@@ -11,10 +11,10 @@ that come all the time, a shard that changes hands (``lap.py``), a dispatcher th
 and the same. What was fired meanwhile is told by looking into memory once more before anything is repaired, which is
 done at once, in the owner's own thread. It writes only what
 a version that it has applied owes; where somebody else has written a newer one (a zombie that ran ahead, for its
-command comes to us yet) it leaves the job alone. What is missing is looked for a second time, by its whole minute,
-before it is called so. How it fails: a store that does not answer, and the slice is taken again. Its limits: a fire
-whose time has passed before its row was missed stays lost, and the ledger names it; so does one that an older version
-may have decided under another jitter (``expected.py``).
+command comes to us yet) it leaves the job alone, and says so. What is missing is looked for a second time, by its whole
+minute, before it is called so. How it fails: a store that does not answer, and the slice is taken again. Its limits: a
+fire whose time has passed before its row was missed stays lost, and the ledger names it; so does one that an older
+version may have decided under another jitter (``expected.py``).
 """
 
 from __future__ import annotations
@@ -172,6 +172,7 @@ class Sweep:
             return []
         job_ids = [each.version.job_id for each in suspects]
         newest: dict[str, list[JobVersion]] = yield lambda: self._index.versions(job_ids)
+        _tell_of_unknown(shard, job_ids, newest)
         suspects = [each for each in suspects if _newest_of(newest, each.version.job_id) == each.newest]
         alone = [each.ahead.rows[-1] for each in suspects if not each.ahead.chains]
         are_there: list[bool] = yield lambda: [self._is_there(row) for row in alone]
@@ -262,6 +263,16 @@ def _read_pages(pages: JobPages, index: JobIndex) -> list[JobListing] | None:
 def _newest_of(versions: Mapping[str, Sequence[JobVersion]], job_id: str) -> int | None:
     found = versions.get(job_id)
     return found[0].revision if found else None
+
+
+def _tell_of_unknown(shard: Shard, job_ids: Iterable[str], versions: Mapping[str, Sequence[JobVersion]]) -> None:
+    """Of jobs left alone: a zombie ran ahead, for a moment, or ``commands`` is a copy that lacks the newest."""
+    for job_id in dict.fromkeys(job_ids):
+        revision = _newest_of(versions, job_id)
+        if revision is not None and revision >= shard.revision_limit:
+            log_.error("a job may stand still: its newest version is of a command that is not in the log yet",
+                       job_id=job_id, revision=revision, partition=shard.partition,
+                       next_offset=shard.next_offset)  # fmt: skip
 
 
 def _key_of(row: DueRow) -> tuple[str, int, Instant]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 from waterclock.dispatcher import applying, lap, sweep, window
 from waterclock.dispatcher.pace import Pace
 
@@ -130,6 +131,27 @@ def test_a_job_that_somebody_else_has_revised_already_is_left_alone() -> None:
     zombie.apply([JobChange(row, ahead)])
     world.run(5)
     assert repairs(world) == 0
+
+
+def test_a_job_of_which_the_log_lacks_the_newest_command_is_named_while_it_stands_still() -> None:
+    """Given a cluster that was brought back from a copy without the newest commands, beside the store as it was."""
+    world = World(partitions=1, pace=PACE)
+    world.command(CommandKind.CREATE, "acme:hourly", HOURLY)
+    for _ in range(3):
+        world.command(CommandKind.TRIGGER, "acme:nobody")
+    world.command(CommandKind.UPDATE, "acme:hourly", JobSpec("demo.noop", Cron("15 * * * *")))
+    world.run(3)
+    copied = World(partitions=1, pace=PACE)
+    copied.clock.advance(world.clock.now() - START)
+    copied.tables = world.tables
+    copied.crash()
+    copied.command(CommandKind.CREATE, "acme:hourly", HOURLY)
+    with capture_logs() as said:
+        copied.run(8)
+    named = [line for line in said if line["event"].startswith("a job may stand still")]
+    told = {(line["job_id"], line["revision"] % 2**48, line["next_offset"]) for line in named}
+    assert told == {("acme:hourly", 4, 1)}
+    assert repairs(copied) == 0
 
 
 def test_repairs_are_counted_across_processes_and_name_their_jobs() -> None:
