@@ -10,6 +10,8 @@ handler. So the position is one past the highest offset that any STARTED names. 
   time, with a margin for clocks) to the high watermark as of the question;
 * the round thread is never held up: each look reads a bounded slice, so that whoever waits beats, and stays in its
   groups, however long it takes;
+* where run-events is kept for less than work, what is older than the oldest event is passed over: nobody can say
+  whether it was claimed, and the reconciler ends the runs of what was not. Whatever made work left an event beside it;
 * nothing is read twice: what was claimed stays claimed, whatever becomes of memberships and incarnations. What others
   have claimed since stands behind the end of what was read, and only that is read by who asks again.
 
@@ -33,6 +35,8 @@ from waterclock.model.ids import US_PER_S, Instant
 from waterclock.wire.codec import decode_event
 
 _MARGIN_US = 10 * US_PER_S
+_CLOCKS_APART_US = 3_600 * US_PER_S
+"""Of who made work and who made events: brokers take no stamp further ahead, and who is further behind waits."""
 _DATED_PER_LOOK = 8
 """Each takes a client of its own, so some hundredths of a second."""
 _IDLE_POLLS_MAX = 20
@@ -62,6 +66,9 @@ class ClaimedPositions:
         self._next: dict[TopicPartition, int] = {}
         self._undated: dict[TopicPartition, None] = {}
         self._oldest_at: Instant | None = None
+        self._dated: list[TopicPartition] = []
+        self._unseen_to: dict[TopicPartition, int] = {}
+        """By tier partition, where work begins of which run-events can say whether it was claimed."""
         # By run-events partition what was asked for, read or still to be read: one stretch each.
         self._asked: dict[TopicPartition, tuple[int, int]] = {}
         self._unread: deque[_Stretch] = deque()
@@ -79,9 +86,9 @@ class ClaimedPositions:
         return not self._undated and self._oldest_at is None and not self._unread
 
     def next_offset(self, place: TopicPartition) -> int:
-        """One past the newest claim; 0 where there is none."""
+        """One past the newest claim; where there is none, the first work that may be one's own; 0: all of it."""
         assert self.is_read, "an older claim may be all that was read so far"
-        return self._next.get(place, 0)
+        return max(self._next.get(place, 0), self._unseen_to.get(place, 0))
 
     def look(self) -> None:
         """Read on, a bounded slice. Raises BackendDown, LostResource."""
@@ -105,16 +112,15 @@ class ClaimedPositions:
     def _date(self) -> None:
         """Find out since when work is kept."""
         for place in list(self._undated)[:_DATED_PER_LOOK]:
-            low, high = self._log.low_watermark(place), self._log.high_watermark(place)
-            # Uncommitted, or an open transaction at the head would be waited for; an aborted record is no younger.
-            kept = read_range(self._log, Isolation.UNCOMMITTED, place, low, high, idle_polls=_IDLE_POLLS_MAX)
-            written_at = next((record.timestamp_us for record in kept), None)
+            written_at = self._first_written_at(place)
             del self._undated[place]
+            self._dated.append(place)
             if written_at is not None and (self._oldest_at is None or written_at < self._oldest_at):
                 self._oldest_at = written_at
 
     def _want(self, since: Instant) -> None:
         """What stands from ``since`` to the end as of now is to be read, as far as it was not asked for before."""
+        self._pass_over_unseen(since)
         for number in range(self._log.partitions(self._run_events)):
             place = TopicPartition(self._run_events, number)
             start, end = self._log.offset_at(place, since), self._log.high_watermark(place)
@@ -127,6 +133,27 @@ class ClaimedPositions:
             self._asked[place] = (min(start, first), max(last, end))
         left = sum(stretch.end - stretch.next_offset for stretch in self._unread)
         logger.info("claims_to_be_read", topic=self._run_events, offsets=left)
+
+    def _pass_over_unseen(self, since: Instant) -> None:
+        """See to it that nothing is replayed whose claim may be gone: what is older than all events that are kept."""
+        events = [TopicPartition(self._run_events, number) for number in range(self._log.partitions(self._run_events))]
+        first = {place: self._log.low_watermark(place) for place in events}
+        if any(first.values()) and all(self._log.offset_at(place, since) <= low for place, low in first.items()):
+            written = [at for place in events if (at := self._first_written_at(place)) is not None]
+            for place in self._dated:
+                end, low = self._log.high_watermark(place), self._log.low_watermark(place)
+                to = self._log.offset_at(place, min(written) - _CLOCKS_APART_US) if written else end
+                if to > low:
+                    logger.error("work_is_older_than_all_events_that_are_kept", topic=place.topic,
+                                 partition=place.partition, from_offset=low, to_offset=to)  # fmt: skip
+                self._unseen_to[place] = to
+        self._dated.clear()
+
+    def _first_written_at(self, place: TopicPartition) -> Instant | None:
+        low, high = self._log.low_watermark(place), self._log.high_watermark(place)
+        # Uncommitted, or an open transaction at the head would be waited for; an aborted record is no younger.
+        kept = read_range(self._log, Isolation.UNCOMMITTED, place, low, high, idle_polls=_IDLE_POLLS_MAX)
+        return next((record.timestamp_us for record in kept), None)
 
     def _read_on(self) -> None:
         for _ in range(_POLLS_PER_LOOK):
