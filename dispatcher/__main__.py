@@ -9,6 +9,7 @@ from waterclock.settings import Settings
 from waterclock.store.opening import store_to_build_on
 from waterclock.wire.names import Names
 
+from .installation import claim_keyspace
 from .loop import Dispatcher
 from .pace import Pace
 from .store_thread import StoreThread
@@ -17,7 +18,7 @@ _SESSION_TIMEOUT_S = 6.0
 
 
 def build(settings: Settings) -> Dispatcher:
-    """A dispatcher on real Kafka and Cassandra."""
+    """A dispatcher on real Kafka and Cassandra. Raises BackendDown, and RequestError where it must not own anything."""
     pace = Pace(
         look_ahead_s=settings.dispatcher.look_ahead_s,
         grace_s=settings.dispatcher.grace_s,
@@ -26,9 +27,11 @@ def build(settings: Settings) -> Dispatcher:
         catch_up_per_s=settings.dispatcher.catch_up_per_s,
         herd_fires=settings.dispatcher.herd_fires,
     )
+    clock = SystemClock()
     with store_to_build_on(settings) as store:
+        claim_keyspace(store, settings.kafka.prefix, clock.now())
         return Dispatcher(
-            SystemClock(),
+            clock,
             open_log(settings, "dispatcher", session_timeout_s=_SESSION_TIMEOUT_S),
             store,
             Names(settings.kafka.prefix),

@@ -47,6 +47,9 @@ how many open DagRuns there were, ``ended_at``: when a lap ended last."""
 TZDATA = "tzdata"
 """Versions of zone data that a dispatcher has announced; by version. ``withdrawn``: it counts no more."""
 
+INSTALLATION = "installation"
+"""Whose keyspace this is. ``prefix``: with what the topics begin in which the commands of its jobs stand."""
+
 PLACES_MAX = 1_000
 """Places of one work that are read at once: there are 256 shards at most, and a few hundred zones."""
 
