@@ -15,7 +15,7 @@ stops, and the message names the id.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 import structlog
 
@@ -27,6 +27,7 @@ from waterclock.log.port import Committed, Log, Outgoing, Polled, Record, TopicP
 from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError, RoundAborted
 from waterclock.model.events import Reject, SourceRecord
 from waterclock.model.fold import OPEN_MAX, WINDOW, Fold, parse_repairs
+from waterclock.taking_over import TakingOver
 from waterclock.transact import Round, Rounds
 from waterclock.wire.codec import decode_event
 from waterclock.wire.messages import command_message, dead_letter_message, event_message, reject_message
@@ -99,6 +100,7 @@ class RetryRouter:
         self._reconciler = Reconciler(log, clock, names, self._work, self._made, every_s=reconcile_every_s)
         self._shards: dict[int, Shard] = {}
         self._to_take: set[TopicPartition] = set()
+        self._taking_over = TakingOver(clock, self._take_all)
         self._is_troubled = False
         self._offsets_due_s = 0.0
         self._has_joined = False
@@ -120,13 +122,15 @@ class RetryRouter:
             if self._is_troubled:
                 self._notice(self._rounds.poll(self._consumer, 0, _TROUBLE_WAIT_S))
                 self._is_troubled = False
-            self._take_over()
+            if self._to_take:
+                self._taking_over.go_on()
             room = self._room()
             polled = self._rounds.poll(self._consumer, room, _POLL_S)
             self._notice(polled)
             if room or (self._unread and self._listeners.caught_up):
                 self._read(polled.records, has_asked=room > 0)
                 self._is_behind = bool(self._unread) or len(polled.records) >= room > 0
+            self._is_behind = self._is_behind or self._taking_over.is_under_way
             self._hear_of_deaths()
             if not self._knows_listeners():
                 return True
@@ -163,28 +167,31 @@ class RetryRouter:
             self._to_take.discard(gone)
             self._unread = deque(each for each in self._unread if each.partition != gone.partition)
         self._to_take.update(polled.assigned)
+        if polled.revoked or polled.assigned:
+            self._taking_over.drop()
         self._has_joined = self._has_joined or self._consumer.has_share
         if polled.revoked and not self._listeners.caught_up:
             raise RoundAborted("partitions were taken away before what they brought was answered")
 
-    def _take_over(self) -> None:
+    def _take_all(self) -> Iterator[None]:
         """Start new partitions where their fold begins: the producer first, then the positions, then the ends."""
-        if not self._to_take:
-            return
         committed = self._rounds.positions(self._consumer, sorted(self._to_take))
-        shards = [self._taken(place, position) for place, position in committed.items()]
+        shards: list[Shard] = []
+        for place, position in committed.items():
+            shards.append((yield from self._taken(place, position)))
+            yield
         self._consumer.start({shard.partition: shard.next_offset for shard in shards})
         self._shards |= {shard.partition.partition: shard for shard in shards}
         self._to_take.clear()
         self._offsets_due_s = self._clock.monotonic_s()
 
-    def _taken(self, place: TopicPartition, committed: Committed | None) -> Shard:
+    def _taken(self, place: TopicPartition, committed: Committed | None) -> Generator[None, None, Shard]:
         """A partition as its last owner left it: what the state topic keeps, and where the rest is to be read from."""
         start = beginning(self._log, place, committed)
         bound = self._open_runs_max
         fold: Fold[Note] = Fold(generation=self._generation, window=self._window, open_max=bound, held_by=HELD_BY_ROLE)
         kept = kept_runs(self._names, ROLE, place.partition, behind=self._kept_behind)
-        kept.restore(self._log, fold)
+        yield from kept.restoring(self._log, fold)
         _log.info("partition taken over", partition=place.partition, kept_runs=len(fold.open), **start._asdict())
         shard = Shard(place, start, fold, OpenAttempts(self._deaths), kept)
         shard.predecessor_to = self._log.high_watermark(place)
@@ -199,13 +206,16 @@ class RetryRouter:
         self._unread.clear()
         self._wanted = Wanted()
         self._to_take = set(self._consumer.owned())
+        self._taking_over.drop()
         self._is_troubled = True
 
     # Reading ------------------------------------------------------------------------------------------------------
 
     def _room(self) -> int:
-        """How many events this turn polls: none while some wait, or it is not known yet what the last ones start."""
-        return 0 if self._unread or not self._listeners.caught_up else self._size.now
+        """How many events this turn polls: none while some wait, partitions are being taken over, or it is not known
+        yet what the last ones start."""
+        waits = self._unread or self._taking_over.is_under_way or not self._listeners.caught_up
+        return 0 if waits else self._size.now
 
     def _knows_listeners(self) -> bool:
         """Whether all were read who are started by what ended; they are asked for after the ends were polled."""

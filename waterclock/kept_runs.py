@@ -12,7 +12,7 @@ until that release takes over again; the log line says so. A run whose record wo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import structlog
@@ -30,6 +30,8 @@ KEPT_AFTER_S = 900.0
 """Soon enough for any retention, also where a partition changes hands twice an hour; most runs have ended before."""
 
 _PER_ROUND = 500
+_PART = 5_000
+"""Runs that are put in between two looks at the time: a quarter of a second."""
 
 Note = TypeVar("Note")
 
@@ -74,15 +76,19 @@ class KeptRuns(Generic[Note]):
         self._ended: list[str] = []
         self._too_large: set[str] = set()
 
-    def restore(self, log: Log, fold: Fold[Note], *, read_from: int | None = None) -> dict[str, int]:
-        """Read the topic to its high watermark as of now, and put what it holds into the fold.
+    def restoring(
+        self, log: Log, fold: Fold[Note], *, read_from: int | None = None
+    ) -> Generator[None, None, dict[str, int]]:
+        """Read the topic to its high watermark as of now, and put what it holds into the fold, part by part.
 
         ``read_from``: the log is read again from there, so runs that began at or above it are left to that. Returns
         the runs that were put in, with the offset up to which each is known. Raises BackendDown.
         """
         place = TopicPartition(self._names.state(self._role), self._partition)
         restored: dict[str, int] = {}
-        for run_id, value in newest_by_key(log, place).items():
+        for number, (run_id, value) in enumerate(newest_by_key(log, place).items(), 1):
+            if number % _PART == 0:
+                yield
             run = self._read(run_id, value)
             if run is None or run.state is None:
                 continue

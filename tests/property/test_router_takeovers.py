@@ -5,7 +5,7 @@ For the same verdicts, letters and starts, with the same trails; and of every op
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from random import Random
 from typing import Any
 
@@ -55,7 +55,8 @@ class Partition:
         fold: Fold[Note] = Fold(window=1)
         kept = kept_runs(NAMES, ROLE, 0, behind=self.behind)
         if place.position:
-            self.restored = len(kept.restore(self.log, fold))
+            deque(kept.restoring(self.log, fold), 0)
+            self.restored = len(fold.open)
         attempts = OpenAttempts(Deaths(self.log, NAMES.leases))
         return Shard(PLACE, Beginning(place.read_from, place.position, is_first=False), fold, attempts, kept)
 

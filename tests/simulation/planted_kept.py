@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
@@ -16,14 +16,16 @@ Planted = Callable[[], AbstractContextManager[None]]
 
 
 def _forgotten_by(role: str) -> Planted:
-    right = KeptRuns.restore
+    right = KeptRuns.restoring
 
-    def restore(self: KeptRuns[Any], *where: Any, **more: Any) -> dict[str, int]:
-        return {} if self._role == role else right(self, *where, **more)
+    def restoring(self: KeptRuns[Any], *where: Any, **more: Any) -> Generator[None, None, dict[str, int]]:
+        if self._role == role:
+            return {}
+        return (yield from right(self, *where, **more))
 
     @contextmanager
     def planted() -> Iterator[None]:
-        with mock.patch.object(KeptRuns, "restore", restore):
+        with mock.patch.object(KeptRuns, "restoring", restoring):
             yield
 
     return planted

@@ -16,7 +16,7 @@ the dispatcher).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 import structlog
 
@@ -28,6 +28,7 @@ from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestEr
 from waterclock.model.events import EventKind, Pending, RunEvent
 from waterclock.model.fold import OPEN_MAX, WINDOW, Fold
 from waterclock.store.port import Histories, History
+from waterclock.taking_over import TakingOver
 from waterclock.transact import Rounds
 from waterclock.wire.codec import decode_command, decode_event
 from waterclock.wire.names import Names
@@ -94,6 +95,7 @@ class Recorder:
         self._shards: dict[int, Shard] = {}
         self._orders: dict[int, Position] = {}
         self._to_take: set[TopicPartition] = set()
+        self._taking_over = TakingOver(clock, self._take_all)
         self._is_troubled = False
         self._has_joined = False
         self._batch = Batch(0.0)
@@ -131,8 +133,10 @@ class Recorder:
                 self._is_troubled = False
             if self._writes.is_stuck:
                 return self._write_again()
-            self._take_over()
-            polled = self._rounds.poll(self._consumer, self._poll_records, _POLL_S)
+            if self._to_take:
+                self._taking_over.go_on()
+            room = 0 if self._taking_over.is_under_way else self._poll_records
+            polled = self._rounds.poll(self._consumer, room, _POLL_S)
             self._notice(polled)
             self._read(polled.records)
             is_behind = bool(polled.records) and len(polled.records) >= self._poll_records // 2
@@ -171,6 +175,8 @@ class Recorder:
         """Membership. A batch mixes partitions, so whatever is taken from us, all is dropped and begun again."""
         if polled.revoked:
             self._drop()
+        if polled.assigned:
+            self._taking_over.drop()
         self._to_take.update(polled.assigned)
         self._has_joined = self._has_joined or self._consumer.has_share
 
@@ -186,33 +192,36 @@ class Recorder:
         self._recorded = RecordedPositions(self._generation)  # what was said last may never have been written
         self._batch = Batch(self._clock.monotonic_s())
         self._to_take = set(self._consumer.owned())
+        self._taking_over.drop()
 
     def _start_over(self, trouble: Exception) -> None:
         _log.warning("begins again from the committed positions", trouble=str(trouble))
         self._drop()
         self._is_troubled = True
 
-    def _take_over(self) -> None:
+    def _take_all(self) -> Iterator[None]:
         """Start new partitions: run-events where the fold begins, commands where the last audit row stands."""
-        if not self._to_take:
-            return
         committed = self._rounds.positions(self._consumer, sorted(self._to_take))
         starts = {place: self._beginning(place, position) for place, position in committed.items()}
-        self._consumer.start({place: start.start_at for place, start in starts.items()})
+        shards: list[Shard] = []
         for place, start in starts.items():
             if place.topic == self._names.run_events:
-                shard = self._taken(place, start)
-                self._dag_runs.update(dict.fromkeys(shard.dag_runs(), place.partition))
-                self._shards[place.partition] = shard  # then: another thread asks whose DagRuns are known
-                position = committed[place]
-                if position is not None:
-                    self._recorded.reached(place.partition, position.offset)
-            else:
+                shards.append((yield from self._taken(place, start)))
+                yield
+        self._consumer.start({place: start.start_at for place, start in starts.items()})
+        for shard in shards:
+            place, position = shard.partition, committed[shard.partition]
+            self._dag_runs.update(dict.fromkeys(shard.dag_runs(), place.partition))
+            self._shards[place.partition] = shard  # then: another thread asks whose DagRuns are known
+            if position is not None:
+                self._recorded.reached(place.partition, position.offset)
+        for place, start in starts.items():
+            if place.topic != self._names.run_events:
                 self._orders[place.partition] = Position(place, start.start_at)
             _log.info("partition taken over", topic=place.topic, partition=place.partition, **start._asdict())
         self._to_take.clear()
 
-    def _taken(self, place: TopicPartition, start: Beginning) -> Shard:
+    def _taken(self, place: TopicPartition, start: Beginning) -> Generator[None, None, Shard]:
         """A partition of run-events as its last owner left it: what the state topic keeps, the rest to be read.
 
         What is read again from its beginning is not taken from the state topic: so rows that were lost are written,
@@ -222,7 +231,7 @@ class Recorder:
         bound = self._open_runs_max
         fold: Fold[Known] = Fold(generation=self._generation, window=self._window, open_max=bound, held_by=HELD_BY_ROLE)
         shard = Shard(place, start, fold, kept)
-        restored = kept.restore(self._log, shard.fold, read_from=start.start_at)
+        restored = yield from kept.restoring(self._log, shard.fold, read_from=start.start_at)
         for run_id, folded_to in restored.items():
             # Positions were lost, or set back: what is known and not read again is written once more.
             if start.is_first or folded_to > start.act_from:

@@ -1,0 +1,113 @@
+"""A take-over for which much is kept: it is made part by part, so that nobody takes who is at it for dead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from waterclock import kept_runs, taking_over
+from waterclock.cores import STILL_S
+from waterclock.kept_runs import KeptRuns
+from waterclock.log.port import TopicPartition
+from waterclock.log.reading import newest_by_key
+from waterclock.model.events import EventKind, RunStatus, Started
+from waterclock.role import Role
+
+from .router_world import JOB, NAMES, World
+from .test_recorder import World as HistoryWorld
+
+KEPT = 100
+
+
+@pytest.fixture
+def world() -> World:
+    return World(partitions=4)
+
+
+@pytest.fixture
+def waiting(world: World) -> list[tuple[str, Started]]:
+    """Runs that a predecessor has kept, with the places of their work."""
+    runs = [world.pending(f"{JOB}-{number}") for number in range(KEPT)]
+    before = world.router(kept_behind=1, window=1)
+    for _ in range(4):  # each round moves what the next one may keep
+        for number in range(KEPT):
+            run_id, token = world.claimed(f"{JOB}-{number}")
+            world.ended(EventKind.ATTEMPT_SUCCEEDED, run_id, token)
+        world.turn(before)
+    before.close()
+    state = [TopicPartition(NAMES.state("retry-router"), number) for number in range(4)]
+    assert {run_id for place in state for run_id in newest_by_key(world.log, place)} >= {run_id for run_id, _ in runs}
+    return runs
+
+
+def make_slow(world: World | HistoryWorld, monkeypatch: pytest.MonkeyPatch, us: int) -> None:
+    """From now on each kept run takes so long, and after each two of them somebody looks at the time."""
+    read = KeptRuns._read
+
+    def slowly(self: KeptRuns[Any], run_id: str, value: bytes) -> object:
+        world.clock.advance(us)
+        return read(self, run_id, value)
+
+    monkeypatch.setattr(kept_runs, "_PART", 2)
+    monkeypatch.setattr(KeptRuns, "_read", slowly)
+
+
+def longest_step_s(world: World | HistoryWorld, role: Role) -> float:
+    longest_s = 0.0
+    for _ in range(60):
+        began_s = world.clock.monotonic_s()
+        role.step()
+        longest_s = max(longest_s, world.clock.monotonic_s() - began_s)
+        world.clock.advance(200_000)
+    return longest_s
+
+
+def test_a_router_that_takes_much_over_never_stays_away_for_long(
+    world: World, waiting: list[tuple[str, Started]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_slow(world, monkeypatch, 1_000_000)
+    router = world.router(kept_behind=1, window=1)
+    assert longest_step_s(world, router) < STILL_S
+    assert router.ready
+    for run_id, claim in waiting:
+        world.ended(EventKind.ATTEMPT_FAILED, run_id, world.started(run_id, claim))
+    world.turn(router)
+    assert world.verdicts() == {run_id: 1 for run_id, _ in waiting}
+
+
+def test_a_partition_that_is_taken_away_in_the_middle_is_taken_over_by_its_next_owner_alone(
+    world: World, waiting: list[tuple[str, Started]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_slow(world, monkeypatch, 50_000)
+    monkeypatch.setattr(taking_over, "STEP_S", 0.2)
+    router, other = world.router(), world.router("retry-router-2")
+    world.turn(router, steps=4)
+    assert not router.ready
+    for _ in range(60):
+        world.turn(router, other, steps=1)
+    assert router.ready
+    assert other.ready
+    for run_id, claim in waiting:
+        world.ended(EventKind.ATTEMPT_FAILED, run_id, world.started(run_id, claim))
+    world.turn(router, other)
+    assert world.verdicts() == {run_id: 1 for run_id, _ in waiting}
+
+
+def test_a_recorder_that_takes_much_over_never_stays_away_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = HistoryWorld(partitions=2)
+    before = world.recorder(kept_behind=3, window=3, commit_every_s=0.0)
+    runs = [world.pending(f"{JOB}-{number}") for number in range(KEPT)]
+    for _ in range(3):
+        for number in range(10):
+            world.succeeded(f"{JOB}-{number}")
+        world.turn(before)
+    before.close()
+    make_slow(world, monkeypatch, 1_000_000)
+    recorder = world.recorder()
+    assert longest_step_s(world, recorder) < STILL_S
+    assert recorder.ready
+    for run_id in runs:
+        world.ended(EventKind.ATTEMPT_SUCCEEDED, run_id, world.started(run_id))
+    world.turn(recorder)
+    assert {world.row(run_id).status for run_id in runs} == {RunStatus.SUCCEEDED}
