@@ -19,6 +19,7 @@ second; three quarters of a lease without a beat or a commit end the incarnation
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import NamedTuple
 
 import structlog
@@ -35,13 +36,12 @@ from waterclock.model.errors import (
     RoundInDoubt,
 )
 from waterclock.model.ids import ordinal
-from waterclock.model.job import Tier
 from waterclock.round_pace import RoundPace
 from waterclock.transact import Round, Rounds
 from waterclock.wire.messages import event_message
 from waterclock.wire.names import Names
 
-from . import lanes
+from . import lanes, tiers
 from .attempts import Attempts
 from .beginnings import Beginnings
 from .claims import judge, reject_messages, started_event
@@ -53,7 +53,7 @@ from .lease_watch import LeaseWatch
 from .outcomes import Outbox
 from .patience import Patience
 from .slots import Slots
-from .tiers import TierConsumer
+from .standing_aside import StandingAside
 
 _BREATH_S = 0.005
 _IDLE_S = 0.010
@@ -127,7 +127,9 @@ class Worker:
         )
         self._beats = Beats(log.appender(), names, clock, pulse)
         self._beginnings = Beginnings(log, names.run_events)
-        self._tiers = [self._consume(tier, pool) for tier in Tier]
+        self._join = partial(tiers.join, log, names, pool, worker, self._rounds, self._beginnings)
+        self._tiers = self._join()
+        self._aside = StandingAside(clock, self._slots)
         self._doubt: _Doubt | None = None
         self._credit = lanes.NO_CREDIT
         self._round_pace = RoundPace(clock)
@@ -166,9 +168,7 @@ class Worker:
         self._turn(taking=False)
         if self._doubt is not None or any(tier.moved for tier in self._tiers):
             return True
-        for tier in self._tiers:
-            tier.close(leave=True)
-        self._tiers.clear()
+        self._leave()
         return bool(self._slots.held_count)
 
     def close(self) -> None:
@@ -277,7 +277,7 @@ class Worker:
 
     def _take(self, room: int, now_s: float, *, taking: bool) -> None:
         """Work for the free slots, by weight. What ended frees its slot in the very round that records it."""
-        if taking:
+        if taking and self._belongs():
             self._beginnings.look()
             room = min(room, self._round_claims_max)
             self._credit = lanes.fill(
@@ -285,6 +285,20 @@ class Worker:
             )
         for tier in self._tiers:
             tier.attend(now_s)
+
+    def _belongs(self) -> bool:
+        """Whether we are members: who can claim nothing leaves the partitions to others until he can."""
+        if not self._tiers and self._aside.is_over:
+            self._tiers = self._join()
+        elif self._tiers and self._aside.is_due:
+            self._leave()
+            self._aside.left(self._worker)
+        return bool(self._tiers)
+
+    def _leave(self) -> None:
+        for tier in self._tiers:
+            tier.close(leave=True)
+        self._tiers.clear()
 
     def _step_over_gaps(self, now_s: float) -> None:
         """Every few seconds the positions step over markers, where nothing is undecided: so the lag reads 0."""
@@ -384,10 +398,3 @@ class Worker:
         self._incarnation.end()
         for tier in self._tiers:
             tier.void()
-
-    # -- parts ----------------------------------------------------------------------------------------------------
-
-    def _consume(self, tier: Tier, pool: str) -> TierConsumer:
-        topic, group = self._names.runs(tier, pool), self._names.worker_group(tier, pool)
-        consumer = self._log.consumer(group, [topic], instance=self._worker)
-        return TierConsumer(tier, consumer, self._rounds, self._beginnings)

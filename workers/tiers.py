@@ -19,11 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from waterclock.log.port import Committed, Consumer, Polled, Record, TopicPartition
+from waterclock.log.port import Committed, Consumer, Log, Polled, Record, TopicPartition
 from waterclock.model.errors import Fenced
 from waterclock.model.job import Tier
 from waterclock.told_positions import ToldPositions
 from waterclock.transact import Round, Rounds
+from waterclock.wire.names import Names
 
 from .beginnings import Beginnings
 from .incarnation import TwinLives
@@ -184,3 +185,16 @@ class TierConsumer:
         for partition, position in list(self._stale.items()):
             if self._consumer.position(partition) != position:
                 del self._stale[partition]
+
+
+def join(log: Log, names: Names, pool: str, worker: str, rounds: Rounds, beginnings: Beginnings) -> list[TierConsumer]:
+    """A member of the group of each tier; each of them joins with its first poll."""
+    return [
+        TierConsumer(
+            tier,
+            log.consumer(names.worker_group(tier, pool), [names.runs(tier, pool)], instance=worker),
+            rounds,
+            beginnings,
+        )
+        for tier in Tier
+    ]

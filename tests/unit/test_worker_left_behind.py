@@ -140,7 +140,7 @@ def test_what_was_given_up_keeps_its_slot_beyond_its_incarnation() -> None:
     world.settle(worker)
     assert fresh not in world.started()
     deaf.is_in_thread = False
-    world.settle(worker)
+    world.turn(worker, count=600)  # it has left its groups meanwhile (test_worker_aside.py)
     assert fresh in world.started()
 
 
