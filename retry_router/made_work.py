@@ -25,6 +25,9 @@ SEARCHED_MAX = 50_000
 """Records that one search reads past: about a second."""
 
 _MARGIN_US = 10 * US_PER_S
+_GAP = 300
+"""To read past so many records is cheaper than another search, which takes a client of its own: of a thousand runs that
+were made a minute apart, and are over together, all others would wait a minute for that."""
 
 
 class Birth(NamedTuple):
@@ -40,6 +43,15 @@ class NeverClaimed(NamedTuple):
     run_id: str
     partition: TopicPartition
     offset: int
+
+
+class _Stretch(NamedTuple):
+    """A part of a tier in which the work of these runs is searched for; ``own``: offsets of it near one of them."""
+
+    start: int
+    end: int
+    own: int
+    run_ids: set[str]
 
 
 class MadeWork:
@@ -91,16 +103,32 @@ class MadeWork:
         found: dict[str, Record] = {}
         for tier, born in self._by_tier(runs).items():
             left = SEARCHED_MAX
-            for near in _neighbours(sorted(born)):
-                try:
-                    start = self.begins(Birth(tier, near[0][0]))
-                    end = min(self._log.offset_at(tier, near[-1][0] + _MARGIN_US), start + left)
-                except NotFound:  # its pool was taken away
-                    break
-                works, reached = self.search(tier, {run_id for _, run_id in near}, start, end)
+            for start, end, own, run_ids in self._stretches(tier, sorted(born)):
+                works, reached = self.search(tier, run_ids, start, end - max(0, own - left))
                 found |= works
-                left -= max(reached - start, 0)
+                left -= min(max(reached - start, 0), own)
+                if left <= 0:
+                    break
         return found
+
+    def _stretches(self, tier: TopicPartition, born: list[tuple[Instant, str]]) -> list[_Stretch]:
+        """Where to search for these, in order; none where the tier is gone."""
+        stretches: list[_Stretch] = []
+        for near in _neighbours(born):
+            try:
+                start = self.begins(Birth(tier, near[0][0]))
+                end = self._log.offset_at(tier, near[-1][0] + _MARGIN_US)
+            except NotFound:  # its pool was taken away
+                return []
+            run_ids = {run_id for _, run_id in near}
+            if stretches and start - stretches[-1].end <= _GAP:
+                before = stretches[-1]
+                before.run_ids.update(run_ids)
+                own = before.own + max(0, end - max(start, before.end))
+                stretches[-1] = before._replace(end=max(before.end, end), own=own)
+            else:
+                stretches.append(_Stretch(start, end, max(0, end - start), run_ids))
+        return stretches
 
     def _by_tier(self, runs: Sequence[NeverClaimed]) -> dict[TopicPartition, list[tuple[Instant, str]]]:
         """By tier, when these were born."""
