@@ -28,7 +28,7 @@ def test_a_store_is_closed_where_the_role_on_it_cannot_be_built(role: Any, monke
     opened: list[MagicMock] = []
 
     def store(*_: Any, **__: Any) -> MagicMock:
-        opened.append(MagicMock())
+        opened.append(MagicMock(told=MagicMock(return_value=None)))
         return opened[-1]
 
     def away(_self: KafkaLog, topic: str) -> int:
