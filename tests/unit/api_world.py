@@ -114,6 +114,10 @@ class ApiWorld:
             self.store.put_key(kept)
         return token
 
+    def signs_in(self) -> None:
+        """The client has a key from now on: without one it is let in only while nobody else has one."""
+        self.client.headers.update(bearer(self.key()))
+
     def create(self, **parts: Any) -> Any:
         """A job that is there."""
         answer = self.client.post("/api/v1/jobs", json={**JOB, **parts})

@@ -22,6 +22,7 @@ MINUTE_US = 60 * US_PER_S
 @pytest.fixture(scope="module")
 def world() -> Iterator[FailingWorld]:
     with FailingWorld() as world:
+        world.signs_in()
         yield world
 
 

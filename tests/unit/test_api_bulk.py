@@ -18,6 +18,7 @@ BULK = f"{JOBS}/bulk"
 @pytest.fixture(scope="module")
 def world() -> Iterator[ApiWorld]:
     with ApiWorld(wait_s=10.0, rate_per_s=100_000, burst=100_000) as world:
+        world.signs_in()
         yield world
 
 

@@ -17,6 +17,7 @@ from waterclock.wire import codec
 @pytest.fixture(scope="module")
 def world() -> Iterator[FailingWorld]:
     with FailingWorld() as world:
+        world.signs_in()
         yield world
 
 

@@ -28,6 +28,7 @@ CHAIN = [
 @pytest.fixture(scope="module")
 def world() -> Iterator[DagApiWorld]:
     with DagApiWorld() as world:
+        world.signs_in()
         yield world
 
 

@@ -17,6 +17,7 @@ ANY = {"If-Match": "*"}
 @pytest.fixture(scope="module")
 def world() -> Iterator[ApiWorld]:
     with ApiWorld(wait_s=10.0, rate_per_s=100_000, burst=100_000) as world:
+        world.signs_in()
         yield world
 
 

@@ -16,6 +16,7 @@ SPRING = {"from": "2026-03-07T12:00:00Z"}
 @pytest.fixture(scope="module")
 def world() -> Iterator[ApiWorld]:
     with ApiWorld(rate_per_s=100_000, burst=100_000) as world:
+        world.signs_in()
         yield world
 
 

@@ -25,6 +25,7 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture(scope="module")
 def world() -> Iterator[ApiWorld]:
     with ApiWorld() as world:
+        world.signs_in()
         world.create(name="quarterly", every="15m", tier="high")
         nightly = {"name": "nightly", "cron": "0 3 * * *", "handler": "demo.ping", "tier": "low"}
         assert world.client.post("/api/v1/jobs", json=nightly).status_code == 201
