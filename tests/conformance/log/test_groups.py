@@ -221,6 +221,18 @@ def test_the_partitions_of_a_static_member_that_leaves_move(world: LogWorld) -> 
     joined(world, stays, count=2)
 
 
+def test_a_static_member_that_left_comes_back_under_its_name_in_the_same_process(world: LogWorld) -> None:
+    topic, log, group = world.new_topic(2), world.new_log(), world.new_name("group")
+    goes = world.keep(log.consumer(group, [topic], instance="goes"))
+    stays = world.keep(log.consumer(group, [topic], instance="stays"))
+    joined(world, goes, stays, count=2)
+    goes.close(leave=True)
+    joined(world, stays, count=2)
+    again = world.keep(log.consumer(group, [topic], instance="goes"))
+    joined(world, again, stays, count=2)
+    assert again.owned()
+
+
 def _static_pair(world: LogWorld) -> tuple[str, str, Consumer, Consumer]:
     """Two static members of one group that share a topic of four partitions."""
     topic, log, group = world.new_topic(4), world.new_log(), world.new_name("group")
