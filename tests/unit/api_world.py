@@ -156,7 +156,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def until(condition: Callable[[], Any], within_s: float = 10.0) -> Any:
+def until(condition: Callable[[], Any], within_s: float = 30.0) -> Any:
     """The first true value of ``condition()``."""
     give_up_at = time.monotonic() + within_s
     while time.monotonic() < give_up_at:

@@ -344,7 +344,7 @@ def test_redrives_that_were_dropped_often_are_tried_anew_within_the_time_of_the_
     monkeypatch.setattr("waterclock.api.pacing.WITHIN_S", 1.0)
     began_s = world.clock.monotonic_s()
     told = redriven(world, job="patient", rate_per_s=2)
-    assert world.clock.monotonic_s() - began_s < 1.5
+    assert world.clock.monotonic_s() - began_s < 3.0, "not a second for each try"
     assert {refused["run_id"] for refused in told["refused"]} == made
     assert "ask again" in told["refused"][-1]["why"]
 
