@@ -27,9 +27,9 @@ LEAD_US_MAX = 50 * US_PER_S
 """The same where a crowd waits for such an end: whoever shuts for the night says one instant for all. What is left of
 ``AHEAD_US_MAX`` is for a clock that is behind."""
 
-_FEW, _EACH_US = 200, 2_000
+_FEW, _EACH_US = 200, 4_000
 """A crowd begins beyond the former, and one of it is asked for in the latter. An owner beside both servers on two cores
-applied one in 1.5 ms."""
+applied 12,000 resumes in 46 s."""
 
 AHEAD_US_MAX = 60 * US_PER_S
 """How far a stamp may lie ahead of its record: a stamp in the far future would win over every change to come."""

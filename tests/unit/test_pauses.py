@@ -177,7 +177,7 @@ def test_a_pause_that_a_person_has_ended_counts_for_no_crowd() -> None:
 
 def test_the_longest_lead_leaves_room_for_a_clock_that_is_behind() -> None:
     assert pauses.lead_us(0) == pauses.lead_us(200) == pauses.LEAD_US
-    assert pauses.lead_us(700) == pauses.LEAD_US + US_PER_S
+    assert pauses.lead_us(450) == pauses.LEAD_US + US_PER_S
     assert pauses.lead_us(1_000_000) == pauses.LEAD_US_MAX <= pauses.AHEAD_US_MAX - 10 * US_PER_S
 
 
