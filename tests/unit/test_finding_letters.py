@@ -50,6 +50,12 @@ def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "_PAGE", 10)
 
 
+@pytest.fixture
+def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "_STRETCH", 10)
+    monkeypatch.setattr(finding, "_SEARCHED_MAX", 30)
+
+
 def test_letters_behind_a_bound_are_reached_by_going_on() -> None:
     shelf = Shelf()
     for number in range(50):
@@ -128,9 +134,15 @@ class Topic:
         self.log.appender().append(dead_letter_message(NAMES, letter))
         return Letter(FailureRow("acme:nightly", NOW, series, "", ended_at, "lost", "f", now), None)
 
+    def give_up_behind_a_flood(self, series: int) -> Letter:
+        """A hundred others come first."""
+        for number in range(100):
+            self.give_up(10 + number)
+        return self.give_up(series)
+
     def has(self, *letters: Letter) -> list[bool]:
         found = read_letters(self.log, NAMES, letters)
-        return [letter.run_id in found for letter in letters]
+        return [found.get(letter.run_id) is not None for letter in letters]
 
 
 def test_a_letter_of_a_worker_whose_clock_is_ahead_is_read() -> None:
@@ -139,31 +151,24 @@ def test_a_letter_of_a_worker_whose_clock_is_ahead_is_read() -> None:
     assert topic.has(letter) == [True]
 
 
-def test_letters_before_and_behind_a_flood_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "_STRETCH", 10)
-    monkeypatch.setattr(finding, "_SEARCHED_MAX", 30)
+@pytest.mark.usefixtures("short_search")
+def test_letters_before_and_behind_a_flood_are_read_together() -> None:
     topic = Topic()
     before = topic.give_up(1)
-    for number in range(100):
-        topic.give_up(10 + number)
-    behind = topic.give_up(2)
+    behind = topic.give_up_behind_a_flood(2)
     assert topic.has(behind, before) == [True, True]
 
 
-def test_a_letter_that_is_gone_hides_none_behind_a_flood(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "_STRETCH", 10)
-    monkeypatch.setattr(finding, "_SEARCHED_MAX", 30)
+@pytest.mark.usefixtures("short_search")
+def test_a_letter_that_is_gone_hides_none_behind_a_flood() -> None:
     topic = Topic()
     gone = Letter(FailureRow("acme:nightly", NOW, 1, "", 0, "lost", "f", NOW - 86_400_000_000), None)
-    for number in range(100):
-        topic.give_up(10 + number)
-    behind = topic.give_up(2)
+    behind = topic.give_up_behind_a_flood(2)
     assert topic.has(gone, behind) == [False, True]
 
 
-def test_who_was_not_read_so_far_is_not_told_that_its_letter_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "_STRETCH", 10)
-    monkeypatch.setattr(finding, "_SEARCHED_MAX", 30)
+@pytest.mark.usefixtures("short_search")
+def test_who_was_not_read_so_far_is_not_told_that_its_letter_is_gone() -> None:
     topic = Topic()
     meant = [topic.give_up(number) for number in range(100)][::12]
     found = read_letters(topic.log, NAMES, meant)
