@@ -32,6 +32,19 @@ def paused_world(resume_at: int, **more: object) -> tuple[World, int]:
     return world, offset
 
 
+def crowd(count: int, resume_at: int) -> tuple[World, list[str]]:
+    """So many jobs that are paused until one instant."""
+    world = World(partitions=1)
+    world.run(1)
+    names = [f"t:crowd{number}" for number in range(count)]
+    for name in names:
+        world.command(CommandKind.CREATE, name, SECONDLY)
+    world.run(3)
+    for name in names:
+        world.command(CommandKind.PAUSE, name, resume_at=resume_at)
+    return world, names
+
+
 def row(world: World) -> JobRow:
     found = MemoryStore(world.clock, world.tables, "looking").job(JOB)
     assert found is not None
@@ -122,14 +135,7 @@ def test_a_crowd_that_waits_for_one_instant_is_asked_for_bit_by_bit(monkeypatch:
     monkeypatch.setattr(pauses, "_FEW", 10)
     monkeypatch.setattr(pauses, "_EACH_US", 200_000)
     resume_at = START + 40 * US_PER_S
-    world = World(partitions=1)
-    world.run(1)
-    names = [f"t:crowd{number}" for number in range(40)]
-    for name in names:
-        world.command(CommandKind.CREATE, name, SECONDLY)
-    world.run(3)
-    for name in names:
-        world.command(CommandKind.PAUSE, name, resume_at=resume_at)
+    world, names = crowd(40, resume_at)
     world.run(60)
 
     asked_at = sorted(command.at for command in resumes(world))
@@ -146,14 +152,7 @@ def test_a_crowd_is_asked_for_once_while_the_store_is_away(monkeypatch: pytest.M
     monkeypatch.setattr(pauses, "_FEW", 2)
     monkeypatch.setattr(pauses, "_EACH_US", 5 * US_PER_S)
     resume_at = START + 90 * US_PER_S
-    world = World(partitions=1)
-    world.run(1)
-    names = [f"t:crowd{number}" for number in range(12)]
-    for name in names:
-        world.command(CommandKind.CREATE, name, SECONDLY)
-    world.run(3)
-    for name in names:
-        world.command(CommandKind.PAUSE, name, resume_at=resume_at)
+    world, names = crowd(12, resume_at)
     world.run(20)
     world.tables.on_call = store_away
     world.run((resume_at - world.clock.now()) / US_PER_S + 20)
