@@ -212,16 +212,9 @@ def test_the_partitions_of_a_member_that_closes_move(world: LogWorld) -> None:
     joined(world, stays, count=2)
 
 
-def test_the_partitions_of_a_static_member_that_leaves_move(world: LogWorld) -> None:
-    topic, log, group = world.new_topic(2), world.new_log(), world.new_name("group")
-    goes = world.keep(log.consumer(group, [topic], instance="goes"))
-    stays = world.keep(log.consumer(group, [topic], instance="stays"))
-    joined(world, goes, stays, count=2)
-    goes.close(leave=True)
-    joined(world, stays, count=2)
-
-
-def test_a_static_member_that_left_comes_back_under_its_name_in_the_same_process(world: LogWorld) -> None:
+def test_the_partitions_of_a_static_member_that_leaves_move_and_it_may_come_back_under_its_name(
+    world: LogWorld,
+) -> None:
     topic, log, group = world.new_topic(2), world.new_log(), world.new_name("group")
     goes = world.keep(log.consumer(group, [topic], instance="goes"))
     stays = world.keep(log.consumer(group, [topic], instance="stays"))
