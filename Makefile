@@ -110,13 +110,13 @@ check: venv-dev ## Linters, types, layers, tidiness: under a minute
 test-fast: venv-dev ## Tests without servers: unit, property, simulation, the ports in memory
 	@$(PY) -m pytest --quiet -m 'not servers' tests/unit tests/property tests/simulation tests/conformance
 
-# One pytest session, so that the servers start once; tests/minutes.py prints the minutes of each part.
+# One run of pytest in two lanes (tests/lanes.py): the servers start once. tests/minutes.py prints each part's minutes.
 test: export CI := true
 test: ## Everything, on real servers: check, then all tests and the short form of every acceptance check
 	@began=$$(date +%s); $(MAKE) --jobs=2 --output-sync=line compiled jars; \
 	  ready=$$(date +%s); $(MAKE) --jobs=2 --output-sync=target archives check; \
 	  export WATERCLOCK_TEST_PARTS="setting up:$$((ready - began)),check:$$(($$(date +%s) - ready))"; \
-	  exec $(PY) -m pytest --quiet -p tests.minutes tests/unit tests/property tests/simulation \
+	  exec $(PY) -m pytest --quiet -p tests.minutes -p tests.lanes -n 2 tests/unit tests/property tests/simulation \
 	    tests/conformance tests/integration tests/browser tests/acceptance
 
 show: ## List the acceptance checks, or run one whole: make show NAME=dispatcher-kill

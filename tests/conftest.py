@@ -10,10 +10,13 @@ import gc
 import os
 import uuid
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import lanes
 from tests.acceptance.short_forms import ShortForms, what_is_missing
 from tests.servers import NAMES, Missing, Running, Servers
 
@@ -72,20 +75,26 @@ def cassandra_server(_servers: Servers) -> Running:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def short_forms(request: pytest.FixtureRequest) -> Iterator[ShortForms]:
-    """Those short forms of acceptance checks that tests of this session ask for, begun with the first test.
+def _told_lane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where the lanes of ``make test`` tell one another that they are done."""
+    folder = tmp_path_factory.getbasetemp().parent
+    yield folder
+    lanes.tell_end(folder)
 
-    Other tests need one core at most, or wait; those that need all of them keep the short forms waiting.
-    """
+
+@pytest.fixture(scope="session")
+def short_forms(request: pytest.FixtureRequest, _told_lane: Path) -> Iterator[ShortForms]:
+    """Those short forms of acceptance checks that tests of this session ask for."""
     asked = [item.callspec.params.get("short_form", "") for item in request.session.items if hasattr(item, "callspec")]
-    forms = ShortForms(name for name in asked if name and not what_is_missing(name))
+    names = [name for name in asked if name and not what_is_missing(name)]
+    forms = ShortForms(names, beside_others=partial(lanes.others_are_at_work, _told_lane))
     yield forms
     forms.close()
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="session")
 def slice_of_seeds(request: pytest.FixtureRequest) -> Iterator[Slice | None]:
-    """The seeds of this session, begun with its first test where one of its tests is about them."""
+    """The seeds of this session, begun by whoever asks first, where one of its tests is about them."""
     if not any(item.get_closest_marker("last") for item in request.session.items):
         yield None
         return

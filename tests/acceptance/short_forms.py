@@ -1,8 +1,8 @@
-"""The short forms that a test session wants, run in processes of their own, some at a time.
+"""The short forms that a test session wants, run in processes of their own from the first that is asked for.
 
-One at a time while other tests are at work, so that these keep most of the cores and their time limits; none is begun
-while tests are at work that use all cores by themselves; ``LANES`` once nothing else is left to do. Each starts servers
-of its own, on copies of empty ones (``empty_servers.py``), and half of its minutes are waits.
+One at a time while other tests are at work beside them, so that these keep most of the cores and their time limits;
+``LANES`` once nothing else is left to do. Each starts servers of its own, on copies of empty ones
+(``empty_servers.py``), and half of its minutes are waits.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from pathlib import Path
-from threading import Event, Lock, Semaphore
+from threading import Lock, Semaphore
 from typing import NamedTuple
 
 from tests.acceptance.__main__ import CORE_SECONDS, checks
@@ -28,6 +28,7 @@ from tests.acceptance.real_stack import QUICK
 ROOT = Path(__file__).resolve().parents[2]
 LANES = 2
 _MADE_WITHIN_S, _WORTH_ORIGINALS = 180, 3
+_LOOKS_EVERY_S = 1.0
 WITHIN_S = {check.name: check.short_timeout_s for check in checks() if check.short_form}
 
 
@@ -45,47 +46,43 @@ class Done(NamedTuple):
 
 
 class ShortForms:
-    """The ends of the short forms ``names``, the ones with the longest time limit first; begun at once."""
+    """The ends of the short forms ``names``, the ones with the longest time limit first.
 
-    def __init__(self, names: Iterable[str]) -> None:
+    ``beside_others``: whether other tests are at work, which is asked again as long as they are.
+    """
+
+    def __init__(self, names: Iterable[str], beside_others: Callable[[], bool] = lambda: False) -> None:
+        self._names = sorted(names, key=lambda name: -WITHIN_S[name])
+        self._beside_others = beside_others
         self._room = Semaphore(1)
         self._is_wide = False
-        self._may_begin = Event()
-        self._may_begin.set()
         self._lanes = ThreadPoolExecutor(LANES)
-        self.originals = Path(tempfile.mkdtemp(prefix="empty-servers-"))
-        """Where those of the servers' folders are, once they are made (``empty_servers.ORIGINALS``)."""
-        # As it is now: tests that run beside them set variables of this process for a while.
-        self._env = os.environ | {QUICK: "1", ORIGINALS: str(self.originals)}
-        ordered = sorted(names, key=lambda name: -WITHIN_S[name])
-        self._is_made = len(ordered) < _WORTH_ORIGINALS
+        self._originals = Path(tempfile.mkdtemp(prefix="empty-servers-"))
+        # As it is now: other tests may set variables of this process for a while.
+        self._env = os.environ | {QUICK: "1", ORIGINALS: str(self._originals)}
+        self._is_made = len(self._names) < _WORTH_ORIGINALS
         self._making = Lock()
-        self._ended: dict[str, Future[Done]] = {name: self._lanes.submit(self._run, name) for name in ordered}
+        self._ended: dict[str, Future[Done]] = {}
 
     def end_of(self, name: str) -> Done:
-        """Wait for it, in all lanes: whoever asks has nothing else to do. Raises TimeoutExpired."""
-        if not self._is_wide:
-            self._is_wide = True
-            self._room.release(LANES - 1)
-        return self._ended[name].result()
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Inside, no further one is begun; one that runs goes on."""
-        self._may_begin.clear()
-        try:
-            yield
-        finally:
-            self._may_begin.set()
+        """Wait for it; the first that is waited for begins them all. Raises TimeoutExpired."""
+        if not self._ended:
+            self._ended = {each: self._lanes.submit(self._run, each) for each in self._names}
+        ended = self._ended[name]
+        while not ended.done():  # bounded by the time limits of the short forms
+            if not self._is_wide and not self._beside_others():
+                self._is_wide = True
+                self._room.release(LANES - 1)
+            wait([ended], _LOOKS_EVERY_S)
+        return ended.result()
 
     def close(self) -> None:
         """Begin no further one, and wait for those that run."""
         self._lanes.shutdown(cancel_futures=True)
-        shutil.rmtree(self.originals)
+        shutil.rmtree(self._originals)
 
     def _run(self, name: str) -> Done:
         with self._room:
-            self._may_begin.wait()
             self._make_originals()
             began_s = time.monotonic()
             ended = subprocess.run(
@@ -105,7 +102,7 @@ class ShortForms:
         with self._making:
             if not self._is_made:
                 self._is_made = True
-                command = [sys.executable, "-m", "tests.acceptance.empty_servers", str(self.originals)]
+                command = [sys.executable, "-m", "tests.acceptance.empty_servers", str(self._originals)]
                 with suppress(subprocess.TimeoutExpired):
                     subprocess.run(command, cwd=ROOT, capture_output=True, timeout=_MADE_WITHIN_S, check=False)
 

@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.dumps import dump
-from tests.acceptance.empty_servers import ORIGINALS
 from tests.acceptance.real_stack import QUICK, RealStack, wait_for
-from tests.acceptance.short_forms import ShortForms
 from tests.free_ports import free_port
 from waterclock import Client
 from waterclock.log.kafka_topics import ensure_topics
@@ -62,11 +60,10 @@ class Shop:
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory, short_forms: ShortForms) -> Iterator[Shop]:
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     """On servers like those of a short form: they start for half the core seconds, and nothing is measured."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(QUICK, "1")
-        patch.setenv(ORIGINALS, str(short_forms.originals))
         with RealStack(tmp_path_factory.mktemp("shop") / "stack") as stack:
             yield Shop(stack)
 

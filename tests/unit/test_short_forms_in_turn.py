@@ -1,9 +1,11 @@
-"""Short forms run beside other tests one at a time, and none begins while plays need all cores."""
+"""Short forms begin when they are asked for, and beside other tests one at a time."""
 
 from __future__ import annotations
 
 import queue
 import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -35,27 +37,26 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> _Runs:
     return found
 
 
-def test_one_at_a_time_until_somebody_asks(runs: _Runs) -> None:
-    forms = ShortForms(["backfill", "creates", "overlap"])
-    first = runs.begun.get(timeout=_WITHIN_S)
+def test_one_at_a_time_beside_other_tests_and_more_once_these_are_done(
+    runs: _Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(short_forms, "_LOOKS_EVERY_S", 0.01)
+    are_others_at_work = threading.Event()
+    are_others_at_work.set()
+    forms = ShortForms(["backfill", "creates", "overlap"], beside_others=are_others_at_work.is_set)
     assert runs.begun.empty()
-    for code in (0, 7, 0):
-        runs.may_end.put(code)
-    assert forms.end_of(first).code == 0
-    assert sorted(forms.end_of(name).code for name in ("backfill", "creates", "overlap")) == [0, 0, 7]
-    forms.close()
-
-
-def test_none_begins_while_plays_need_all_cores_and_one_that_runs_goes_on(runs: _Runs) -> None:
-    forms = ShortForms(["backfill", "creates"])
-    first = runs.begun.get(timeout=_WITHIN_S)
-    with forms.waiting():
-        runs.may_end.put(0)
-        assert forms.end_of(first).code == 0
+    with ThreadPoolExecutor() as asking:
+        codes = {name: asking.submit(forms.end_of, name) for name in ("creates",)}
+        begun = [runs.begun.get(timeout=_WITHIN_S)]
         with pytest.raises(queue.Empty):
             runs.begun.get(timeout=_WOULD_BEGIN_WITHIN_S)
-    assert runs.begun.get(timeout=_WITHIN_S) != first
-    runs.may_end.put(0)
+        are_others_at_work.clear()
+        begun.append(runs.begun.get(timeout=_WITHIN_S))
+        for code in (7, 7, 7):
+            runs.may_end.put(code)
+        assert codes["creates"].result(_WITHIN_S).code == 7
+    begun.append(runs.begun.get(timeout=_WITHIN_S))
+    assert sorted(begun) == ["backfill", "creates", "overlap"]
     forms.close()
 
 
