@@ -25,6 +25,9 @@ from .shard import Decided, Shard, undecided_gaps
 
 _REVISION_MAX = 2**63 - 1
 
+_MOMENT_US = 1
+"""Further back is read, for jobs whose fire at the cursor is not decided yet."""
+
 REVISIONS_MAX = 1_000
 """Of one job, while fires of the first of them may be undecided. Each command reads and walks through all of these."""
 
@@ -62,9 +65,23 @@ class Known:
             return known
         self._read_to[job_id] = back_to
         if self._shard.has_older(known[-1]):
-            older = self._index.versions([job_id], back_to).get(job_id, [])
-            known += [version for version in older if version.revision < known[-1].revision]
+            self._read_older(job_id, back_to)
         return known
+
+    def _read_older(self, wanted: str, back_to: Instant) -> None:
+        """Those of every job of the batch that may need theirs, in one go: one after the other each of a crowd that was
+        paused a moment ago waited for the store, and that was most of what its resume took."""
+        back_to -= _MOMENT_US
+        jobs = [
+            job for job, known in self._versions.items() if job not in self._read_to and self._may_need(known, back_to)
+        ]
+        for job_id, older in self._index.versions([wanted, *jobs], back_to).items():
+            known = self._versions[job_id]
+            known += [version for version in older if version.revision < known[-1].revision]
+        self._read_to |= dict.fromkeys(jobs, back_to)
+
+    def _may_need(self, known: Sequence[JobVersion], back_to: Instant) -> bool:
+        return bool(known) and known[-1].stamp_at > back_to and self._shard.has_older(known[-1])
 
     def _back_to(self, edge_at: Instant) -> Instant:
         if self._shard.gaps:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from unittest import mock
 
 import pytest
@@ -12,8 +13,8 @@ from tests.unit.dispatcher_world import NAMES, START, World, every, raw, store_a
 from waterclock.log.memory import CommitFate
 from waterclock.model.errors import BackendDown
 from waterclock.model.events import EventKind, Skipped
-from waterclock.model.ids import US_PER_S, make_run_id, ordinal, parse_run_id
-from waterclock.model.job import Command, CommandKind, JobStatus, Pause
+from waterclock.model.ids import US_PER_S, Instant, make_run_id, ordinal, parse_run_id
+from waterclock.model.job import Command, CommandKind, JobStatus, JobVersion, Pause
 from waterclock.store.memory import MemoryStore
 from waterclock.store.port import JobRow
 from waterclock.wire import codec
@@ -338,3 +339,24 @@ def test_while_the_store_is_away_the_end_of_a_pause_is_asked_for_once(monkeypatc
 
     assert row(world).status is JobStatus.ACTIVE
     check_books(world)
+
+
+def test_a_crowd_that_was_paused_a_moment_ago_is_read_at_once_when_it_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, names = crowd(40, START + 3_600 * US_PER_S)
+    world.run(1)
+    versions, reads = MemoryStore.versions, list[int]()
+
+    def counted(
+        store: MemoryStore, job_ids: Sequence[str], back_to: Instant | None = None
+    ) -> dict[str, list[JobVersion]]:
+        reads.append(len(job_ids))
+        return versions(store, job_ids, back_to)
+
+    monkeypatch.setattr(MemoryStore, "versions", counted)
+    for name in names:
+        world.command(CommandKind.RESUME, name)
+    world.run(1)
+    rows = MemoryStore(world.clock, world.tables, "looking").job_rows(names)
+    assert [row.status for row in rows if row] == [JobStatus.ACTIVE] * len(names)
+    assert sum(reads) >= len(names)
+    assert len(reads) <= 4, reads
