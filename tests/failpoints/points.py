@@ -191,7 +191,7 @@ POINTS: tuple[Point, ...] = (
     Point("router.after-init", _INIT, _A, "the predecessor is fenced, nothing is read", id_of("retry-router")),
     Point(
         "router.taken-over",
-        f"{_ROUTER}.loop:RetryRouter._taken",
+        f"{_ROUTER}.shard:Shard.__init__",
         _A,
         "a partition's state is restored, its reading not begun",
         any_call,

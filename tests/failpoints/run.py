@@ -79,6 +79,7 @@ def _producer_of(owner: Any) -> Any:
 
 
 def _wrapped(right: Callable[..., Any], visited: Callable[[Call], None], *, after: bool) -> Callable[..., Any]:
+    assert not inspect.isgeneratorfunction(right), f"{right}: a call of a generator does nothing of it yet"
     if inspect.iscoroutinefunction(right):
 
         @functools.wraps(right)
