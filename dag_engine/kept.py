@@ -20,7 +20,7 @@ wrote it goes on with it; or an operator cancels it and runs it again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import islice, takewhile
 from typing import NamedTuple, TypeAlias
 
@@ -37,6 +37,7 @@ from waterclock.model.errors import UndecodableRecord
 from waterclock.model.fold import WINDOW, Fold, OpenRun
 from waterclock.model.known_state import state_from_text, state_to_text
 from waterclock.model.run_state import RunState
+from waterclock.taking_over import PART
 from waterclock.wire.codec import decode_dag_node, decode_dag_run
 from waterclock.wire.messages import dag_node_message, dag_run_message, state_tombstone
 from waterclock.wire.names import Names
@@ -55,6 +56,7 @@ KEPT_PER_ROUND = 500
 
 _DagRun: TypeAlias = tuple[KeptDagRun, RunState]
 _Node: TypeAlias = tuple[KeptNode, RunState, NodeState]
+_Found: TypeAlias = tuple[dict[str, _DagRun], dict[str, _Node], set[str]]
 
 _log = structlog.get_logger()
 
@@ -159,17 +161,24 @@ class KeptDags:
         for _ in range(min(FORGOTTEN_PER_ROUND, len(self._forgotten))):
             yield state_tombstone(self._names, self._role, self._partition, self._forgotten.popleft())
 
-    def restore(self, log: Log, fold: Fold[None]) -> list[OpenDag]:
-        """Read the topic to its high watermark as of now, and put what it holds into the fold. Raises BackendDown."""
-        runs, nodes, strange = self._read(log)
+    def restoring(self, log: Log, fold: Fold[None]) -> Generator[None, None, list[OpenDag]]:
+        """Read the topic to its high watermark as of now, and put what it holds into the fold, part by part.
+
+        Raises BackendDown.
+        """
+        runs, nodes, strange = yield from self._reading(log)
         self.resting = frozenset(strange)
         dags: dict[str, OpenDag] = {}
-        for run_id, (kept, state) in runs.items():
+        for number, (run_id, (kept, state)) in enumerate(runs.items(), 1):
+            if number % PART == 0:
+                yield
             if run_id not in strange:
                 fold.restore(run_id, state, kept.first_offset, None, kept.folded_to)
                 dags[run_id] = OpenDag.restored(kept, fold.open[run_id])
                 self._written[run_id] = {}
-        for node_id, (node, state, known) in nodes.items():
+        for number, (node_id, (node, state, known)) in enumerate(nodes.items(), 1):
+            if number % PART == 0:
+                yield
             dag_run_id, key = split_node_run_id(node_id)
             dag = dags.get(dag_run_id)
             if dag is not None:
@@ -187,13 +196,15 @@ class KeptDags:
         due = takewhile(lambda changed: changed[1].since < before, self._changed.items())
         return [run_id for run_id, _ in islice(due, KEPT_PER_ROUND)]
 
-    def _read(self, log: Log) -> tuple[dict[str, _DagRun], dict[str, _Node], set[str]]:
+    def _reading(self, log: Log) -> Generator[None, None, _Found]:
         """By run id the DagRuns and the nodes, and the DagRuns of which some record cannot be read."""
         place = TopicPartition(self._names.state(self._role), self._partition)
         runs: dict[str, _DagRun] = {}
         nodes: dict[str, _Node] = {}
         strange: dict[str, str] = {}  # by record, why
-        for run_id, value in newest_by_key(log, place).items():
+        for number, (run_id, value) in enumerate(newest_by_key(log, place).items(), 1):
+            if number % PART == 0:
+                yield
             try:
                 if "/" in run_id:
                     nodes[run_id] = _read_node(value)

@@ -16,7 +16,7 @@ and the message names the id. While the store is away DagRuns of versions that a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import structlog
@@ -27,6 +27,7 @@ from waterclock.log.following import HELD_BY_ROLE, Beginning, beginning
 from waterclock.log.port import Committed, Log, Polled, Record, TopicPartition
 from waterclock.model.errors import BackendDown, Fenced, LostResource, NotFound, RequestError
 from waterclock.model.fold import OPEN_MAX, WINDOW, Fold
+from waterclock.taking_over import TakingOver
 from waterclock.transact import Round, Rounds
 from waterclock.wire.codec import decode_event
 from waterclock.wire.glance import run_at_a_glance
@@ -94,6 +95,7 @@ class DagEngine:
         self._pools = Pools(log, names, clock)
         self._shards: dict[int, Shard] = {}
         self._to_take: set[TopicPartition] = set()
+        self._taking_over = TakingOver(clock, self._take_all)
         self._is_troubled = False
         self._has_joined = False
         self._offsets_due_s = 0.0
@@ -116,13 +118,16 @@ class DagEngine:
             if self._is_troubled:
                 self._notice(self._rounds.poll(self._consumer, 0, _TROUBLE_WAIT_S))
                 self._is_troubled = False
-            self._take_over()
-            polled = self._rounds.poll(self._consumer, self._round_records, _POLL_S)
+            if self._to_take:
+                self._taking_over.go_on()
+            room = 0 if self._taking_over.is_under_way else self._round_records
+            polled = self._rounds.poll(self._consumer, room, _POLL_S)
             self._notice(polled)
-            self._read(polled.records)
+            if room:
+                self._read(polled.records)
             self._learn_versions()
             is_reading = self._read_earlier()
-            is_behind = len(polled.records) >= self._round_records
+            is_behind = len(polled.records) >= room
             return self._answer(is_behind=is_behind) or is_reading or bool(polled.records or polled.assigned)
         except Fenced:
             raise
@@ -153,27 +158,30 @@ class DagEngine:
                 self._shards.pop(gone.partition).close()
             self._to_take.discard(gone)
         self._to_take.update(polled.assigned)
+        if polled.revoked or polled.assigned:
+            self._taking_over.drop()
         self._has_joined = self._has_joined or self._consumer.has_share
 
-    def _take_over(self) -> None:
+    def _take_all(self) -> Iterator[None]:
         """Start new partitions where their fold begins: the producer first, then the positions, then the ends."""
-        if not self._to_take:
-            return
         committed = self._rounds.positions(self._consumer, sorted(self._to_take))
-        shards = [self._taken(place, position) for place, position in committed.items()]
+        shards: list[Shard] = []
+        for place, position in committed.items():
+            shards.append((yield from self._taken(place, position)))
+            yield
         self._consumer.start({shard.partition: shard.next_offset for shard in shards})
         self._shards |= {shard.partition.partition: shard for shard in shards}
         self._to_take.clear()
         self._offsets_due_s = self._clock.monotonic_s()
 
-    def _taken(self, place: TopicPartition, committed: Committed | None) -> Shard:
+    def _taken(self, place: TopicPartition, committed: Committed | None) -> Generator[None, None, Shard]:
         """A partition as its last owner left it, to be read to its end as of now before anything is decided."""
         start = beginning(self._log, place, committed)
         start = Beginning(start.start_at, max(start.act_from, self._log.high_watermark(place)), start.is_first)
         bound = self._open_runs_max
         fold: Fold[None] = Fold(generation=self._generation, window=self._window, open_max=bound, held_by=HELD_BY_ROLE)
         kept = KeptDags(self._names, ROLE, place.partition, behind=self._kept_behind, start_at=start.start_at)
-        dags = kept.restore(self._log, fold)
+        dags = yield from kept.restoring(self._log, fold)
         _log.info("partition taken over", partition=place.partition, open_dag_runs=len(dags), **start._asdict())
         shard = Shard(place, start, fold, kept)
         for dag in dags:
@@ -186,6 +194,7 @@ class DagEngine:
         self._drop_all()
         self._pools.forget()
         self._to_take = set(self._consumer.owned())
+        self._taking_over.drop()
         self._is_troubled = True
 
     def _drop_all(self) -> None:

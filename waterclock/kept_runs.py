@@ -23,6 +23,7 @@ from waterclock.log.reading import newest_by_key
 from waterclock.model.errors import RequestError, UndecodableRecord
 from waterclock.model.fold import Fold, OpenRun
 from waterclock.model.reduce import RunState
+from waterclock.taking_over import PART
 from waterclock.wire.messages import state_tombstone
 from waterclock.wire.names import Names
 
@@ -30,8 +31,6 @@ KEPT_AFTER_S = 900.0
 """Soon enough for any retention, also where a partition changes hands twice an hour; most runs have ended before."""
 
 _PER_ROUND = 500
-_PART = 5_000
-"""Runs that are put in between two looks at the time: a quarter of a second."""
 
 Note = TypeVar("Note")
 
@@ -87,7 +86,7 @@ class KeptRuns(Generic[Note]):
         place = TopicPartition(self._names.state(self._role), self._partition)
         restored: dict[str, int] = {}
         for number, (run_id, value) in enumerate(newest_by_key(log, place).items(), 1):
-            if number % _PART == 0:
+            if number % PART == 0:
                 yield
             run = self._read(run_id, value)
             if run is None or run.state is None:

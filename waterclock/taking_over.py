@@ -17,6 +17,9 @@ from waterclock.clock import Clock
 
 STEP_S = 5.0
 
+PART = 5_000
+"""Runs that are put in between two looks at the time: a quarter of a second."""
+
 
 class TakingOver:
     """One role's. ``take_all``: all of it, part by part; what raises in it has it begun again."""

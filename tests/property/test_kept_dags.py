@@ -15,6 +15,7 @@ from waterclock.dag_engine.kept import KeptDags
 from waterclock.dag_engine.loop import ROLE
 from waterclock.dag_engine.shard import Shard
 
+from tests.part_by_part import all_at_once
 from tests.property.run_stream import Place, RunStream
 from tests.property.test_dag_reduce_oracle import DAG_RUN
 from tests.unit.dag_world import NAMES, World
@@ -51,7 +52,7 @@ class Partition:
         """One that begins there, with what the state topic holds unless that is at the log's beginning."""
         fold: Fold[None] = Fold(window=1)
         records = KeptDags(NAMES, ROLE, 0, behind=self.behind, start_at=offset)
-        dags = records.restore(self.log, fold)
+        dags = all_at_once(records.restoring(self.log, fold))
         shard = Shard(PLACE, Beginning(offset, 0, is_first=False), fold, records)
         for dag in dags:
             shard.adopt(dag)

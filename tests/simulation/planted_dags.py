@@ -79,11 +79,11 @@ def state_after_offsets() -> Iterator[None]:
 @contextmanager
 def log_not_read_to_its_end() -> Iterator[None]:
     """A successor decides by what the state topic holds, before it has read what its predecessor has released since."""
-    right = DagEngine._take_over
+    right = DagEngine._take_all
 
-    def take_over(self: DagEngine) -> None:
+    def take_all(self: DagEngine) -> Iterator[None]:
         taken = {place.partition for place in self._to_take}
-        right(self)
+        yield from right(self)
         for partition in taken:
             self._shards[partition].live = True
         if taken:
@@ -92,7 +92,7 @@ def log_not_read_to_its_end() -> Iterator[None]:
             self._learn_versions()
             self._answer(is_behind=False)
 
-    with mock.patch.object(DagEngine, "_take_over", take_over):
+    with mock.patch.object(DagEngine, "_take_all", take_all):
         yield
 
 

@@ -5,7 +5,7 @@ Not recorders: they commit behind what they have read, so the two stand at one p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from waterclock.retry_router.loop import RetryRouter
 from waterclock.retry_router.shard import Wanted
 from waterclock.retry_router.trail import trail_of
 
+from tests.part_by_part import all_at_once
 from tests.simulation.shadow import Shadows, difference
 from waterclock.log.memory import MemoryLog
 from waterclock.log.port import Isolation
@@ -57,8 +58,7 @@ def compare(shadows: Shadows, role: Any, take: Take, knows: Knows) -> None:
             continue
         try:
             with mock.patch.object(role, "_log", clean):
-                taken = role._taken(shard.partition, shard.committed)
-                successor = whole(taken) if isinstance(taken, Generator) else taken
+                successor = all_at_once(role._taken(shard.partition, shard.committed))
             start = successor.next_offset
             for record in read_range(clean, Isolation.COMMITTED, shard.partition, start, shard.next_offset):
                 try:
@@ -73,15 +73,6 @@ def compare(shadows: Shadows, role: Any, take: Take, knows: Knows) -> None:
         shadows.met.update({name: len(mine) > 1, f"{name} kept": shard.next_offset > start > 0})
         if mine != theirs:
             shadows.odd.append(f"{name} of {shard.partition.partition}: {difference(mine, theirs)}")
-
-
-def whole(parts: Generator[None, None, Any]) -> Any:
-    """What is taken over part by part, all of it now."""
-    try:
-        while True:  # ends with its parts
-            next(parts)
-    except StopIteration as end:
-        return end.value
 
 
 def take_of_router(shard: Any, event: RunEvent, offset: int) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from waterclock.dag_engine import kept
 
 from waterclock import kept_runs, taking_over
 from waterclock.cores import STILL_S
 from waterclock.kept_runs import KeptRuns
 from waterclock.log.port import TopicPartition
 from waterclock.log.reading import newest_by_key
+from waterclock.model.dag import Node
 from waterclock.model.events import EventKind, RunStatus, Started
 from waterclock.role import Role
 
+from .dag_world import World as DagWorld
 from .router_world import JOB, NAMES, World
 from .test_recorder import World as HistoryWorld
 
@@ -49,11 +52,11 @@ def make_slow(world: World | HistoryWorld, monkeypatch: pytest.MonkeyPatch, us: 
         world.clock.advance(us)
         return read(self, run_id, value)
 
-    monkeypatch.setattr(kept_runs, "_PART", 2)
+    monkeypatch.setattr(kept_runs, "PART", 2)
     monkeypatch.setattr(KeptRuns, "_read", slowly)
 
 
-def longest_step_s(world: World | HistoryWorld, role: Role) -> float:
+def longest_step_s(world: World | HistoryWorld | DagWorld, role: Role) -> float:
     longest_s = 0.0
     for _ in range(60):
         began_s = world.clock.monotonic_s()
@@ -92,6 +95,26 @@ def test_a_partition_that_is_taken_away_in_the_middle_is_taken_over_by_its_next_
         world.ended(EventKind.ATTEMPT_FAILED, run_id, world.started(run_id, claim))
     world.turn(router, other)
     assert world.verdicts() == {run_id: 1 for run_id, _ in waiting}
+
+
+def test_a_dag_engine_that_takes_much_over_never_stays_away_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = DagWorld(Node("a", "h"), Node("b", "h", after=("a",)))
+    runs = [world.fire() for _ in range(KEPT // 4)]
+    before = world.engine()
+    world.turn(before)
+    before.close()
+    assert len(world.kept()) == 2 * len(runs)
+    read_dag_run, read_node = kept._read_dag_run, kept._read_node
+    monkeypatch.setattr(kept, "PART", 2)
+    monkeypatch.setattr(kept, "_read_dag_run", lambda value: world.clock.advance(1_000_000) or read_dag_run(value))
+    monkeypatch.setattr(kept, "_read_node", lambda value: world.clock.advance(1_000_000) or read_node(value))
+    engine = world.engine()
+    assert longest_step_s(world, engine) < STILL_S
+    assert engine.ready
+    for run_id in runs:
+        world.end(f"{run_id}/a")
+    world.turn(engine)
+    assert sorted(world.released()) == ["a"] * len(runs) + ["b"] * len(runs)
 
 
 def test_a_recorder_that_takes_much_over_never_stays_away_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
