@@ -14,10 +14,23 @@ from types import ModuleType
 from typing import NamedTuple
 from unittest import mock
 
-from waterclock.dispatcher import applying, backfill_lanes, backfill_reading, emit, event_tail, inbox, releasing, window
+from waterclock.dag_engine import kept as kept_dags
+from waterclock.dispatcher import (
+    applying,
+    backfill_lanes,
+    backfill_reading,
+    deciding,
+    emit,
+    event_tail,
+    inbox,
+    pauses,
+    releasing,
+    window,
+)
 from waterclock.retry_router import deaths, keeper, open_attempts, reconciler, work_records
 from waterclock.workers import barrier, control, read_back
 
+from waterclock import kept_runs, taking_over
 from waterclock.api import tail
 from waterclock.intake import loop as taking_in
 from waterclock.log import reading
@@ -71,6 +84,14 @@ SMALL = {
     "records of history at a time": Small(recording, "_POLL_RECORDS", 20),  # it is behind then, and leaves rows
     "versions of a job at a time": Small(tabular, "VERSIONS_PAGE", 1),
     "rows looked for before they are written": Small(window, "LOOKED_FOR_FROM", 1),
+    "decisions forgotten at a time": Small(deciding, "FORGOTTEN_MAX", 1),
+    "runs that end with their jobs in a round": Small(inbox, "WITHDRAWN_MAX", 1),
+    "pauses that are no crowd": Small(pauses, "_FEW", -10_000),  # each is asked to end as early as any may be
+    "seconds of a step that takes over": Small(taking_over, "STEP_S", 0),
+    "runs put in at a time": Small(kept_runs, "PART", 5),
+    "DagRuns and nodes put in at a time": Small(kept_dags, "PART", 5),
+    "DagRuns and nodes kept at a time": Small(kept_dags, "KEPT_PER_ROUND", 1),
+    "nodes forgotten at a time": Small(kept_dags, "FORGOTTEN_PER_ROUND", 1),
 }
 
 

@@ -11,6 +11,7 @@ from waterclock.kept_runs import KeptRuns
 from waterclock.model.fold import Fold
 from waterclock.recorder import open_runs
 from waterclock.recorder.projection import Known
+from waterclock.taking_over import TakingOver
 
 Planted = Callable[[], AbstractContextManager[None]]
 
@@ -64,10 +65,18 @@ def failure_forgotten() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def taken_over_for_others() -> Iterator[None]:
+    """A take-over that was begun goes on although partitions have come or gone since."""
+    with mock.patch.object(TakingOver, "drop", return_value=None):
+        yield
+
+
 PLANTED_KEPT: dict[str, Planted] = {
     "runs that the recorder has kept are forgotten": _forgotten_by("recorder"),
     "runs that the router has kept are forgotten": _forgotten_by("retry-router"),
     "runs kept without a word": kept_without_a_word,
     "kept runs stay when they have ended": no_tombstones,
     "kept runs forget how they failed": failure_forgotten,
+    "a take-over goes on for partitions that have changed": taken_over_for_others,
 }
