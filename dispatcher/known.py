@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from waterclock.model.errors import Busy
 from waterclock.model.ids import Instant, split_job_id
@@ -25,8 +26,11 @@ from .shard import Decided, Shard, undecided_gaps
 
 _REVISION_MAX = 2**63 - 1
 
-_MOMENT_US = 1
-"""Further back is read, for jobs whose fire at the cursor is not decided yet."""
+_TOGETHER_MAX = 100
+"""Jobs whose older versions are read in one go: a round may end before it comes to all of a batch."""
+
+_NOT_UNDERSTOOD = (ValueError, KeyError, TypeError)
+"""What the decoding of a stored version raises that holds what this release does not know."""
 
 REVISIONS_MAX = 1_000
 """Of one job, while fires of the first of them may be undecided. Each command reads and walks through all of these."""
@@ -59,29 +63,38 @@ class Known:
         More than the newest are read only where the job was revised since then. With gaps: as far back as these.
         """
         back_to = self._back_to(edge_at)
-        known = self._versions[job_id]
-        was_read = job_id in self._read_to and self._read_to[job_id] <= back_to
-        if not known or known[-1].stamp_at <= back_to or was_read:
-            return known
-        self._read_to[job_id] = back_to
-        if self._shard.has_older(known[-1]):
+        if self._needs_older(job_id, back_to):
             self._read_older(job_id, back_to)
-        return known
+        return self._versions[job_id]
 
-    def _read_older(self, wanted: str, back_to: Instant) -> None:
-        """Those of every job of the batch that may need theirs, in one go: one after the other each of a crowd that was
-        paused a moment ago waited for the store, and that was most of what its resume took."""
-        back_to -= _MOMENT_US
-        jobs = [
-            job for job, known in self._versions.items() if job not in self._read_to and self._may_need(known, back_to)
-        ]
-        for job_id, older in self._index.versions([wanted, *jobs], back_to).items():
-            known = self._versions[job_id]
-            known += [version for version in older if version.revision < known[-1].revision]
-        self._read_to |= dict.fromkeys(jobs, back_to)
+    def _needs_older(self, job_id: str, back_to: Instant) -> bool:
+        known = self._versions[job_id]
+        if not known or known[-1].stamp_at <= back_to or self._read_to.get(job_id, back_to + 1) <= back_to:
+            return False
+        return self._shard.has_older(known[-1])
 
-    def _may_need(self, known: Sequence[JobVersion], back_to: Instant) -> bool:
-        return bool(known) and known[-1].stamp_at > back_to and self._shard.has_older(known[-1])
+    def _read_older(self, job_id: str, back_to: Instant) -> None:
+        """With those of jobs that come next in the batch, in one go: one after the other each of a crowd that was
+        paused a moment ago waited for the store, and that was most of what its resume took.
+
+        Only as far back as any command asks. Who asks for more, as by a pause of weeks, has that read for itself alone,
+        and so has who comes together with a row that nobody can read.
+        """
+        usual = self._back_to(self._shard.cursor.due_at - 1)
+        jobs = [job_id]
+        if usual <= back_to:
+            back_to = usual
+            others = (each for each in self._versions if each != job_id and self._needs_older(each, usual))
+            jobs += islice(others, _TOGETHER_MAX)
+        try:
+            found = self._index.versions(jobs, back_to)
+        except _NOT_UNDERSTOOD:
+            jobs = [job_id]
+            found = self._index.versions(jobs, back_to)
+        for each in jobs:
+            known = self._versions[each]
+            known += [version for version in found.get(each, ()) if version.revision < known[-1].revision]
+            self._read_to[each] = back_to
 
     def _back_to(self, edge_at: Instant) -> Instant:
         if self._shard.gaps:

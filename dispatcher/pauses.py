@@ -28,8 +28,8 @@ LEAD_US_MAX = 50 * US_PER_S
 ``AHEAD_US_MAX`` is for a clock that is behind."""
 
 _FEW, _EACH_US = 200, 4_000
-"""A crowd begins beyond the former, and one of it is asked for in the latter. An owner beside both servers on two cores
-had applied 24,000 resumes ten seconds before their instant."""
+"""A crowd begins beyond the former, and each one of it is asked for so much earlier. That is three times what a resume
+takes an owner beside both servers on two cores: it had applied 24,000 ten seconds before their instant."""
 
 AHEAD_US_MAX = 60 * US_PER_S
 """How far a stamp may lie ahead of its record: a stamp in the far future would win over every change to come."""
