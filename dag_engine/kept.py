@@ -28,7 +28,7 @@ import structlog
 
 from waterclock.log.aged import Aged
 from waterclock.log.port import Log, Outgoing, TopicPartition
-from waterclock.log.reading import newest_by_key
+from waterclock.log.reading import gather_newest
 from waterclock.model.dag_events import NodeEnd
 from waterclock.model.dag_state import KeptDagRun, KeptNode
 from waterclock.model.dag_steps import NodeState
@@ -202,7 +202,9 @@ class KeptDags:
         runs: dict[str, _DagRun] = {}
         nodes: dict[str, _Node] = {}
         strange: dict[str, str] = {}  # by record, why
-        for number, (run_id, value) in enumerate(newest_by_key(log, place).items(), 1):
+        newest: dict[str, bytes] = {}
+        yield from gather_newest(log, place, newest)
+        for number, (run_id, value) in enumerate(newest.items(), 1):
             if number % PART == 0:
                 yield
             try:

@@ -127,7 +127,7 @@ class DagEngine:
                 self._read(polled.records)
             self._learn_versions()
             is_reading = self._read_earlier()
-            is_behind = len(polled.records) >= room
+            is_behind = not room or len(polled.records) >= room
             return self._answer(is_behind=is_behind) or is_reading or bool(polled.records or polled.assigned)
         except Fenced:
             raise

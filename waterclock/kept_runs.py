@@ -19,7 +19,7 @@ import structlog
 
 from waterclock.log.aged import Aged
 from waterclock.log.port import Log, Outgoing, TopicPartition
-from waterclock.log.reading import newest_by_key
+from waterclock.log.reading import gather_newest
 from waterclock.model.errors import RequestError, UndecodableRecord
 from waterclock.model.fold import Fold, OpenRun
 from waterclock.model.reduce import RunState
@@ -85,7 +85,9 @@ class KeptRuns(Generic[Note]):
         """
         place = TopicPartition(self._names.state(self._role), self._partition)
         restored: dict[str, int] = {}
-        for number, (run_id, value) in enumerate(newest_by_key(log, place).items(), 1):
+        newest: dict[str, bytes] = {}
+        yield from gather_newest(log, place, newest)
+        for number, (run_id, value) in enumerate(newest.items(), 1):
             if number % PART == 0:
                 yield
             run = self._read(run_id, value)

@@ -18,7 +18,7 @@ from waterclock.clock import Clock
 STEP_S = 5.0
 
 PART = 5_000
-"""Runs that are put in between two looks at the time: a quarter of a second."""
+"""Runs, DagRuns or nodes that are put in between two looks at the time: a quarter of a second."""
 
 
 class TakingOver:

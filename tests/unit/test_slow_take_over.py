@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from waterclock.dag_engine import kept
+from waterclock.dag_engine.loop import DagEngine
+from waterclock.dag_engine.open_dag import OpenDag
 
 from waterclock import kept_runs, taking_over
 from waterclock.cores import STILL_S
@@ -14,6 +16,7 @@ from waterclock.log.port import TopicPartition
 from waterclock.log.reading import newest_by_key
 from waterclock.model.dag import Node
 from waterclock.model.events import EventKind, RunStatus, Started
+from waterclock.model.fold import Fold
 from waterclock.role import Role
 
 from .dag_world import World as DagWorld
@@ -97,24 +100,64 @@ def test_a_partition_that_is_taken_away_in_the_middle_is_taken_over_by_its_next_
     assert world.verdicts() == {run_id: 1 for run_id, _ in waiting}
 
 
-def test_a_dag_engine_that_takes_much_over_never_stays_away_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def kept_dag_runs() -> tuple[DagWorld, list[str]]:
+    """DagRuns that a predecessor has kept, each with a node under way."""
     world = DagWorld(Node("a", "h"), Node("b", "h", after=("a",)))
     runs = [world.fire() for _ in range(KEPT // 4)]
     before = world.engine()
     world.turn(before)
     before.close()
     assert len(world.kept()) == 2 * len(runs)
-    read_dag_run, read_node = kept._read_dag_run, kept._read_node
+    return world, runs
+
+
+def make_engines_slow(world: DagWorld, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, us: int) -> None:
+    right = getattr(owner, name)
+
+    def slowly(*words: Any) -> object:
+        world.clock.advance(us)
+        return right(*words)
+
     monkeypatch.setattr(kept, "PART", 2)
-    monkeypatch.setattr(kept, "_read_dag_run", lambda value: world.clock.advance(1_000_000) or read_dag_run(value))
-    monkeypatch.setattr(kept, "_read_node", lambda value: world.clock.advance(1_000_000) or read_node(value))
-    engine = world.engine()
-    assert longest_step_s(world, engine) < STILL_S
-    assert engine.ready
+    monkeypatch.setattr(owner, name, slowly)
+
+
+def check_all_go_on(world: DagWorld, engine: DagEngine, runs: list[str]) -> None:
     for run_id in runs:
         world.end(f"{run_id}/a")
     world.turn(engine)
     assert sorted(world.released()) == ["a"] * len(runs) + ["b"] * len(runs)
+
+
+@pytest.mark.parametrize(
+    "what", [(kept, "_read_dag_run"), (kept, "_read_node"), (OpenDag, "restored"), (Fold, "restore")]
+)
+def test_a_dag_engine_that_takes_much_over_never_stays_away_for_long(
+    what: tuple[object, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, runs = kept_dag_runs()
+    make_engines_slow(world, monkeypatch, *what, 1_000_000)
+    engine = world.engine()
+    assert longest_step_s(world, engine) < STILL_S
+    assert engine.ready
+    check_all_go_on(world, engine, runs)
+
+
+def test_a_dag_engine_that_ends_in_the_middle_of_a_take_over_leaves_all_to_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, runs = kept_dag_runs()
+    make_engines_slow(world, monkeypatch, Fold, "restore", 3_000_000)
+    engine = world.engine()
+    world.turn(engine, 3)
+    assert not engine.ready
+    engine.drain()
+    engine.close()
+    monkeypatch.undo()
+    successor = world.engine()
+    world.turn(successor)
+    assert successor.ready
+    check_all_go_on(world, successor, runs)
 
 
 def test_a_recorder_that_takes_much_over_never_stays_away_for_long(monkeypatch: pytest.MonkeyPatch) -> None:

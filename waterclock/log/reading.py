@@ -11,6 +11,9 @@ from .port import Isolation, Log, Record, TopicPartition
 _BATCH = 1_000
 _WAIT_S = 0.1
 
+PART = 20_000
+"""Records between two looks at the time: some tenths of a second."""
+
 
 def read_range(
     log: Log,
@@ -47,16 +50,25 @@ def read_range(
 
 
 def newest_by_key(log: Log, partition: TopicPartition) -> dict[str, bytes]:
+    """What a compacted topic says, as ``gather_newest`` does, all at once."""
+    found: dict[str, bytes] = {}
+    for _ in gather_newest(log, partition, found):
+        pass
+    return found
+
+
+def gather_newest(log: Log, partition: TopicPartition, found: dict[str, bytes]) -> Iterator[None]:
     """What a compacted topic says: by key its newest value, in the order in which these were written.
 
     To the high watermark as of now. Compaction comes late, and never to the newest segment: most of what is read says
-    what is not so any more, so whoever calls decodes what is left. Raises BackendDown, as ``read_range`` does.
+    what is not so any more, so whoever calls decodes what is left. It comes into ``found``, ``PART`` records at a time.
+    Raises BackendDown, as ``read_range`` does.
     """
-    found: dict[str, bytes] = {}
     low, end = log.low_watermark(partition), log.high_watermark(partition)
-    for record in read_range(log, Isolation.COMMITTED, partition, low, end):
+    for number, record in enumerate(read_range(log, Isolation.COMMITTED, partition, low, end), 1):
+        if number % PART == 0:
+            yield
         key = (record.key or b"").decode(errors="replace")
         found.pop(key, None)  # what is written anew stands behind what is not
         if record.value is not None:
             found[key] = record.value
-    return found
