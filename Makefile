@@ -116,8 +116,8 @@ test: ## Everything, on real servers: check, then all tests and the short form o
 	@began=$$(date +%s); $(MAKE) --jobs=2 --output-sync=line compiled jars; \
 	  ready=$$(date +%s); $(MAKE) --jobs=2 --output-sync=target archives check; \
 	  export WATERCLOCK_TEST_PARTS="setting up:$$((ready - began)),check:$$(($$(date +%s) - ready))"; \
-	  exec $(PY) -m pytest --quiet -p tests.minutes -p tests.lanes -n 2 tests/unit tests/property tests/simulation \
-	    tests/conformance tests/integration tests/browser tests/acceptance
+	  exec $(PY) -m pytest --quiet -p tests.minutes -p tests.lanes -n 2 --max-worker-restart=0 \
+	    tests/unit tests/property tests/simulation tests/conformance tests/integration tests/browser tests/acceptance
 
 show: ## List the acceptance checks, or run one whole: make show NAME=dispatcher-kill
 	@$(MAKE) --jobs=2 --output-sync=line compiled jars

@@ -36,7 +36,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever asks for what goes on beside all the others comes after them."""
+    """Whoever asks for what goes on beside others comes after all those of its lane."""
     items.sort(key=lambda item: item.get_closest_marker("last") is not None)
 
 

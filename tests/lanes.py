@@ -3,8 +3,8 @@
 Tests of real servers wait for most of their minutes, and tests without use a core or all of them: a lane for each. The
 short forms of the acceptance checks go to whichever lane is done first. What must hold: a lane's tests run in the order
 in which one session would run them, so that what belongs to a session (the servers, the slice of seeds) belongs to the
-one lane that asks for it. How it fails: a process that dies fails the test that it was at; pytest-xdist starts another
-one for the rest of its lane.
+one lane that asks for it. How it fails: a process that dies ends the run, once the other lane is done
+(``--max-worker-restart=0``: of one that is started anew the scheduler would not come to an end).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The short forms that a test session wants, run in processes of their own from the first that is asked for.
 
-One at a time while other tests are at work beside them, so that these keep most of the cores and their time limits;
-``LANES`` once nothing else is left to do. Each starts servers of its own, on copies of empty ones
-(``empty_servers.py``), and half of its minutes are waits.
+One at a time while the other lane of tests is still at work, ``AT_ONCE`` once nothing else is left to do. Each starts
+servers of its own, on copies of empty ones (``empty_servers.py``), and half of its minutes are waits.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from tests.acceptance.empty_servers import ORIGINALS
 from tests.acceptance.real_stack import QUICK
 
 ROOT = Path(__file__).resolve().parents[2]
-LANES = 2
+AT_ONCE = 2
 _MADE_WITHIN_S, _WORTH_ORIGINALS = 180, 3
 _LOOKS_EVERY_S = 1.0
 WITHIN_S = {check.name: check.short_timeout_s for check in checks() if check.short_form}
@@ -56,7 +55,7 @@ class ShortForms:
         self._beside_others = beside_others
         self._room = Semaphore(1)
         self._is_wide = False
-        self._lanes = ThreadPoolExecutor(LANES)
+        self._running = ThreadPoolExecutor(AT_ONCE)
         self._originals = Path(tempfile.mkdtemp(prefix="empty-servers-"))
         # As it is now: other tests may set variables of this process for a while.
         self._env = os.environ | {QUICK: "1", ORIGINALS: str(self._originals)}
@@ -67,18 +66,18 @@ class ShortForms:
     def end_of(self, name: str) -> Done:
         """Wait for it; the first that is waited for begins them all. Raises TimeoutExpired."""
         if not self._ended:
-            self._ended = {each: self._lanes.submit(self._run, each) for each in self._names}
+            self._ended = {each: self._running.submit(self._run, each) for each in self._names}
         ended = self._ended[name]
         while not ended.done():  # bounded by the time limits of the short forms
             if not self._is_wide and not self._beside_others():
                 self._is_wide = True
-                self._room.release(LANES - 1)
+                self._room.release(AT_ONCE - 1)
             wait([ended], _LOOKS_EVERY_S)
         return ended.result()
 
     def close(self) -> None:
         """Begin no further one, and wait for those that run."""
-        self._lanes.shutdown(cancel_futures=True)
+        self._running.shutdown(cancel_futures=True)
         shutil.rmtree(self._originals)
 
     def _run(self, name: str) -> Done:

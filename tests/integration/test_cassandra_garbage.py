@@ -18,7 +18,7 @@ from waterclock.store.port import DueRow
 
 pytestmark = pytest.mark.servers
 
-ROWS, ROUNDS = 500, 5
+ROWS, ROUNDS, TRIES = 500, 5, 3
 
 
 @pytest.fixture
@@ -41,13 +41,14 @@ def test_neither_writes_nor_reads_leave_circles_behind(store: CassandraStore) ->
         assert len(store.load_due(slots, minute)) == ROWS
     gc.collect()
     gc.disable()
+    left: list[int] = []
     try:
-        for _ in range(ROUNDS):
-            store.write_due(rows)
-            store.load_due(slots, minute)
-        found = gc.collect()
+        for _ in range(TRIES):
+            for _ in range(ROUNDS):
+                store.write_due(rows)
+                store.load_due(slots, minute)
+            left.append(gc.collect())
     finally:
         gc.enable()
-    rows = 2 * ROUNDS * ROWS
-    # With circles it is six objects a row. Some are left by other threads of the session, up to one a row.
-    assert found < 3 * rows, f"{found} objects were left to the collector by {rows} rows"
+    # With circles it is six objects a row each time. Other threads of the session leave some now and then, up to one.
+    assert min(left) < ROUNDS * ROWS, f"{left} objects were left to the collector by {2 * ROUNDS * ROWS} rows"

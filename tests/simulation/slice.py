@@ -1,7 +1,7 @@
 """The slice of fresh seeds of a test session, played by what its other tests leave of the processors.
 
 ``python -m tests.simulation.slice FIRST FILE SEEDS`` gives way to everything else (half of a session's minutes are
-waits), until ``FILE`` is there: from then on nothing else is left to do, and it has ``SLICE_S`` seconds more. In CI
+waits), until ``FILE`` is there: from then on its lane waits for it, and it has ``SLICE_S`` seconds more. In CI
 the seeds follow from the digest of all that a play imports: other code has other seeds, and a run of the same code
 repeats them, so that its verdict is that of the code. At home they are fresh (``WATERCLOCK_FIRST_SEED`` repeats a
 session).

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from tests.simulation.slice import Slice
+if TYPE_CHECKING:
+    from tests.simulation.slice import Slice
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -46,7 +46,7 @@ def test_one_at_a_time_beside_other_tests_and_more_once_these_are_done(
     forms = ShortForms(["backfill", "creates", "overlap"], beside_others=are_others_at_work.is_set)
     assert runs.begun.empty()
     with ThreadPoolExecutor() as asking:
-        codes = {name: asking.submit(forms.end_of, name) for name in ("creates",)}
+        asked = asking.submit(forms.end_of, "creates")
         begun = [runs.begun.get(timeout=_WITHIN_S)]
         with pytest.raises(queue.Empty):
             runs.begun.get(timeout=_WOULD_BEGIN_WITHIN_S)
@@ -54,7 +54,7 @@ def test_one_at_a_time_beside_other_tests_and_more_once_these_are_done(
         begun.append(runs.begun.get(timeout=_WITHIN_S))
         for code in (7, 7, 7):
             runs.may_end.put(code)
-        assert codes["creates"].result(_WITHIN_S).code == 7
+        assert asked.result(_WITHIN_S).code == 7
     begun.append(runs.begun.get(timeout=_WITHIN_S))
     assert sorted(begun) == ["backfill", "creates", "overlap"]
     forms.close()
