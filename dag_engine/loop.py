@@ -27,7 +27,7 @@ from waterclock.log.following import HELD_BY_ROLE, Beginning, beginning
 from waterclock.log.port import Committed, Log, Polled, Record, TopicPartition
 from waterclock.model.errors import BackendDown, Fenced, LostResource, NotFound, RequestError
 from waterclock.model.fold import OPEN_MAX, WINDOW, Fold
-from waterclock.taking_over import TakingOver
+from waterclock.taking_over import TakingOver, take_each
 from waterclock.transact import Round, Rounds
 from waterclock.wire.codec import decode_event
 from waterclock.wire.glance import run_at_a_glance
@@ -94,7 +94,6 @@ class DagEngine:
         self._specs = Specs(store)
         self._pools = Pools(log, names, clock)
         self._shards: dict[int, Shard] = {}
-        self._to_take: set[TopicPartition] = set()
         self._taking_over = TakingOver(clock, self._take_all)
         self._is_troubled = False
         self._has_joined = False
@@ -106,7 +105,7 @@ class DagEngine:
     @property
     def ready(self) -> bool:
         """A member of the group, and every partition that is ours has caught up."""
-        return self._has_joined and not self._to_take and all(shard.live for shard in self._shards.values())
+        return self._has_joined and not self._taking_over.places and all(shard.live for shard in self._shards.values())
 
     def figures(self) -> dict[int, dict[str, Any]]:
         """By partition what was counted since it was taken over. Any thread may ask."""
@@ -118,8 +117,7 @@ class DagEngine:
             if self._is_troubled:
                 self._notice(self._rounds.poll(self._consumer, 0, _TROUBLE_WAIT_S))
                 self._is_troubled = False
-            if self._to_take:
-                self._taking_over.go_on()
+            self._taking_over.go_on()
             room = 0 if self._taking_over.is_under_way else self._round_records
             polled = self._rounds.poll(self._consumer, room, _POLL_S)
             self._notice(polled)
@@ -156,22 +154,13 @@ class DagEngine:
         for gone in polled.revoked:
             if gone.partition in self._shards:
                 self._shards.pop(gone.partition).close()
-            self._to_take.discard(gone)
-        self._to_take.update(polled.assigned)
-        if polled.revoked or polled.assigned:
-            self._taking_over.drop()
+        self._taking_over.note(polled)
         self._has_joined = self._has_joined or self._consumer.has_share
 
     def _take_all(self) -> Iterator[None]:
-        """Start new partitions where their fold begins: the producer first, then the positions, then the ends."""
-        committed = self._rounds.positions(self._consumer, sorted(self._to_take))
-        shards: list[Shard] = []
-        for place, position in committed.items():
-            shards.append((yield from self._taken(place, position)))
-            yield
-        self._consumer.start({shard.partition: shard.next_offset for shard in shards})
+        """Start new partitions where their fold begins."""
+        shards = yield from take_each(self._rounds, self._consumer, self._taking_over.places, self._taken)
         self._shards |= {shard.partition.partition: shard for shard in shards}
-        self._to_take.clear()
         self._offsets_due_s = self._clock.monotonic_s()
 
     def _taken(self, place: TopicPartition, committed: Committed | None) -> Generator[None, None, Shard]:
@@ -193,8 +182,7 @@ class DagEngine:
         _log.warning("begins again from the committed positions", trouble=str(trouble))
         self._drop_all()
         self._pools.forget()
-        self._to_take = set(self._consumer.owned())
-        self._taking_over.drop()
+        self._taking_over.begin_again(self._consumer.owned())
         self._is_troubled = True
 
     def _drop_all(self) -> None:

@@ -27,7 +27,7 @@ from waterclock.log.port import Committed, Log, Outgoing, Polled, Record, TopicP
 from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError, RoundAborted
 from waterclock.model.events import Reject, SourceRecord
 from waterclock.model.fold import OPEN_MAX, WINDOW, Fold, parse_repairs
-from waterclock.taking_over import TakingOver
+from waterclock.taking_over import TakingOver, take_each
 from waterclock.transact import Round, Rounds
 from waterclock.wire.codec import decode_event
 from waterclock.wire.messages import command_message, dead_letter_message, event_message, reject_message
@@ -99,7 +99,6 @@ class RetryRouter:
         self._made = MadeWork(log, names, self._work)
         self._reconciler = Reconciler(log, clock, names, self._work, self._made, every_s=reconcile_every_s)
         self._shards: dict[int, Shard] = {}
-        self._to_take: set[TopicPartition] = set()
         self._taking_over = TakingOver(clock, self._take_all)
         self._is_troubled = False
         self._offsets_due_s = 0.0
@@ -114,7 +113,7 @@ class RetryRouter:
     @property
     def ready(self) -> bool:
         """A member of the group, and every partition that is ours has caught up."""
-        return self._has_joined and not self._to_take and all(shard.live for shard in self._shards.values())
+        return self._has_joined and not self._taking_over.places and all(shard.live for shard in self._shards.values())
 
     def step(self) -> bool:
         """One cycle; see ``waterclock.role``. Raises Fenced, and FoldFull at the bound of open runs."""
@@ -122,8 +121,7 @@ class RetryRouter:
             if self._is_troubled:
                 self._notice(self._rounds.poll(self._consumer, 0, _TROUBLE_WAIT_S))
                 self._is_troubled = False
-            if self._to_take:
-                self._taking_over.go_on()
+            self._taking_over.go_on()
             room = self._room()
             polled = self._rounds.poll(self._consumer, room, _POLL_S)
             self._notice(polled)
@@ -164,25 +162,16 @@ class RetryRouter:
         """Membership: forget what is no longer ours, remember what must be taken over."""
         for gone in polled.revoked:
             self._shards.pop(gone.partition, None)
-            self._to_take.discard(gone)
             self._unread = deque(each for each in self._unread if each.partition != gone.partition)
-        self._to_take.update(polled.assigned)
-        if polled.revoked or polled.assigned:
-            self._taking_over.drop()
+        self._taking_over.note(polled)
         self._has_joined = self._has_joined or self._consumer.has_share
         if polled.revoked and not self._listeners.caught_up:
             raise RoundAborted("partitions were taken away before what they brought was answered")
 
     def _take_all(self) -> Iterator[None]:
-        """Start new partitions where their fold begins: the producer first, then the positions, then the ends."""
-        committed = self._rounds.positions(self._consumer, sorted(self._to_take))
-        shards: list[Shard] = []
-        for place, position in committed.items():
-            shards.append((yield from self._taken(place, position)))
-            yield
-        self._consumer.start({shard.partition: shard.next_offset for shard in shards})
+        """Start new partitions where their fold begins."""
+        shards = yield from take_each(self._rounds, self._consumer, self._taking_over.places, self._taken)
         self._shards |= {shard.partition.partition: shard for shard in shards}
-        self._to_take.clear()
         self._offsets_due_s = self._clock.monotonic_s()
 
     def _taken(self, place: TopicPartition, committed: Committed | None) -> Generator[None, None, Shard]:
@@ -205,8 +194,7 @@ class RetryRouter:
         self._shards.clear()
         self._unread.clear()
         self._wanted = Wanted()
-        self._to_take = set(self._consumer.owned())
-        self._taking_over.drop()
+        self._taking_over.begin_again(self._consumer.owned())
         self._is_troubled = True
 
     # Reading ------------------------------------------------------------------------------------------------------

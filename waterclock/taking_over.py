@@ -11,9 +11,12 @@ change again before it is done have it begun again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Protocol, TypeVar
 
 from waterclock.clock import Clock
+from waterclock.log.port import Committed, Consumer, Polled, TopicPartition
+from waterclock.transact import Rounds
 
 STEP_S = 5.0
 
@@ -21,28 +24,67 @@ PART = 5_000
 """Runs, DagRuns or nodes that are put in between two looks at the time: a quarter of a second."""
 
 
+class _Reads(Protocol):
+    """What is made of a partition: it says where reading it begins."""
+
+    partition: TopicPartition
+    next_offset: int
+
+
+_Shard = TypeVar("_Shard", bound=_Reads)
+
+
 class TakingOver:
-    """One role's. ``take_all``: all of it, part by part; what raises in it has it begun again."""
+    """One role's. ``take_all``: all of ``places``, part by part; what raises in it has it begun again."""
 
     def __init__(self, clock: Clock, take_all: Callable[[], Iterator[None]]) -> None:
         self._clock = clock
         self._take_all = take_all
         self._parts: Iterator[None] | None = None
+        self.places: set[TopicPartition] = set()
+        """Partitions that are ours, and not taken over yet."""
 
     @property
     def is_under_way(self) -> bool:
         """It was begun and is not done."""
         return self._parts is not None
 
+    def note(self, polled: Polled) -> None:
+        """Partitions may have come or gone."""
+        if polled.revoked or polled.assigned:
+            self.places = self.places.difference(polled.revoked).union(polled.assigned)
+            self._parts = None
+
+    def begin_again(self, owned: Iterable[TopicPartition]) -> None:
+        """All that is ours is to be taken over anew."""
+        self.places = set(owned)
+        self._parts = None
+
     def go_on(self) -> None:
         """Some parts more, from the beginning where none was done. Raises what ``take_all`` does."""
+        if not self.places:
+            return
         parts, self._parts = self._parts or self._take_all(), None
         until_s = self._clock.monotonic_s() + STEP_S
         for _ in parts:
             if self._clock.monotonic_s() >= until_s:
                 self._parts = parts
                 return
+        self.places.clear()
 
-    def drop(self) -> None:
-        """Other partitions are ours, or all are to be begun anew."""
-        self._parts = None
+
+def take_each(
+    rounds: Rounds,
+    consumer: Consumer,
+    places: Iterable[TopicPartition],
+    take: Callable[[TopicPartition, Committed | None], Generator[None, None, _Shard]],
+) -> Generator[None, None, list[_Shard]]:
+    """The order of design §5.5: the producer first, then the positions, then what each partition's last owner left; and
+    reading begins once all stand. Raises LostResource, BackendDown."""
+    committed = rounds.positions(consumer, sorted(places))
+    shards: list[_Shard] = []
+    for place, position in committed.items():
+        shards.append((yield from take(place, position)))
+        yield
+    consumer.start({shard.partition: shard.next_offset for shard in shards})
+    return shards

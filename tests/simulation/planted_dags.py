@@ -82,7 +82,7 @@ def log_not_read_to_its_end() -> Iterator[None]:
     right = DagEngine._take_all
 
     def take_all(self: DagEngine) -> Iterator[None]:
-        taken = {place.partition for place in self._to_take}
+        taken = {place.partition for place in self._taking_over.places}
         yield from right(self)
         for partition in taken:
             self._shards[partition].live = True

@@ -196,8 +196,8 @@ def _last_record_dropped(reader: Reader, wave: dict[TopicPartition, list[int]]) 
 def _one_forgotten(self: RetryRouter, trouble: Exception) -> None:
     """After a trouble one of the partitions is not begun again: only a new process, or another owner, would."""
     right_start_over(self, trouble)
-    for place in sorted(self._to_take)[:1]:
-        self._to_take.discard(place)
+    for place in sorted(self._taking_over.places)[:1]:
+        self._taking_over.places.discard(place)
 
 
 def _say_only(log: Log, names: Names, worker: str, by: str, now: Instant) -> None:

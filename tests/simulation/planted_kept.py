@@ -8,6 +8,7 @@ from typing import Any
 from unittest import mock
 
 from waterclock.kept_runs import KeptRuns
+from waterclock.log.port import Polled
 from waterclock.model.fold import Fold
 from waterclock.recorder import open_runs
 from waterclock.recorder.projection import Known
@@ -68,7 +69,11 @@ def failure_forgotten() -> Iterator[None]:
 @contextmanager
 def taken_over_for_others() -> Iterator[None]:
     """A take-over that was begun goes on although partitions have come or gone since."""
-    with mock.patch.object(TakingOver, "drop", return_value=None):
+
+    def note(self: TakingOver, polled: Polled) -> None:
+        self.places = self.places.difference(polled.revoked).union(polled.assigned)
+
+    with mock.patch.object(TakingOver, "note", note):
         yield
 
 

@@ -94,7 +94,6 @@ class Recorder:
         self._rounds = Rounds(log, names.transactional_id(ROLE, instance), abandoned=abandoned)
         self._shards: dict[int, Shard] = {}
         self._orders: dict[int, Position] = {}
-        self._to_take: set[TopicPartition] = set()
         self._taking_over = TakingOver(clock, self._take_all)
         self._is_troubled = False
         self._has_joined = False
@@ -110,7 +109,7 @@ class Recorder:
     @property
     def ready(self) -> bool:
         """A member of the group, and every partition that is ours has caught up."""
-        return self._has_joined and not self._to_take and all(shard.live for shard in self._shards.values())
+        return self._has_joined and not self._taking_over.places and all(shard.live for shard in self._shards.values())
 
     @property
     def shards(self) -> tuple[int, ...]:
@@ -133,12 +132,12 @@ class Recorder:
                 self._is_troubled = False
             if self._writes.is_stuck:
                 return self._write_again()
-            if self._to_take:
-                self._taking_over.go_on()
+            self._taking_over.go_on()
             room = 0 if self._taking_over.is_under_way else self._poll_records
             polled = self._rounds.poll(self._consumer, room, _POLL_S)
             self._notice(polled)
-            self._read(polled.records)
+            if room:
+                self._read(polled.records)
             is_behind = bool(polled.records) and len(polled.records) >= self._poll_records // 2
             is_quiet = not polled.records and self._batch.record_count <= _FEW_RECORDS
             if is_quiet or self._is_batch_due(is_behind=is_behind):
@@ -175,9 +174,7 @@ class Recorder:
         """Membership. A batch mixes partitions, so whatever is taken from us, all is dropped and begun again."""
         if polled.revoked:
             self._drop()
-        if polled.assigned:
-            self._taking_over.drop()
-        self._to_take.update(polled.assigned)
+        self._taking_over.note(polled)
         self._has_joined = self._has_joined or self._consumer.has_share
 
     def _drop(self) -> None:
@@ -191,8 +188,7 @@ class Recorder:
         self._after_next = NO_PROGRESS
         self._recorded = RecordedPositions(self._generation)  # what was said last may never have been written
         self._batch = Batch(self._clock.monotonic_s())
-        self._to_take = set(self._consumer.owned())
-        self._taking_over.drop()
+        self._taking_over.begin_again(self._consumer.owned())
 
     def _start_over(self, trouble: Exception) -> None:
         _log.warning("begins again from the committed positions", trouble=str(trouble))
@@ -201,7 +197,7 @@ class Recorder:
 
     def _take_all(self) -> Iterator[None]:
         """Start new partitions: run-events where the fold begins, commands where the last audit row stands."""
-        committed = self._rounds.positions(self._consumer, sorted(self._to_take))
+        committed = self._rounds.positions(self._consumer, sorted(self._taking_over.places))
         starts = {place: self._beginning(place, position) for place, position in committed.items()}
         shards: list[Shard] = []
         for place, start in starts.items():
@@ -219,7 +215,6 @@ class Recorder:
             if place.topic != self._names.run_events:
                 self._orders[place.partition] = Position(place, start.start_at)
             _log.info("partition taken over", topic=place.topic, partition=place.partition, **start._asdict())
-        self._to_take.clear()
 
     def _taken(self, place: TopicPartition, start: Beginning) -> Generator[None, None, Shard]:
         """A partition of run-events as its last owner left it: what the state topic keeps, the rest to be read.
