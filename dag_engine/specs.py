@@ -19,15 +19,13 @@ from waterclock.model.dag_graph import Graph
 from waterclock.model.dag_work import topics_of
 from waterclock.model.ids import Instant
 from waterclock.model.job import JobSpec, JobVersion, Tier
+from waterclock.model.stored_spec import NOT_UNDERSTOOD
 
 NODES_MAX = 100_000
 """Nodes of all versions that are kept, about 1 KB each; the least lately used ones are forgotten."""
 
 READ_MAX = 100
 """Versions that one turn reads."""
-
-_NOT_UNDERSTOOD = (ValueError, KeyError, TypeError)
-"""What the decoding of a stored form raises that holds what this release does not know."""
 
 _WHY_MAX = 200
 
@@ -91,7 +89,7 @@ class Specs:
         asked = list(self._wanted)[:READ_MAX]
         try:
             found: Sequence[Made | _Strange | None] = self._made(asked)
-        except _NOT_UNDERSTOOD:  # some of them: which ones, only each by itself can say
+        except NOT_UNDERSTOOD:  # some of them: which ones, only each by itself can say
             found = [self._made_alone(place) for place in asked]
         for place, made in zip(asked, found, strict=True):
             del self._wanted[place]
@@ -113,7 +111,7 @@ class Specs:
     def _made_alone(self, place: tuple[str, int]) -> Made | _Strange | None:
         try:
             (made,) = self._made([place])
-        except _NOT_UNDERSTOOD as odd:
+        except NOT_UNDERSTOOD as odd:
             return _Strange(f"{type(odd).__name__}: {odd}"[:_WHY_MAX])
         return made
 

@@ -14,6 +14,7 @@ from waterclock.model.errors import Busy
 from waterclock.model.ids import Instant, split_job_id
 from waterclock.model.job import Command, JobStatus, JobVersion, Tier
 from waterclock.model.role_state import KeyState
+from waterclock.model.stored_spec import NOT_UNDERSTOOD
 from waterclock.model.time_text import format_rfc3339
 from waterclock.model.timing import JITTER_US_MAX
 from waterclock.store.port import TimeIndex
@@ -28,9 +29,6 @@ _REVISION_MAX = 2**63 - 1
 
 _TOGETHER_MAX = 100
 """Jobs whose older versions are read in one go: a round may end before it comes to all of a batch."""
-
-_NOT_UNDERSTOOD = (ValueError, KeyError, TypeError)
-"""What the decoding of a stored version raises that holds what this release does not know."""
 
 REVISIONS_MAX = 1_000
 """Of one job, while fires of the first of them may be undecided. Each command reads and walks through all of these."""
@@ -88,7 +86,7 @@ class Known:
             jobs += islice(others, _TOGETHER_MAX)
         try:
             found = self._index.versions(jobs, back_to)
-        except _NOT_UNDERSTOOD:
+        except NOT_UNDERSTOOD:
             jobs = [job_id]
             found = self._index.versions(jobs, back_to)
         for each in jobs:

@@ -5,7 +5,7 @@ For the same verdicts, letters and starts, with the same trails; and of every op
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -18,6 +18,7 @@ from waterclock.retry_router.open_runs import kept_runs
 from waterclock.retry_router.shard import Shard, Wanted
 from waterclock.retry_router.trail import Note, trail_of
 
+from tests.part_by_part import all_at_once
 from tests.property.run_stream import Place, RunStream
 from waterclock import kept_runs as keeping
 from waterclock.clock import ManualClock
@@ -55,7 +56,7 @@ class Partition:
         fold: Fold[Note] = Fold(window=1)
         kept = kept_runs(NAMES, ROLE, 0, behind=self.behind)
         if place.position:
-            deque(kept.restoring(self.log, fold), 0)
+            all_at_once(kept.restoring(self.log, fold))
             self.restored = len(fold.open)
         attempts = OpenAttempts(Deaths(self.log, NAMES.leases))
         return Shard(PLACE, Beginning(place.read_from, place.position, is_first=False), fold, attempts, kept)

@@ -25,15 +25,13 @@ from waterclock.model.errors import NotFound
 from waterclock.model.events import EXPIRED, FINAL, RunStatus
 from waterclock.model.ids import Instant, RunId
 from waterclock.model.job import JobSpec, JobVersion
+from waterclock.model.stored_spec import NOT_UNDERSTOOD
 from waterclock.store.dag_port import DagReading, NodeRow
 from waterclock.store.port import RunRow
 
 PAGE = 500
 RESULT_SHOWN_MAX = 1_024
 """Bytes of a result that is kept although no node asks for it."""
-
-_NOT_UNDERSTOOD = (ValueError, KeyError, TypeError)
-"""What the decoding of a stored version raises that holds what this release does not know; as in the DAG engine."""
 
 
 class Read(DagReading, Protocol):
@@ -112,7 +110,7 @@ def _read_version(store: Read, seen: DagRunSeen) -> None:
     try:
         version = store.version(seen.row.job_id, seen.row.revision)
         graph = None if version is None or version.spec.dag is None else Graph(version.spec.dag)
-    except _NOT_UNDERSTOOD:  # its DagRun waits for the release that wrote it; what history has of it is shown even so
+    except NOT_UNDERSTOOD:  # its DagRun waits for the release that wrote it; what history has of it is shown even so
         return
     if version is not None and graph is not None:
         seen.spec, seen.graph = version.spec, graph

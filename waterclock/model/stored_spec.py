@@ -2,7 +2,7 @@
 
 For ourselves: short, fast, and trusted, because only a spec that was checked is stored. What must hold: it is read back
 as it was, payload bytes included. It is on-disk format (``jobs.spec``, ``due.env``): keys may be added, none may change
-its meaning. How it fails: a form that we did not write raises whatever it raises.
+its meaning. How it fails: a form of a later release raises one of ``NOT_UNDERSTOOD``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from .failure_policy import policy_from_json, policy_to_json
 from .job import Cron, Dates, Delay, Every, Fold, Gap, JobSpec, Once, Schedule, Tier
 from .timing import timing_from_json, timing_to_json
 from .triggers import triggers_from_json, triggers_to_json
+
+NOT_UNDERSTOOD = (ValueError, KeyError, TypeError)
+"""What the decoding of a stored form raises that holds what this release does not know."""
 
 
 def spec_to_json(spec: JobSpec) -> bytes:
