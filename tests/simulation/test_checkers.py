@@ -107,6 +107,7 @@ def everything() -> Plan:
         horizon=90 * US_PER_S,
         partitions=2,
         worker_slots=2,
+        small=(),  # which constants are small changes with every one that joins them, and so would what happens here
         pool_of={},
         orders=tuple(sorted(orders, key=lambda order: order.at)),
         garbage=(Garbage(3 * US_PER_S, "strange json", "t", 1),),
