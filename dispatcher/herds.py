@@ -3,7 +3,9 @@
 Commit as trigger (design §6, kafka.md 7): the records of a herd stand in an open transaction when its instant comes;
 what is left then is to decide, and to commit. Must hold: what is sent early decides nothing. At the instant everything
 is decided as ever, and records that were not decided are aborted (``transact.py``). Nothing else leaves this dispatcher
-while a herd waits, which is a second at most: all who read these partitions wait as well.
+while a herd waits, which is a second at most: all who read these partitions wait as well. Nor does it read meanwhile
+what has ended: so between two herds lies a round of all that is not a herd's, or runs that wait for others would wait
+for as long as herds follow one another.
 
 How it fails: a rebalance, a command, the end of a run that others wait for, trouble with the producer: its records are
 given up, and the herd goes out as any other fire does, after its instant. So does one that is too large to be sent in
@@ -63,6 +65,8 @@ class Herds:
         self._begin_at: Instant = 0
         """When the next one is to be sent; 0: none is known."""
         self._began_at_s = 0.0
+        self._was_early = False
+        """Whether this step began with a herd that waited: then the next one is not sent in it."""
         self._sent_fires = self._sent_weight = 0
         self.encodes_more = False
         self.sent_count = 0
@@ -82,7 +86,8 @@ class Herds:
         """Whether a herd waits for its instant. One that may not is given up: its round would have to ask the store, or
         the log, inside the transaction. Raises Fenced.
         """
-        if not self._rounds.is_early:
+        self._was_early = self._rounds.is_early
+        if not self._was_early:
             return False
         if not all(map(_is_calm, shards)):
             return self.give_up("there is more to do than its fires")
@@ -128,7 +133,7 @@ class Herds:
             self._due_at = due_at
             return
         self._begin_at = due_at - round(lead_s * US_PER_S)
-        if now >= self._begin_at and all(map(_is_calm, shards)):
+        if now >= self._begin_at and not self._was_early and all(map(_is_calm, shards)):
             self._begin_at, self._due_at = 0, due_at
             self._send(shards)
 

@@ -10,10 +10,13 @@ from waterclock.dispatcher import deciding, herds
 from waterclock.dispatcher.pace import Pace
 
 from tests.unit.dispatcher_world import NAMES, START, World, every
+from tests.unit.test_overlap import say
+from tests.unit.test_overlap import start as begin
 from waterclock.log.port import Isolation, TopicPartition
 from waterclock.log.reading import read_range
+from waterclock.model.concurrency import Concurrency, Overlap
 from waterclock.model.errors import BackendDown, RoundAborted, RoundInDoubt
-from waterclock.model.events import EventKind
+from waterclock.model.events import Ended, EventKind
 from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import CommandKind, JobSpec, Once
 from waterclock.store.memory import MemoryCells
@@ -301,3 +304,25 @@ def test_whoever_wants_no_herds_has_none() -> None:
     assert not _sent_early(world)
     world.run(1)
     assert sorted(world.runs()) == _ids(1_500)
+
+
+def test_what_waits_for_another_run_goes_out_between_two_herds_that_follow_one_another() -> None:
+    """Each is sent in the moment that the one before it went out, for a dispatcher that is always a little late."""
+    world = World(partitions=1, pace=Pace(herd_fires=1, herd_lead_s=0.9))
+    world.command(CommandKind.CREATE, "t:tick", every(1))
+    spec = JobSpec("demo.noop", every(3_600).schedule, concurrency=Concurrency(Overlap.BUFFER_ALL))
+    world.command(CommandKind.CREATE, "t:queue", spec)
+    for _ in range(2):
+        world.command(CommandKind.TRIGGER, "t:queue")
+    world.run(8)
+    (first,) = world.runs("t:queue")
+    world.clock.advance(US_PER_S + 150_000 - world.clock.now() % US_PER_S)
+    early = 0
+    for turn in range(20):
+        world.steps(1)
+        early += _sent_early(world)
+        if turn == 5:
+            say(world, first, EventKind.ATTEMPT_SUCCEEDED, token=begin(world, first), detail=Ended(0))
+        world.clock.advance(500_000)
+    assert early >= 10, "herds did not follow one another"
+    assert len([run_id for run_id in _reads_of(world) if run_id.startswith("t:queue@")]) == 2
