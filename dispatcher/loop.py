@@ -39,7 +39,7 @@ from .pace import Pace, is_behind
 from .patience import until_next_s
 from .pool_check import has_to_ask, leave_out_gone
 from .position import Position
-from .rebuild import Held, Rebuilds
+from .rebuild import Held, Rebuilds, has_slept
 from .resuming import ask_for_resumes, let_go
 from .shard import Shard
 from .store_rest import StoreRest
@@ -126,7 +126,11 @@ class Dispatcher:
             self._drop_all()  # part of the shards has moved on: what is committed decides
             raise
         self._note_landed(draft)
-        busy = self._look_ahead(now) or busy or self._herds.look(self._shards.values(), self._clock.now())
+        busy = self._look_ahead(now) or busy
+        if has_slept(now, self._clock.now()):
+            self._drop_all()
+            return True
+        busy = busy or self._herds.look(self._shards.values(), self._clock.now())
         return self._look_for_missing(busy=busy)
 
     def drain(self) -> bool:

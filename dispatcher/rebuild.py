@@ -11,9 +11,11 @@ The order matters. First the commands that stood at the take-over are applied, s
 that is over; then the rows, and of what waits nothing is loaded or decided until all are written. Rows that stood
 there are written again, with the same content. What is made anew ages too, its first page first: so a rebuild counts
 from when it began, and one that began too long ago (the machine slept in the middle of it) is made again; so is a jump
-of the edge that was being prepared. How it fails: BackendDown or WriteUnknown, and the page is taken again; a take-over
-by another begins anew, one by the same process at the same cursor goes on. Its limit: what a process has done of it
-dies with it.
+of the edge that was being prepared. And where it slept between that look and what was read after it, nobody can tell
+rows that never were from rows that have expired: then all is taken over again.
+
+How it fails: BackendDown or WriteUnknown, and the page is taken again; a take-over by another begins anew, one by the
+same process at the same cursor goes on. Its limit: what a process has done of it dies with it.
 """
 
 from __future__ import annotations
@@ -43,6 +45,9 @@ from .timeline import Chain
 REBUILD_AFTER_US = 2 * 86_400 * US_PER_S
 """A day less than rows live: for catching up, during which the rows of later minutes go on ageing, and for clocks."""
 
+SLEPT_US = 3_600 * US_PER_S
+"""Longer than any step takes, and little beside the day that ``REBUILD_AFTER_US`` leaves."""
+
 PAGE = 200
 """Jobs at a time: about 100 ms of a node that answers at once."""
 
@@ -69,6 +74,16 @@ class _Work:
     is_done: bool = False
     jobs_count: int = 0
     rows_count: int = 0
+
+
+def has_slept(looked_at: Instant, now: Instant) -> bool:
+    """Whether rows that were read between these two may have expired since it was asked whether any have."""
+    if now - looked_at <= SLEPT_US:
+        return False
+    log_.warning(
+        "the clock went on while due rows were read: shards are taken over anew", by_s=(now - looked_at) // US_PER_S
+    )
+    return True
 
 
 class Rebuilds:

@@ -23,6 +23,7 @@ def with_constants(plan: Plan) -> Iterator[None]:
         patches.enter_context(mock.patch.object(window, "SLOTS_PER_SLICE", plan.slots_per_slice))
         patches.enter_context(mock.patch.object(tabular, "DUE_KEPT_US", plan.rows_kept_us))
         patches.enter_context(mock.patch.object(rebuild, "REBUILD_AFTER_US", plan.rows_kept_us * 2 // 3))
+        patches.enter_context(mock.patch.object(rebuild, "SLEPT_US", plan.rows_kept_us // 6))
         # A walk that finds its pace first takes as many turns as a play has.
         patches.enter_context(mock.patch.object(bucket_walk, "BUCKETS_MIN", 8 * plan.slots_per_slice))
         patches.enter_context(mock.patch.object(keys, "WITHIN_US", plan.repeat_within_us))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
-from waterclock.dispatcher import rebuild, window
+from waterclock.dispatcher import bucket_walk, rebuild, window
+from waterclock.dispatcher.bucket_walk import BucketWalk
 from waterclock.dispatcher.rebuild import Held
 
 from waterclock.model.events import EventKind, RunEvent, Skipped
@@ -12,6 +15,7 @@ from waterclock.model.job import CommandKind, Cron, Dates, JobSpec, Once
 from waterclock.model.timing import Misfire, Timing
 from waterclock.store import tabular
 from waterclock.store.memory import WriteFault
+from waterclock.store.port import DueRow, TimeIndex
 
 from .dispatcher_world import START, World, every
 
@@ -238,3 +242,23 @@ def test_what_a_process_made_anew_is_not_believed_by_itself_hours_later() -> Non
     world.dispatcher._drop_all()
     catch_up(world)
     assert len(world.runs("acme:often")) == 1
+
+
+@pytest.mark.parametrize("nap_at", [1, 2, 3, 5])
+def test_a_machine_that_slept_while_a_gap_was_read_reads_it_again(monkeypatch: pytest.MonkeyPatch, nap_at: int) -> None:
+    """Its rows had expired when they were read, and nobody had looked whether any had since. The group saw nothing."""
+    timing = Timing(catch_up_window_us=30 * 24 * HOUR_US)
+    world = world_that_was_away({"acme:often": JobSpec("demo.noop", OFTEN, timing=timing)}, HOUR_US)
+    monkeypatch.setattr(bucket_walk, "BUCKETS_MIN", 8 * 256)
+    reads, right = count(1), BucketWalk.read
+
+    def nap(walk: BucketWalk, index: TimeIndex) -> list[DueRow]:
+        if world.dispatcher._shards[0].gaps and next(reads) == nap_at:
+            world.clock.jump(4 * HOUR_US)
+        return right(walk, index)
+
+    monkeypatch.setattr(BucketWalk, "read", nap)
+    catch_up(world)
+    assert next(reads) > nap_at
+    runs, skipped = decided(world.events(), "acme:often", START)
+    assert len(runs) + skipped == 6 * 5
