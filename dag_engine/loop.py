@@ -126,7 +126,8 @@ class DagEngine:
             self._learn_versions()
             is_reading = self._read_earlier()
             is_behind = not room or len(polled.records) >= room
-            return self._answer(is_behind=is_behind) or is_reading or bool(polled.records or polled.assigned)
+            has_more = bool(polled.records or polled.assigned) or self._taking_over.is_under_way
+            return self._answer(is_behind=is_behind) or is_reading or has_more
         except Fenced:
             raise
         except (LostResource, BackendDown) as trouble:

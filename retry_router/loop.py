@@ -132,7 +132,8 @@ class RetryRouter:
             self._hear_of_deaths()
             if not self._knows_listeners():
                 return True
-            return self._answer() or bool(self._unread or polled.records or polled.assigned)
+            has_more = bool(self._unread or polled.records or polled.assigned) or self._taking_over.is_under_way
+            return self._answer() or has_more
         except Fenced:
             raise
         except (LostResource, BackendDown) as trouble:

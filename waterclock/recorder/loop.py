@@ -142,7 +142,7 @@ class Recorder:
             is_quiet = not polled.records and self._batch.record_count <= _FEW_RECORDS
             if is_quiet or self._is_batch_due(is_behind=is_behind):
                 self._hand_over(is_behind=is_behind)
-            return bool(polled.records or polled.assigned)
+            return bool(polled.records or polled.assigned) or self._taking_over.is_under_way
         except Fenced:
             raise
         except (LostResource, BackendDown) as trouble:
