@@ -2,9 +2,10 @@
 
 Input: dumps of ``run-events`` and ``work``. A worker takes of every tier that has work at least its weight's part. So
 while work waits that it begins in the end, it begins no great number of other tiers and nothing of that one; whoever
-has no free slot begins nothing. How many is too many: twice the turn of nineteen that LOW has. ``for_us``: for so long
-at least, because an open transaction may hide the work of one topic and not that of the others, and partitions change
-hands. ``starvation.py`` asks the same of all workers together, in an hour under a steady load.
+has no free slot begins nothing, and until a partition was given to it (``holders``) what waited there was another's.
+How many is too many: twice the turn of nineteen that LOW has. ``for_us``: for so long at least, because an open
+transaction may hide the work of one topic and not that of the others. ``starvation.py`` asks the same of all workers
+together, in an hour under a steady load.
 """
 
 import bisect
@@ -16,8 +17,11 @@ OTHERS_MOST = 38
 FOR_US = 12_000_000
 
 
-def check(events, work, healed_at, swallowed=(), others_most=OTHERS_MOST, for_us=FOR_US):
+def check(events, work, healed_at, swallowed=(), holders=(), others_most=OTHERS_MOST, for_us=FOR_US):
     """(complaints, counts) of all that waited after ``healed_at``. ``swallowed``: what a tool has passed over."""
+    given = collections.defaultdict(list)
+    for topic, partition, worker, given_at in holders:
+        given[topic, partition, worker].append(given_at)
     began, by_topic, by_worker = {}, collections.defaultdict(list), collections.defaultdict(list)
     for record in events:
         _, event = decode(record["value"])
@@ -38,6 +42,7 @@ def check(events, work, healed_at, swallowed=(), others_most=OTHERS_MOST, for_us
         own = by_topic[topic, worker]
         at = bisect.bisect_left(own, until)
         since = max(since, own[at - 1]) if at else since
+        since = max([since, *(each for each in given[topic, partition, worker] if each <= until)])
         others = _between(by_worker[worker], since, until)
         counts["work that waited while its worker began other work"] += others > 0
         if others > others_most and until - since > for_us:

@@ -33,6 +33,7 @@ from waterclock.wire.names import RUNGS
 from .allowed_lateness import bounds_of, turns_to_hear
 from .handlers import OUTPUTS
 from .history import Line
+from .holders import Held
 from .in_hand import Turn
 from .plan import POOLS
 from .rewriting import RunRows, rows_of, write_anew
@@ -116,6 +117,7 @@ class Dumps:
     lease_us: int
     stood: list[tuple[str, int, int, str]]
     swallowed: list[tuple[str, int, int, int]]
+    holders: list[Held]
     lost_roles: frozenset[str]
     rows_lost: list[str]
     rows_missing: list[str]
@@ -244,6 +246,7 @@ def take_dumps(world: World, until: Instant, broken: Sequence[str]) -> Dumps:
         lease_us=world.plan.lease_us,
         stood=list(world.stood),
         swallowed=list(world.swallowed),
+        holders=list(world.holders.changes),
         lost_roles=frozenset(world.lost_roles),
         rows_lost=list(world.rows_lost),
         rows_missing=list(world.rows_missing),

@@ -18,7 +18,7 @@ _HIDDEN_US = 10 * US_PER_S
 
 def every_tier_is_served(dumps: Dumps, counts: Counter[str]) -> list[str]:
     """I15: of no tier does work wait while much of the others is begun."""
-    complaints, found = passed_over.check(dumps.events, dumps.work, dumps.healed_at, dumps.swallowed)
+    complaints, found = passed_over.check(dumps.events, dumps.work, dumps.healed_at, dumps.swallowed, dumps.holders)
     counts.update(found)
     return [f"I15 {complaint}" for complaint in complaints]
 

@@ -371,6 +371,8 @@ class _Play:
         if life.role == "dispatcher":
             self._world.count_take_overs(self._story.counts)
             self._world.count_herds(life, self._story.counts)
+        if life.role == "worker":
+            self._world.holders.look(self._world.groups_of("worker"), self._world.clock.now())
         self._world.count_wakes(life, self._story.counts)
         pause_us = self._pace.after_turn_us(life, self._schedule.tick, busy=bool(busy))
         self._schedule.after(pause_us, lambda: self._step(life))

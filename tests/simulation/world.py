@@ -44,6 +44,7 @@ from .dice import dice
 from .handlers import OUTPUTS, DrawnExecutors, emits_count
 from .hearing import HearingLog, is_behind
 from .history import History
+from .holders import Holders
 from .in_hand import InHand
 from .intake_process import IntakeProcess
 from .late_answers import LateAnswers
@@ -116,6 +117,7 @@ class World:
         """Roles whose groups have lost their positions."""
         self.swallowed: list[tuple[str, int, int, int]] = []
         """Topic, partition, first offset and end of the work that was passed over behind its workers' backs."""
+        self.holders = Holders(self.cluster)
         self.rows_lost: list[str] = []
         """Jobs whose next row the store has lost; ``rows_missing``: those that the sweep had not made good in its time;
         ``rows_repaired``: those of which it says so."""

@@ -55,6 +55,14 @@ def test_nobody_is_passed_over_by_another_worker_before_the_heal_or_where_a_tool
     assert passed_over.check([*high, late], waits, 0, [(LOW, 0, 0, 1)])[0] == []
 
 
+def test_nobody_is_passed_over_by_who_was_given_the_partition_just_now() -> None:
+    waits, late = [work(0, "low", LOW)], begun(75, "low", LOW)
+    high = [begun(at, f"high{at}", HIGH, at) for at in range(1, 70)]
+    given = [(LOW, 0, "w", 60 * S), (LOW, 1, "w", 70 * S), (LOW, 0, "another", 72 * S), (LOW, 0, "w", 80 * S)]
+    assert passed_over.check([*high, late], waits, 0, (), given)[0] == []
+    assert passed_over.check([*high, late], waits, 0, (), [(LOW, 0, "w", 5 * S), *given[1:]])[0] != []
+
+
 def over_its_time(ended: Record) -> list[str]:
     others = [made(at, f"other{at}") for at in range(1, 30)]
     records = sorted([made(0, "late", queue_timeout_us=5 * S), *others, ended], key=lambda each: each["offset"])
