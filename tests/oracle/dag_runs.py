@@ -17,6 +17,8 @@ from .runs import tell_all
 
 LATE_US = 10_000_000
 """So late an expiry may be where the engine is there."""
+TURNS_US = 1_000_000
+"""Who acts twice with so much in between has had a turn to look."""
 
 WAYS = {"SUCCEEDED": "S", "FAILED": "F", "CANCELLED": "F"}
 PAUSES = ("DAG_PAUSED", "DAG_RESUMED")
@@ -151,11 +153,15 @@ def _act(told, acts, expiries):
 
 
 def _over_time(timeout_us, span, acts):
-    """A DagRun that went on after its time although its engine was there, and was not ended for that."""
+    """A DagRun that went on after its time although its engine was there, and was not ended for that.
+
+    Who acts once may have slept until then, and looks at the time in its next turn: it has to act again.
+    """
     if not timeout_us or not span.ended_at:
         return
     late_at = span.begun_at + timeout_us + LATE_US
-    if any(late_at <= at <= span.ended_at - LATE_US for at in acts):
+    there = [at for at in acts if late_at <= at <= span.ended_at - LATE_US]
+    if there and there[-1] - there[0] >= TURNS_US:
         lived_s = (span.ended_at - span.begun_at) / 1e6
         yield f"lived {lived_s:g} s, {timeout_us / 1e6:g} s are its timeout, and it was not expired"
 
