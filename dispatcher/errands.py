@@ -76,13 +76,13 @@ class Errands:
 
     def begin(self, shard: Shard, errand: Errand[None]) -> None:
         """Send it off. Raises BackendDown where it has to be done at once."""
-        if self._given_up.get(shard.partition, 0) >= GIVEN_UP_MAX:
-            self._given_up[shard.partition] = 0
-            do_at_once(errand)
-            return
         try:
             call = next(errand)
         except StopIteration:
+            return  # it had nothing to ask: the turn is still that of whoever was given up
+        if self._given_up.get(shard.partition, 0) >= GIVEN_UP_MAX:
+            self._given_up[shard.partition] = 0
+            _finish(errand, call)
             return
         self._under_way[shard.partition] = _UnderWay(shard, shard.mark, errand, self._beside.begin(call))
 
@@ -118,10 +118,18 @@ def do_at_once(errand: Errand[_Result]) -> _Result:
     """All of it now, in this thread, which waits for each answer. Raises what its calls raise."""
     try:
         call = next(errand)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]  # a generator's value, which StopIteration does not type
+    return _finish(errand, call)
+
+
+def _finish(errand: Errand[_Result], call: Call) -> _Result:
+    """All that is left of it, from this call on."""
+    try:
         while True:  # ends with the errand
             call = errand.send(call())
     except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]  # a generator's value, which StopIteration does not type
+        return end.value  # type: ignore[no-any-return]  # as above
     finally:
         errand.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 from waterclock.dispatcher import applying, lap, sweep, window
+from waterclock.dispatcher.errands import Call, Made, Pending
 from waterclock.dispatcher.pace import Pace
 
 from waterclock.model.ids import US_PER_S, make_run_id
@@ -311,4 +312,50 @@ def test_a_place_that_cannot_be_read_stops_nobody(garbage: dict[str, object]) ->
     world.run(3)
     lose_rows(world, "acme:hourly")
     world.run(5)
+    assert repairs(world) == 1
+
+
+class OneStepLater:
+    """As the thread of a process: what is asked in one step is answered by the next one."""
+
+    step = 0
+
+    def begin(self, call: Call) -> Pending:
+        made, beside, begun = Made(call), self, self.step
+
+        class Answer:
+            @property
+            def is_done(self) -> bool:
+                return beside.step > begun
+
+            def result(self) -> object:
+                return made.result()
+
+        return Answer()
+
+    def close(self) -> None:
+        """Nothing is left."""
+
+
+def test_a_shard_whose_commands_never_end_is_swept_also_where_answers_take_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each command has the sweep given up; and its turn to be done at once is no other errand's."""
+    monkeypatch.setattr(window, "SLOTS_PER_SLICE", 256)
+    beside = OneStepLater()
+    world = World(partitions=1, pace=Pace(sweep_every_s=0.05, sweep_lap_s=0.5), beside=beside)
+
+    def turn() -> None:
+        beside.step += 1
+        world.steps(1)
+        world.clock.advance(20_000)
+
+    for job_id in ("acme:hourly", "acme:tick"):
+        world.command(CommandKind.CREATE, job_id, HOURLY if job_id == "acme:hourly" else every(1))
+    for _ in range(300):
+        turn()
+    assert lose_rows(world, "acme:hourly") == 1
+    for _ in range(1_500):  # half a minute: 50 commands a second
+        world.command(CommandKind.TRIGGER, "acme:tick")
+        turn()
     assert repairs(world) == 1
