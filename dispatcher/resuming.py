@@ -46,9 +46,9 @@ def ask_for_resumes(shard: Shard, out: Emitter, now: Instant) -> bool:
         if decided is None or not decided.paused or not decided.resume_at:
             continue  # something else has become of it
         waited_us = waited_us if revision == decided.revision else 0
-        if shard.inbox and (waited_us or now > decided.resume_at):
+        if shard.inbox and waited_us:
             # It may wait there already, for as long as the store is away: one command for each look would pile up.
-            again_us = AGAIN_US if waited_us else WAITS_US
+            again_us = AGAIN_US
         else:
             out.order(_resume(job_id, decided.revision, decided.resume_at, now))
             again_us = waited_us = min(max(AGAIN_US, waited_us * 3 // 2), _AGAIN_US_MAX)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from waterclock.dispatcher import jump
+from waterclock.dispatcher import applying, jump
 
 from tests.oracle import books
 from tests.unit.dispatcher_world import NAMES, START, World, beside_a_beat, every, raw, store_away
@@ -217,3 +217,26 @@ def test_a_pause_ends_in_time_although_its_shard_is_still_taking_in_a_long_absen
     assert skipped.to_at == resume_at - TEN_S
     fires = sorted(parse_run_id(run_id).fire_at for run_id in world.runs(f"{JOB}@"))
     assert fires[2:] == list(range(resume_at, world.clock.now() + 1, TEN_S))
+
+
+def test_the_end_of_a_pause_is_asked_for_although_commands_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It passed while nobody was there; whoever takes over applies a command each turn, and as many come."""
+    monkeypatch.setattr(applying, "BATCH", 1)
+    world = World(partitions=1)
+    for job_id, seconds in ((JOB, 10), ("t:other", 3_600)):
+        world.command(CommandKind.CREATE, job_id, every(seconds))
+    world.run(5)
+    world.command(CommandKind.PAUSE, JOB, resume_at=world.clock.now() + 30 * US_PER_S)
+    world.run(5)
+    world.cluster.kill(f"d1-{world.lives}")
+    world.clock.advance(40 * US_PER_S)
+    world.dispatcher = world.start()
+    before = len(world.runs(JOB))
+    for _ in range(20):  # they stand in the log when it takes over
+        world.command(CommandKind.TRIGGER, "t:other")
+    for _ in range(300):
+        world.command(CommandKind.TRIGGER, "t:other")
+        world.steps(1)
+        world.clock.advance(100_000)
+    assert world.dispatcher._shards[0].inbox
+    assert len(world.runs(JOB)) > before
