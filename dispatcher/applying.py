@@ -38,6 +38,7 @@ from .envelope import FIRE_BYTES
 from .inbox import ROUND_BYTES, next_records, one_at_a_time, read_all
 from .keys import Intention, intention_of
 from .known import Known
+from .legible import newest_below
 from .pauses import goes_on_at, stamp_of
 from .pool_check import check_pool
 from .putting_out import put_out, run_behind
@@ -72,9 +73,10 @@ def apply_commands(
     if not batches:
         return 0
     limits = [batch.limits() for batch in batches]
-    found = iter(index.versions_below([item for each in limits for item in each.items()]))
+    newest, illegible = newest_below(index, [item for each in limits for item in each.items()])
+    found = iter(newest)
     for batch, mine in zip(batches, limits, strict=True):
-        known = Known(batch.shard, index, mine, islice(found, len(mine)))
+        known = Known(batch.shard, index, mine, islice(found, len(mine)), illegible)
         _decide_all(batch, known, pools, out.names, terms)
     for batch in batches:
         batch.shard.changes += 1

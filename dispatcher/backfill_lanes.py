@@ -30,6 +30,7 @@ from .emit import Emitter
 from .envelope import weight_of
 from .holding import hand_out
 from .lane_share import LaneShare
+from .legible import newest_below
 from .shard import Shard
 
 LOOKS_MAX = 500
@@ -101,7 +102,7 @@ class BackfillLanes:
         if hungry and shard.backfills.turns % _TURNS:
             return False
         for backfill in shard.backfills.active():
-            if backfill.lost or not _has_passed(shard, backfill):
+            if backfill.lost or backfill.is_illegible or not _has_passed(shard, backfill):
                 continue
             if backfill.version is None:
                 self._read_version(backfill)
@@ -112,7 +113,10 @@ class BackfillLanes:
 
     def _read_version(self, backfill: Backfill) -> None:
         revision = backfill.told.revision
-        (found,) = self._index.versions_below([(backfill.job_id, revision + 1)])
+        (found,), illegible = newest_below(self._index, [(backfill.job_id, revision + 1)])
+        if illegible:
+            backfill.is_illegible = True
+            return
         if found is None or found.revision != revision:
             log_.error("a backfill cannot go on: its revision is gone", backfill=backfill.backfill_id)
             backfill.lost = REVISION_GONE
@@ -152,6 +156,11 @@ def _has_passed(shard: Shard, backfill: Backfill) -> bool:
         if told.ready_at > pause.at and told.to_at > pause.fires_to_at + 1:
             return False
     return shard.cursor.due_at > told.ready_at
+
+
+def may_make(shard: Shard) -> bool:
+    """Whether any of the shard's backfills goes on now: not one that is paused, nor one that waits for its time."""
+    return bool(shard.backfills) and any(each.lost or _has_passed(shard, each) for each in shard.backfills.active())
 
 
 def _may_decide(shard: Shard, backfill: Backfill) -> bool:

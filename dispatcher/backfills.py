@@ -49,6 +49,7 @@ class Backfill:
     __slots__ = (
         "asked_about",
         "existing",
+        "is_illegible",
         "is_untold",
         "job_id",
         "lost",
@@ -69,6 +70,8 @@ class Backfill:
         self.is_untold = False
         self.told_s = -1e9
         self.lost = ""
+        self.is_illegible = False
+        """This release cannot read what its runs are made of: it waits for an owner who can."""
         self.served = 0
         self.asked_about: Instant = -1
         self.waits_for_history = False

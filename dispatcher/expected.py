@@ -25,6 +25,7 @@ from waterclock.model.timing import JITTER_US_MAX
 from waterclock.store.port import TimeIndex
 
 from .errands import Errand
+from .legible import newest_below, versions_of_each
 from .rows import Ahead, advance_wts, due_row, rows_ahead
 from .shard import Shard
 from .timeline import Chain
@@ -48,15 +49,17 @@ def versions_of(shard: Shard, index: TimeIndex, job_ids: Sequence[str]) -> Erran
     """
     limit = shard.revision_limit
     wanted = [(job_id, limit) for job_id in job_ids]
-    found: list[JobVersion | None] = yield lambda: index.versions_below(wanted)
+    found: list[JobVersion | None]
+    found, _ = yield lambda: newest_below(index, wanted)
     newest = [version for version in found if version is not None and version.status is JobStatus.ACTIVE]
     edge_at = shard.progress.begins_at
     back_to = edge_at - JITTER_US_MAX
     revised = [each.job_id for each in newest if back_to < each.stamp_at and shard.has_older(each)]
-    older: dict[str, list[JobVersion]] = (yield lambda: index.versions(revised, back_to)) if revised else {}
+    older: dict[str, list[JobVersion]] = (yield lambda: versions_of_each(index, revised, back_to)) if revised else {}
     return [
         [version, *(each for each in older.get(version.job_id, ()) if each.revision < version.revision)]
         for version in newest
+        if older.get(version.job_id) != []  # this release cannot read what else may owe a fire
     ]
 
 

@@ -7,10 +7,10 @@ hold: nothing here outlives the batch, and the shard is only read: a batch that 
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
-from waterclock.model.errors import Busy
+from waterclock.model.errors import Busy, RequestError
 from waterclock.model.ids import Instant, split_job_id
 from waterclock.model.job import Command, JobStatus, JobVersion, Tier
 from waterclock.model.role_state import KeyState
@@ -38,12 +38,19 @@ class Known:
     """Versions of one shard's jobs as they stand below each command of a batch, newest first."""
 
     def __init__(
-        self, shard: Shard, index: TimeIndex, limits: dict[str, int], found: Iterable[JobVersion | None]
+        self,
+        shard: Shard,
+        index: TimeIndex,
+        limits: dict[str, int],
+        found: Iterable[JobVersion | None],
+        illegible: Collection[str] = (),
     ) -> None:
-        """``limits``: by job, the revision of its first command here; ``found``: the newest version below each."""
+        """``limits``: by job, the revision of its first command here; ``found``: the newest version below each, which
+        nobody can read of those that are ``illegible``."""
         self._shard = shard
         self._index = index
         self._limits = limits
+        self._illegible = illegible
         self._versions = {job: [version] if version else [] for job, version in zip(limits, found, strict=True)}
         self._read_to: dict[str, Instant] = {}
         """By job, as far back as its versions were read, whether that brought any or not."""
@@ -59,11 +66,20 @@ class Known:
         """Newest first, as far back as fires that are due after the edge: to the widest jitter before it.
 
         More than the newest are read only where the job was revised since then. With gaps: as far back as these.
+        Raises RequestError: this release cannot read them.
         """
+        self._check_legible(job_id)
         back_to = self._back_to(edge_at)
         if self._needs_older(job_id, back_to):
             self._read_older(job_id, back_to)
         return self._versions[job_id]
+
+    def _check_legible(self, job_id: str) -> None:
+        if job_id in self._illegible:
+            raise RequestError(
+                f"{job_id} was changed by a later release, in a way that this one cannot read",
+                hint="Upgrade the dispatchers, and send the command again",
+            )
 
     def _needs_older(self, job_id: str, back_to: Instant) -> bool:
         known = self._versions[job_id]
@@ -132,6 +148,7 @@ class Known:
 
     def version(self, job_id: str, revision: int) -> JobVersion | None:
         """The version that a rollback names, by itself: it may be older than all that is known here."""
+        self._check_legible(job_id)
         for known in self._versions[job_id]:
             if known.revision == revision:
                 return known

@@ -15,6 +15,7 @@ from waterclock.model.job import JobVersion
 from waterclock.store.port import DueRow, TimeIndex
 
 from .errands import Errand, do_at_once
+from .legible import versions_of_each
 from .shard import Shard
 
 
@@ -27,7 +28,7 @@ def read_beside(shard: Shard, index: TimeIndex, rows: Sequence[DueRow]) -> Erran
     """The same as an errand: fires do not wait for it."""
     unread = [job for job in dict.fromkeys(row.job_id for row in rows if not row.entry) if job in shard.unread]
     if unread:
-        found: dict[str, list[JobVersion]] = yield lambda: index.versions(unread, shard.unread_back_to)
+        found: dict[str, list[JobVersion]] = yield lambda: versions_of_each(index, unread, shard.unread_back_to)
         _learn(shard, unread, found)
 
 
@@ -37,5 +38,7 @@ def _learn(shard: Shard, job_ids: Iterable[str], found: Mapping[str, Sequence[Jo
         if shard.unread.pop(job_id, None) is None:
             continue  # meanwhile somebody else has read it, or it was forgotten
         known = [version for version in found.get(job_id, ()) if version.revision < shard.revision_limit]
-        if known:
+        if job_id in found and not found[job_id]:
+            shard.illegible.add(job_id)
+        elif known:
             shard.lately[job_id] = known

@@ -24,6 +24,7 @@ from .envelope import FIRE_BYTES, weight_of
 from .flow import FlowJob
 from .flow_runs import UNREAD, Held
 from .holding import drop, drop_held, forget_drained, forget_unreadable, hand_out, know_job, note_job
+from .legible import newest_below
 from .reruns import pending_of_rerun
 from .shard import Shard
 
@@ -176,7 +177,9 @@ def _learn_versions(shard: Shard, index: TimeIndex, out: Emitter, jobs: list[Flo
     """What runs are made of that a predecessor has held: read once, for the next round. Raises BackendDown."""
     waiting = [(job, held) for job in jobs for held in job.held.values() if not _knows_what(held)]
     asked = list(dict.fromkeys((job.job_id, held.kept.revision) for job, held in waiting))[:VERSIONS_MAX]
-    found = index.versions_below([(job_id, revision + 1) for job_id, revision in asked])
+    found, illegible = newest_below(index, [(job_id, revision + 1) for job_id, revision in asked])
+    for job_id in illegible:
+        shard.flow.changed.pop(job_id, None)  # it waits for somebody who can read it; a new event looks again
     known = dict(zip(asked, found, strict=True))
     for job, held in waiting:
         place = job.job_id, held.kept.revision
@@ -184,6 +187,6 @@ def _learn_versions(shard: Shard, index: TimeIndex, out: Emitter, jobs: list[Flo
         if version is not None and version.revision == held.kept.revision:
             held.version = version
             held.regroup(job.limits)
-        elif place in known:
+        elif place in known and job.job_id not in illegible:
             log_.error("a held run cannot be made: its revision is gone", run_id=held.kept.run_id)
             drop_held(shard, out, job, held.kept.run_id, WITHDRAWN, now, cap=REVISION_GONE)

@@ -23,6 +23,7 @@ from .admitting import admit_fire, may_follow
 from .emit import Emitter
 from .envelope import weight_of
 from .flow import FlowJob
+from .legible import newest_below
 from .misfire import CALENDAR, PAUSED, REASONS, SkipRange
 from .shard import Shard
 
@@ -115,8 +116,10 @@ def learn_versions(shard: Shard, index: TimeIndex) -> bool:
     asked = [job_id for job_id, _ in zip(unread, range(VERSIONS_MAX), strict=False)]
     jobs = [shard.flow.jobs[job_id] for job_id in asked if job_id in shard.flow.jobs]
     wanted = [job for job in jobs if job.delay.delay_us and job.delay.version is None]
-    found = index.versions_below([(job.job_id, job.revision + 1) for job in wanted]) if wanted else []
+    found, illegible = newest_below(index, [(job.job_id, job.revision + 1) for job in wanted])
     for job, version in zip(wanted, found, strict=True):
+        if job.job_id in illegible:
+            continue  # it stands still, until somebody takes over who can read it
         if version is None or version.revision != job.revision:
             log_.error("a fixed delay cannot go on: its revision is gone", job_id=job.job_id, revision=job.revision)
             continue

@@ -136,6 +136,8 @@ class Shard:
         """Jobs whose pauses end by themselves, and when to ask for the end of each."""
         self.resumes_asked: dict[str, tuple[int, int]] = {}
         """Of these, for which revision that was asked, and how long it is waited for since."""
+        self.illegible: set[str] = set()
+        """Jobs revised lately in a way that this release cannot read: no row of theirs is believed."""
         self.lately: dict[str, list[JobVersion]] = {}
         """Versions, newest first, of the jobs revised within the last hour: what ghosts are told by."""
         self.unread: dict[str, Instant] = {}
@@ -348,7 +350,7 @@ class Shard:
         Only versions below our own position in ``commands`` count: a zombie may have run ahead. A job of which nothing
         is known, once ``lately.py`` has looked, was not revised lately, and its rows are trusted.
         """
-        if revision >= self.revision_limit:
+        if revision >= self.revision_limit or job_id in self.illegible:
             return False
         versions = self.lately.get(job_id)
         if versions is None:

@@ -39,6 +39,7 @@ from .errands import AtOnce, Errand, Errands
 from .expected import ahead_of, expected, may_be_decided, versions_of
 from .lap import Lap
 from .lately import read_for_rows
+from .legible import versions_of_each
 from .pace import Pace
 from .rows import Ahead
 from .shard import Shard
@@ -171,7 +172,7 @@ class Sweep:
         if not suspects:
             return []
         job_ids = [each.version.job_id for each in suspects]
-        newest: dict[str, list[JobVersion]] = yield lambda: self._index.versions(job_ids)
+        newest: dict[str, list[JobVersion]] = yield lambda: versions_of_each(self._index, job_ids)
         _tell_of_unknown(shard, job_ids, newest)
         suspects = [each for each in suspects if _newest_of(newest, each.version.job_id) == each.newest]
         alone = [each.ahead.rows[-1] for each in suspects if not each.ahead.chains]

@@ -18,6 +18,7 @@ from waterclock.store.port import DueRow, TimeIndex
 
 from .envelope import unseal
 from .lately import read_for_rows
+from .legible import versions_of_each
 from .owed import in_force
 from .shard import Shard
 
@@ -65,7 +66,7 @@ def _version_of(row: DueRow, index: TimeIndex) -> JobVersion:
     try:
         stamp_at, anchor_at, spec, _ = unseal(row.env)
     except UndecodableRecord as error:
-        for version in index.versions([row.job_id]).get(row.job_id, []):
+        for version in versions_of_each(index, [row.job_id]).get(row.job_id, []):
             if version.revision == row.revision:
                 log_.warning("envelope rebuilt from job_versions", job_id=row.job_id, cause=str(error))
                 return version
@@ -79,7 +80,7 @@ def _checked_versions(shard: Shard, index: TimeIndex, rows: list[DueRow]) -> dic
         for row in rows
         if row.job_id not in shard.lately and (row.due_at - row.wts > _LONG_AGO_US or is_stale(row))
     ]
-    return index.versions(old) if old else {}
+    return versions_of_each(index, old)
 
 
 def is_stale(row: DueRow) -> bool:
