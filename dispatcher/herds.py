@@ -27,6 +27,7 @@ from waterclock.model.ids import US_PER_S, Instant
 from waterclock.transact import Rounds
 from waterclock.wire.pools import Pools
 
+from .backfill_lanes import may_make
 from .emit import Templates
 from .pace import Pace
 from .pool_check import leave_out_gone
@@ -170,5 +171,5 @@ class Herds:
 
 def _is_calm(shard: Shard) -> bool:
     """Whether the fires of this shard are all that its next round decides: for anything else it may ask the store."""
-    is_waiting = shard.inbox or shard.flow.changed or shard.gaps or shard.backfills or shard.jump is not None
+    is_waiting = shard.inbox or shard.flow.changed or shard.gaps or shard.jump is not None or may_make(shard)
     return shard.may_decide and shard.flow.ready and not is_waiting

@@ -14,11 +14,12 @@ from tests.unit.test_overlap import say
 from tests.unit.test_overlap import start as begin
 from waterclock.log.port import Isolation, TopicPartition
 from waterclock.log.reading import read_range
+from waterclock.model.backfill import make_backfill_id
 from waterclock.model.concurrency import Concurrency, Overlap
 from waterclock.model.errors import BackendDown, RoundAborted, RoundInDoubt
 from waterclock.model.events import Ended, EventKind
-from waterclock.model.ids import US_PER_S, make_run_id
-from waterclock.model.job import CommandKind, JobSpec, Once
+from waterclock.model.ids import US_PER_S, make_run_id, ordinal
+from waterclock.model.job import CommandKind, Cron, JobSpec, Once
 from waterclock.store.memory import MemoryCells
 from waterclock.wire import codec
 
@@ -326,3 +327,18 @@ def test_what_waits_for_another_run_goes_out_between_two_herds_that_follow_one_a
         world.clock.advance(500_000)
     assert early >= 10, "herds did not follow one another"
     assert len([run_id for run_id in _reads_of(world) if run_id.startswith("t:queue@")]) == 2
+
+
+@pytest.mark.parametrize("is_paused", [True, False])
+def test_a_backfill_that_is_paused_takes_no_herd_back(*, is_paused: bool) -> None:
+    world = _world()
+    world.command(CommandKind.CREATE, "t:old", JobSpec("demo.noop", Cron("0 * * * *")))
+    world.run(0.1)
+    asked = world.command(CommandKind.BACKFILL, "t:old", from_at=START - 36_000 * US_PER_S, to_at=START, concurrency=1)
+    world.steps(3)
+    if is_paused:
+        backfill_id = make_backfill_id("t:old", ordinal(1, asked))
+        world.command(CommandKind.PAUSE_BACKFILL, "t:old", backfill_id=backfill_id)
+        world.steps(3)
+    _until(world, _DUE_AT - 20_000)
+    assert _sent_early(world) is is_paused
