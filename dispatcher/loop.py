@@ -22,11 +22,12 @@ from waterclock.transact import Round, Rounds
 from waterclock.wire.names import Names
 from waterclock.wire.pools import Pools
 
-from . import applying, deciding, jump, releasing, run_delay, window
+from . import applying, deciding, releasing, run_delay
+from .assigned import Assigned
 from .backfill_lanes import BackfillLanes
-from .clock_waits import ClockWaits
 from .closing import ask_to_close
 from .command_pace import CommandPace
+from .command_waits import CommandWaits
 from .cursor_copy import CursorCopies
 from .emit import Emitter, Templates
 from .errands import AtOnce, Beside, Errands
@@ -35,6 +36,7 @@ from .gap_lanes import GapLanes, holds_commands, in_turn
 from .gaps import encode_progress
 from .herds import Herds
 from .inbox import room_of
+from .look_ahead import LookAhead
 from .pace import Pace, is_behind
 from .patience import until_next_s
 from .pool_check import has_to_ask, leave_out_gone
@@ -89,16 +91,20 @@ class Dispatcher:
         self._errands = Errands(beside or AtOnce())
         self._sweep = Sweep(index, clock, self._zone_data, self._pace, self._errands)
         self._shards: dict[int, Shard] = {}
-        self._waiting: set[TopicPartition] = set()
         self._told = ToldPositions(clock, self._inputs)
+        self._assigned = Assigned(clock, self._rounds, self._inputs, self._told, self._take_over)
         self._round_pace = RoundPace(clock, self._pace.round_interval_s)
         self._command_pace = CommandPace(clock)
         self._herds = Herds(clock, self._rounds, self._templates, self._pools, self._pace)
         self._idle_at_s = clock.monotonic_s()
         self._store_rest = StoreRest(clock, self._pace)
-        self._clock_waits = ClockWaits(clock)
+        self._command_waits = CommandWaits(clock)
         self._lanes = GapLanes(clock, log, index, names, self._pace)
         self._backfills = BackfillLanes(clock, log, index, names, self._lanes.share)
+        self._look_ahead = LookAhead(
+            clock, index, names, self._pace, self._errands, self._store_rest, self._zone_data, self._rebuilds,
+            self._lanes, self._backfills,
+        )  # fmt: skip
         self._tail = EventTail(log, names.run_events, clock)
         self._copies = CursorCopies(log, names, self._tail)
 
@@ -107,7 +113,8 @@ class Dispatcher:
         self._follow(
             self._command_pace.poll(self._rounds, self._inputs, room_of(self._shards.values()), self._patience_s())
         )
-        self._take_over_waiting()
+        if self._assigned.take(self._shards):
+            self._store_rest.end()
         if self._herds.is_held(self._shards.values()):
             return False
         has_news = not self._rounds.is_early and self._read_events()
@@ -126,7 +133,7 @@ class Dispatcher:
             self._drop_all()  # part of the shards has moved on: what is committed decides
             raise
         self._note_landed(draft)
-        busy = self._look_ahead(now) or busy
+        busy = self._look_ahead.go_on(list(self._shards.values()), now) or busy
         if has_slept(now, self._clock.now()):
             self._drop_all()
             return True
@@ -151,15 +158,14 @@ class Dispatcher:
     def ready(self) -> bool:
         """A member of the group, and every shard that is ours has applied the commands that stood at take-over."""
         joined = self._inputs.metadata().generation >= 0
-        return joined and not self._waiting and all(shard.may_decide for shard in self._shards.values())
+        return joined and not self._assigned.waiting and all(shard.may_decide for shard in self._shards.values())
 
     # ---- own
 
     def _follow(self, polled: Polled) -> None:
         for partition in polled.revoked:
             self._backfills.let_go(self._shards.pop(partition.partition, None))
-            self._waiting.discard(partition)
-        self._waiting.update(polled.assigned)
+        self._assigned.note(polled)
         for record in polled.records:
             self._told.heard(TopicPartition(record.topic, record.partition))
             shard = self._shards.get(record.partition)
@@ -171,27 +177,14 @@ class Dispatcher:
                 position = self._told.of(TopicPartition(self._names.commands, shard.partition))
                 shard.next_offset = max(shard.next_offset, position or 0)
 
-    def _take_over_waiting(self) -> None:
-        if not self._waiting:
-            return
-        waiting = sorted(self._waiting)
-        committed = self._rounds.positions(self._inputs, waiting)
-        for partition in waiting:
-            self._take_over(partition, committed.get(partition))
-        self._inputs.start({part: self._shards[part.partition].next_offset for part in waiting})
-        self._told.started(waiting)
-        if len(self._shards) == len(waiting):  # else others have a window that fires meanwhile
-            self._store_rest.end()
-        self._waiting.clear()
-
-    def _take_over(self, partition: TopicPartition, committed: Committed | None) -> None:
+    def _take_over(self, partition: TopicPartition, committed: Committed | None) -> Shard:
         log, names, now = self._log, self._names, self._clock.now()
         shard = take_over(log, names, partition.partition, self._partitions, self._generation, committed, now)
         if committed is None:
             shard.committed_offset = -1  # a group that never committed looks different to every lag tool
-        self._shards[partition.partition] = shard
         cursor = encode_progress(shard.progress)
         log_.info("shard taken over", partition=shard.partition, offset=shard.next_offset, cursor=cursor)
+        return shard
 
     def _drop_all(self) -> None:
         self._herds.drop()
@@ -199,7 +192,7 @@ class Dispatcher:
         for shard in self._shards.values():
             self._backfills.let_go(shard)
         self._shards.clear()
-        self._waiting = set(self._inputs.owned())
+        self._assigned.begin_again()
 
     def _read_events(self) -> bool:
         """What became of runs that others wait for. True where there is more to read at once."""
@@ -230,11 +223,8 @@ class Dispatcher:
         on_time_waits = False
         for shard in shards:
             busy |= ask_for_resumes(shard, out, now)
-            goes_on = shard.may_decide and self._rebuilds.held(shard, now) < Held.ALL
-            if goes_on and self._is_on_its_feet(shard, out, now):
-                on_time = self._lanes.on_time(shard, limit) + self._herds.room
-                taken[shard.partition] = self._fire(shard, out, now, on_time)
-                on_time_waits |= taken[shard.partition] >= on_time
+            if shard.may_decide and self._rebuilds.held(shard, now) < Held.ALL:
+                on_time_waits |= self._fire(shard, out, now, limit, taken)
         for shard in in_turn(shards):
             if shard.partition not in taken or self._rebuilds.held(shard, now):
                 continue
@@ -287,19 +277,32 @@ class Dispatcher:
                 shard.cursor = shard.cursor.after_due_time()
         terms = applying.Terms(now, self._grace_us)
         with self._store_rest.noting(self._shards.values()):
-            self._clock_waits.apply(
+            self._command_waits.apply(
                 ready, lambda these: applying.apply_commands(these, self._index, self._pools, out, now, terms)
             )
         for shard in ready:
             self._copies.prove(shard, out, now)
 
-    def _fire(self, shard: Shard, out: Emitter, now: Instant, limit: int) -> int:
-        until_at = now
-        if shard.inbox and not self._store_rest.is_down:
-            # No fire is decided while a polled command with an earlier stamp waits.
-            until_at = min(now, max(shard.inbox[0].timestamp_us, shard.cursor.due_at))
-        taken = deciding.decide_fires(shard, self._index, out, now, until_at, limit, self._grace_us)
-        return taken + run_delay.fire_delays(shard, out, now, until_at, max(limit - taken, limit // 4, 1))
+    def _fire(self, shard: Shard, out: Emitter, now: Instant, limit: int, taken: dict[int, int]) -> bool:
+        """What is on time: ``taken`` is told how much. True where more of it waits."""
+        if not self._is_on_its_feet(shard, out, now):
+            self._fire_delays(shard, out, now, limit)
+            return False
+        on_time = self._lanes.on_time(shard, limit) + self._herds.room
+        until_at = self._until(shard, now)
+        fired = deciding.decide_fires(shard, self._index, out, now, until_at, on_time, self._grace_us)
+        taken[shard.partition] = fired + self._fire_delays(shard, out, now, max(on_time - fired, on_time // 4, 1))
+        return taken[shard.partition] >= on_time
+
+    def _fire_delays(self, shard: Shard, out: Emitter, now: Instant, limit: int) -> int:
+        """Also before the edge jumps, which may have to wait for the store: they are none of the timeline's."""
+        return run_delay.fire_delays(shard, out, now, self._until(shard, now), limit)
+
+    def _until(self, shard: Shard, now: Instant) -> Instant:
+        """No fire is decided while a polled command with an earlier stamp waits."""
+        if not shard.inbox or self._store_rest.is_down:
+            return now
+        return min(now, max(shard.inbox[0].timestamp_us, shard.cursor.due_at))
 
     # ---- commit
 
@@ -349,32 +352,6 @@ class Dispatcher:
 
     # ---- look ahead
 
-    def _look_ahead(self, now: Instant) -> bool:
-        """One slice for each shard that needs it. True while a window ends too soon. Raises OlderZoneData."""
-        if self._store_rest.is_down:
-            return False
-        hungry = reads = False
-        look_ahead_us = round(self._pace.look_ahead_s * US_PER_S)
-        with self._store_rest.noting(self._shards.values()):
-            self._zone_data.check()
-            for shard in self._shards.values():
-                hungry |= run_delay.learn_versions(shard, self._index)
-                if held := self._rebuilds.held(shard, now):
-                    self._rebuilds.go_on(shard, now)
-                    hungry = True
-                    if held is Held.ALL:
-                        continue
-                if shard.jump is not None:
-                    hungry |= self._lanes.read_before_jump(shard)
-                    continue
-                if jump.is_far_behind(shard, now):
-                    hungry = True  # what would be loaded lies before the edge soon
-                else:
-                    hungry |= window.go_on(shard, self._errands, self._index, self._names, now, look_ahead_us)
-                hungry |= not held and self._lanes.read(shard, hungry=hungry)
-                reads |= not held and self._backfills.read(shard, hungry=hungry)
-        return hungry or reads
-
     def _look_for_missing(self, *, busy: bool) -> bool:
         """A little of the sweep for rows that should stand."""
         if not self._store_rest.is_down and not self._rounds.is_early and (not busy or self._sweep.is_overdue):
@@ -386,7 +363,7 @@ class Dispatcher:
 
     def _patience_s(self) -> float:
         """How long a poll may wait: until the next fire, but rounds keep their distance when there is little to do."""
-        if self._waiting:
+        if self._assigned.waiting and not self._shards:
             return 0.0
         now = self._clock.now()
         if self._rounds.is_early:

@@ -11,7 +11,7 @@ from waterclock.dispatcher.store_rest import StoreRest
 
 from tests.oracle import counted, delays
 from tests.oracle.books import balance
-from tests.unit.dispatcher_world import NAMES, START, World, raw
+from tests.unit.dispatcher_world import NAMES, START, World, raw, store_away
 from tests.unit.ledger_of import ledger_of
 from tests.unit.test_overlap import rest, say, start
 from waterclock.log.port import TopicPartition
@@ -399,6 +399,16 @@ def test_while_the_store_is_away_chains_go_on(world: World) -> None:
     with mock.patch.object(StoreRest, "is_down", True):
         wait(world, 10)
     assert [at(each) for each in fires(world)[1:]] == [end_at + DELAY_US]
+
+
+def test_while_the_store_is_away_for_long_chains_go_on_too(world: World) -> None:
+    """The edge is to jump then, and cannot before the store is back."""
+    ordered(world, CommandKind.CREATE, spec())
+    world.tables.on_call = store_away
+    for _ in range(30):
+        ended(world, fires(world)[-1])
+        wait(world, 10)
+    assert len(fires(world)) >= 25
 
 
 def test_a_shard_that_follows_as_many_runs_as_it_may_lets_chains_wait(world: World) -> None:
