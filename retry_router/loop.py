@@ -173,6 +173,9 @@ class RetryRouter:
         """Start new partitions where their fold begins."""
         shards = yield from take_each(self._rounds, self._consumer, self._taking_over.places, self._taken)
         self._shards |= {shard.partition.partition: shard for shard in shards}
+        for shard in shards:
+            if shard.live:  # else it does so when it goes live: who died while it was made was told to the others alone
+                shard.attempts.suspect_all()
         self._offsets_due_s = self._clock.monotonic_s()
 
     def _taken(self, place: TopicPartition, committed: Committed | None) -> Generator[None, None, Shard]:

@@ -12,7 +12,7 @@ from waterclock.dag_engine.open_dag import OpenDag
 from waterclock import kept_runs, taking_over
 from waterclock.cores import STILL_S
 from waterclock.kept_runs import KeptRuns
-from waterclock.log.port import TopicPartition
+from waterclock.log.port import Outgoing, TopicPartition
 from waterclock.log.reading import newest_by_key
 from waterclock.model.dag import Node
 from waterclock.model.events import EventKind, RunStatus, Started
@@ -99,6 +99,41 @@ def test_a_partition_that_is_taken_away_in_the_middle_is_taken_over_by_its_next_
         world.ended(EventKind.ATTEMPT_FAILED, run_id, world.started(run_id, claim))
     world.turn(router, other)
     assert world.verdicts() == {run_id: 1 for run_id, _ in waiting}
+
+
+def test_who_dies_while_a_router_takes_over_is_called_lost_on_every_partition(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given partitions on which nothing is left to be read but what is kept of one run of that worker."""
+    by_partition = {place_of(world, job): job for job in (f"{JOB}-{number}" for number in range(KEPT))}
+    assert len(by_partition) == 4
+    life = world.hello()
+    runs = [world.claimed(job, incarnation=life)[0] for job in by_partition.values()]
+    before = world.router(kept_behind=1, window=1)
+    for _ in range(4):
+        for job in by_partition.values():
+            run_id, token = world.claimed(job)
+            world.ended(EventKind.ATTEMPT_SUCCEEDED, run_id, token)
+        world.turn(before)
+    before.close()
+    for number in by_partition:
+        place = TopicPartition(NAMES.run_events, number)
+        world.cluster.delete_records(place, world.log.high_watermark(place))
+    make_slow(world, monkeypatch, 6_000_000)
+    monkeypatch.setattr(kept_runs, "PART", 1)
+    router = world.router(kept_behind=1, window=1)
+    while not router._taking_over.is_under_way:
+        world.turn(router, steps=1)
+    world.turn(router, steps=1)
+    world.hello()
+    world.turn(router, steps=1)
+    assert router._taking_over.is_under_way, "some stood already when it was read, and some did not"
+    world.turn(router)
+    assert sorted(event.run_id for event in world.events(EventKind.ATTEMPT_LOST)) == sorted(runs)
+
+
+def place_of(world: World, job_id: str) -> int:
+    return world.cluster.place_of(Outgoing(NAMES.run_events, job_id.encode(), None)).partition
 
 
 def kept_dag_runs() -> tuple[DagWorld, list[str]]:
