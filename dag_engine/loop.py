@@ -47,6 +47,10 @@ ROLE = "dag-engine"
 _POLL_S = 0.05
 _TROUBLE_WAIT_S = 0.5
 _STORE_WAIT_S = 1.0
+_STORE_WAIT_S_MAX = 60.0
+_STORE_WAIT_TIMES = 4
+"""A store that refuses does so at once; one that is silent costs its whole time-out, and all DagRuns wait meanwhile: so
+it is left alone for so many times as long as the question took."""
 _FORGET_WITHIN_S = 0.1
 """What is only to be forgotten waits so long for a round that says something, and goes out by itself then."""
 
@@ -162,6 +166,7 @@ class DagEngine:
         """Start new partitions where their fold begins."""
         shards = yield from take_each(self._rounds, self._consumer, self._taking_over.places, self._taken)
         self._shards |= {shard.partition.partition: shard for shard in shards}
+        self._store_due_s = 0.0  # what did not answer may have been this very machine, which stood still
         self._offsets_due_s = self._clock.monotonic_s()
 
     def _taken(self, place: TopicPartition, committed: Committed | None) -> Generator[None, None, Shard]:
@@ -214,13 +219,16 @@ class DagEngine:
             shard.catch_up(self._consumer)
 
     def _learn_versions(self) -> None:
-        """Read the versions that DagRuns wait for. Where the store is away they go on waiting, and nobody else does."""
+        """Read the versions that DagRuns wait for. Where the store is away they go on waiting, and others hardly."""
         if not self._specs.wanting or self._clock.monotonic_s() < self._store_due_s:
             return
+        asked_s = self._clock.monotonic_s()
         try:
             self._specs.read()
         except BackendDown as down:
-            self._store_due_s = self._clock.monotonic_s() + _STORE_WAIT_S
+            now_s = self._clock.monotonic_s()
+            rest_s = max(_STORE_WAIT_S, min(_STORE_WAIT_TIMES * (now_s - asked_s), _STORE_WAIT_S_MAX))
+            self._store_due_s = now_s + rest_s
             _log.warning("versions of Dags cannot be read", cause=str(down))
 
     def _read_earlier(self) -> bool:

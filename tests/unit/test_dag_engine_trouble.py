@@ -12,8 +12,10 @@ from waterclock.dag_engine.shard import Shard
 
 from tests.unit import dag_world
 from tests.unit.dag_world import JOB, NAMES, REVISION, World
+from waterclock.log.memory_faults import CommitFate
 from waterclock.model.dag import DagSpec, MapOver, Node
 from waterclock.model.dag_events import DagStart
+from waterclock.model.errors import BackendDown
 from waterclock.model.events import ControlKind, Ended, EventKind, Origin, Pending, RunEvent, Skipped
 from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import JobVersion, Tier
@@ -222,3 +224,65 @@ def test_a_skipped_fire_looks_at_the_dag_runs_of_its_job_alone(monkeypatch: pyte
         world.turn(engine)
         assert any(JOB in each for each in looked) is (job_id == JOB)
     assert len(shard.dags) == 7
+
+
+def be_silent(world: World, monkeypatch: pytest.MonkeyPatch, silent_s: float) -> list[float]:
+    """From now on the store says nothing for so long, and then that it is away; answers when it was asked."""
+    asked_at_s: list[float] = []
+
+    def versions_below(_wanted: Sequence[tuple[str, int]]) -> list[JobVersion | None]:
+        asked_at_s.append(world.clock.monotonic_s())
+        world.clock.advance(round(silent_s * US_PER_S))
+        raise BackendDown("cassandra", "no answer")
+
+    monkeypatch.setattr(world.store, "versions_below", versions_below)
+    return asked_at_s
+
+
+def test_dag_runs_of_versions_that_are_known_go_on_while_the_store_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(*(Node(f"n{i}", "h", after=(f"n{i - 1}",) if i else ()) for i in range(10)))
+    engine = world.engine()
+    known = world.fire()
+    world.turn(engine)
+    be_silent(world, monkeypatch, 6.0)
+    world.fire(revision=8)
+    began_s = world.clock.monotonic_s()
+    for number in range(10):  # each node takes a second
+        done_s = world.clock.monotonic_s() + 1.0
+        while world.clock.monotonic_s() < done_s:
+            world.turn(engine, 1)
+        world.end(f"{known}/n{number}")
+    world.turn(engine, 5)
+    assert [each.run_id for each in world.events(*ENDS)] == [known]
+    assert world.clock.monotonic_s() - began_s < 20, "of ten seconds of work"
+
+
+@pytest.mark.parametrize(("silent_s", "most_s", "rest_s"), [(0.0, 60.0, 1.0), (6.0, 60.0, 24.0), (6.0, 15.0, 15.0)])
+def test_a_store_that_is_silent_for_longer_is_left_alone_for_longer_up_to_a_bound(
+    silent_s: float, most_s: float, rest_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "_STORE_WAIT_S_MAX", most_s)
+    world = chain()
+    engine = world.engine()
+    world.turn(engine)
+    asked_at_s = be_silent(world, monkeypatch, silent_s)
+    world.fire()
+    while len(asked_at_s) < 3:
+        world.turn(engine, 1)
+    assert asked_at_s[2] - asked_at_s[1] == pytest.approx(silent_s + rest_s, abs=0.5)
+
+
+def test_who_takes_over_asks_a_store_at_once_that_was_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been this very machine that stood still, and lost its partitions meanwhile."""
+    world = chain()
+    engine = world.engine()
+    world.turn(engine)
+    asked_at_s = be_silent(world, monkeypatch, 3_600.0)
+    run_id = world.fire()
+    while not asked_at_s:
+        world.turn(engine, 1)
+    monkeypatch.undo()
+    world.cluster.faults.next_commit(NAMES.transactional_id("dag-engine", "dag-engine-1"), CommitFate.LOST)
+    world.event(EventKind.STARTED, "acme:other@20260101T000000Z", 1)
+    world.turn(engine, 40)
+    assert [each.run_id for each in world.events(EventKind.PENDING)] == [run_id, f"{run_id}/a"]
