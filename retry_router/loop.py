@@ -24,7 +24,7 @@ from waterclock.clock import Clock
 from waterclock.listeners import Listeners
 from waterclock.log.following import HELD_BY_ROLE, beginning
 from waterclock.log.port import Committed, Log, Outgoing, Polled, Record, TopicPartition
-from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError, RoundAborted
+from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError
 from waterclock.model.events import Reject, SourceRecord
 from waterclock.model.fold import OPEN_MAX, WINDOW, Fold, parse_repairs
 from waterclock.taking_over import TakingOver, take_each
@@ -107,7 +107,7 @@ class RetryRouter:
         self._wanted = Wanted()
         self._is_behind = False
         self._unread: deque[Record] = deque()
-        """Polled, and not folded yet: the ends before them start enough for one round."""
+        """Polled, and not folded yet: what is before them is enough for one round."""
         self._ignored: Counter[str] = Counter()
 
     @property
@@ -127,7 +127,7 @@ class RetryRouter:
             self._notice(polled)
             if room or (self._unread and self._listeners.caught_up):
                 self._read(polled.records, has_asked=room > 0)
-                self._is_behind = bool(self._unread) or len(polled.records) >= room > 0
+                self._is_behind = bool(self._unread) or len(polled.records) >= room
             self._is_behind = self._is_behind or self._taking_over.is_under_way
             self._hear_of_deaths()
             if not self._knows_listeners():
@@ -167,7 +167,7 @@ class RetryRouter:
         self._taking_over.note(polled)
         self._has_joined = self._has_joined or self._consumer.has_share
         if polled.revoked and not self._listeners.caught_up:
-            raise RoundAborted("partitions were taken away before what they brought was answered")
+            raise LostResource("partitions were taken away before what they brought was answered")
 
     def _take_all(self) -> Iterator[None]:
         """Start new partitions where their fold begins."""
@@ -207,7 +207,7 @@ class RetryRouter:
         """How many events this turn polls: none while some wait, partitions are being taken over, or it is not known
         yet what the last ones start."""
         waits = self._unread or self._taking_over.is_under_way or not self._listeners.caught_up
-        return 0 if waits else self._size.now
+        return 0 if waits else self._round_records
 
     def _knows_listeners(self) -> bool:
         """Whether all were read who are started by what ended; they are asked for after the ends were polled."""
@@ -218,22 +218,27 @@ class RetryRouter:
         return self._listeners.caught_up
 
     def _read(self, records: Sequence[Record], *, has_asked: bool) -> None:
-        """Fold the records, as far as there is room for what they start; then each shard stands behind what was folded.
+        """Fold the records, as far as a round has room for them and for what they start; then each shard stands behind
+        what was folded. Of a shard that is not live nothing is decided: its records take no room.
 
         ``has_asked``: records were asked for, so that none of them says where the client stands.
         """
-        wanted = self._wanted
-        shards = self._shards
+        wanted, shards = self._wanted, self._shards
         self._unread.extend(records)
-        room = COMMANDS_MAX
-        while self._unread and room > 0:
-            record, told = self._unread.popleft(), len(wanted.ends)
+        unread, self._unread = self._unread, deque()
+        most, room = self._size.now, COMMANDS_MAX
+        for record in unread:
             shard = shards.get(record.partition)
             if shard is None:
                 continue
-            shard.has_begun = True
             if not shard.live and record.offset >= shard.act_from:
                 shard.go_live()
+            if shard.live and (most <= 0 or room <= 0):
+                self._unread.append(record)
+                continue
+            shard.has_begun = True
+            most -= shard.live
+            told = len(wanted.ends)
             try:
                 shard.take(decode_event(record.value or b""), record.offset, wanted)
             except RequestError as error:  # undecodable, or it names no run

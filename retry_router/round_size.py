@@ -3,7 +3,8 @@
 Verdicts and what waits carry whole work records, up to 64 KiB of payload each, so a full round may be too much for what
 the brokers take before its time is over. It would be made again as it was, and nothing behind it would ever come to
 its turn. What must hold: from the most on, half as many after each round that did not land, however it failed, down to
-``LEAST``; then slowly up again while they land, so that most of the work is not done twice.
+``LEAST``; then slowly up again while they land, so that most of the work is not done twice. What no round decides does
+not count: what is only read, as at a take-over, and a turn that was given up before there was a round.
 """
 
 from __future__ import annotations
