@@ -23,6 +23,7 @@ import structlog
 
 from waterclock.abandoned import Abandoned
 from waterclock.clock import Clock
+from waterclock.log import known_until
 from waterclock.log.following import HELD_BY_ROLE, Beginning, beginning
 from waterclock.log.port import Committed, Log, Polled, Record, TopicPartition
 from waterclock.model.errors import BackendDown, Fenced, LostResource, NotFound, RequestError
@@ -244,12 +245,16 @@ class DagEngine:
         """Releases, skips and ends, and the positions, in one round. False when nothing was due."""
         draft = self._rounds.draft()
         room = Room(self._releases_max)
-        for shard in self._in_turn():
-            if shard.live:
-                self._decide(draft, shard, room)
-                if not is_behind:  # else what looks open may have ended long ago, further on in the log
-                    for dag in shard.take_over_time(self._clock.now(), self._releases_max):
-                        over_time(draft, self._names, dag, self._clock.now())
+        shards = [shard for shard in self._in_turn() if shard.live]
+        if is_behind:  # what looks open may have ended, further on in the log: all is known until an earlier instant
+            now = self._clock.now()
+            known_until.look(self._log, self._clock, [shard for shard in shards if shard.has_deadline_before(now)])
+        for shard in shards:
+            self._decide(draft, shard, room)
+            now = self._clock.now()
+            until = shard.known_until.at(now) if is_behind else now
+            for dag in shard.take_over_time(until, self._releases_max):
+                over_time(draft, self._names, dag, now)
         now_s = self._clock.monotonic_s()
         owes = now_s >= self._forget_due_s and any(shard.kept.owes for shard in self._shards.values() if shard.live)
         if draft.empty and not owes and now_s < self._offsets_due_s:

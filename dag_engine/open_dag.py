@@ -74,6 +74,11 @@ class OpenDag:
         return not (state.final or state.ending or state.held)
 
     @property
+    def has_ended(self) -> bool:
+        """Its end was decided in this life: that may not be read back yet."""
+        return self.state is not None and self.state.is_over
+
+    @property
     def can_release(self) -> bool:
         """Nodes may begin."""
         return self.is_going and not self.run.state.paused

@@ -98,12 +98,16 @@ class Shard(Followed[None]):
                 self._deadlines = [entry for entry in self._deadlines if entry[1] in self.dags]
                 heapify(self._deadlines)
 
+    def has_deadline_before(self, now: Instant) -> bool:
+        """Whether the time of some DagRun may be over."""
+        return bool(self._deadlines) and self._deadlines[0][0] <= now
+
     def take_over_time(self, now: Instant, most: int) -> list[OpenDag]:
-        """The DagRuns, at most ``most``, whose time is over and that were not told so in this life."""
+        """The DagRuns, at most ``most``, whose time is over; not those that were told so, or ended, in this life."""
         found: list[OpenDag] = []
         while len(found) < most and self._deadlines and self._deadlines[0][0] <= now:
             dag = self.dags.get(heappop(self._deadlines)[1])
-            if dag is not None and dag.is_going and not dag.is_over_time:
+            if dag is not None and dag.is_going and not (dag.is_over_time or dag.has_ended):
                 dag.is_over_time = True
                 found.append(dag)
         return found

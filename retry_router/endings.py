@@ -38,9 +38,10 @@ def lost_event(run_id: str, state: RunState, now: Instant) -> RunEvent:
     )
 
 
-def expire(draft: Round, names: Names, shard: Shard, now: Instant, limit: int) -> None:
-    """End the runs of a shard whose time is over: RUN_EXPIRED for those that wait, a cancel for those that run."""
-    for run_id, state in shard.deadlines.over(now, shard.fold.open, limit):
+def expire(draft: Round, names: Names, shard: Shard, now: Instant, limit: int, until: Instant) -> None:
+    """End the runs of a shard whose time was over at ``until``, up to where all of it is known: RUN_EXPIRED for those
+    that wait, a cancel for those that run."""
+    for run_id, state in shard.deadlines.over(until, shard.fold.open, limit):
         job_id = job_of_run(run_id)
         if state.attempt_open:
             _log.info("run is over its time", run_id=run_id, attempt=state.attempt)

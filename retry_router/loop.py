@@ -22,6 +22,7 @@ import structlog
 from waterclock.abandoned import Abandoned
 from waterclock.clock import Clock
 from waterclock.listeners import Listeners
+from waterclock.log import known_until
 from waterclock.log.following import HELD_BY_ROLE, beginning
 from waterclock.log.port import Committed, Log, Outgoing, Polled, Record, TopicPartition
 from waterclock.model.errors import BackendDown, Fenced, LostResource, RequestError
@@ -105,7 +106,6 @@ class RetryRouter:
         self._has_joined = False
         self._listeners = Listeners(log, names.triggers, waits_for, clock)
         self._wanted = Wanted()
-        self._is_behind = False
         self._unread: deque[Record] = deque()
         """Polled, and not folded yet: what is before them is enough for one round."""
         self._ignored: Counter[str] = Counter()
@@ -127,13 +127,12 @@ class RetryRouter:
             self._notice(polled)
             if room or (self._unread and self._listeners.caught_up):
                 self._read(polled.records, has_asked=room > 0)
-                self._is_behind = bool(self._unread) or len(polled.records) >= room
-            self._is_behind = self._is_behind or self._taking_over.is_under_way
+            is_behind = bool(self._unread) or len(polled.records) >= room
             self._hear_of_deaths()
             if not self._knows_listeners():
                 return True
             has_more = bool(self._unread or polled.records or polled.assigned) or self._taking_over.is_under_way
-            return self._answer() or has_more
+            return self._answer(is_behind=is_behind) or has_more
         except Fenced:
             raise
         except (LostResource, BackendDown) as trouble:
@@ -264,16 +263,24 @@ class RetryRouter:
 
     # Answering ----------------------------------------------------------------------------------------------------
 
-    def _answer(self) -> bool:
-        """Verdicts, letters, what ends start, and rejects, and the positions, in one round. False: nothing was due."""
-        wanted, is_behind, self._wanted = self._wanted, self._is_behind, Wanted()
+    def _answer(self, *, is_behind: bool) -> bool:
+        """Verdicts, letters, what ends start, and rejects, and the positions, in one round. False: nothing was due.
+
+        ``is_behind``: nobody says that this is the end of what was written by now, so only what is known of an earlier
+        instant counts: what looks like waiting may have ended since, further on in the log.
+        """
+        wanted, self._wanted = self._wanted, Wanted()
         shards = [shard for shard in self._shards.values() if shard.live]
         draft = self._rounds.draft()
         for shard in shards:
             draft.extend(self._lost(shard, is_behind=is_behind))
-        if not is_behind:  # else what looks like waiting may have ended long ago, further on in the log
-            for shard in (each for each in shards if each.has_read_predecessor):
-                expire(draft, self._names, shard, self._clock.now(), self._round_records)
+        if is_behind:
+            known_until.look(self._log, self._clock, shards)
+        now = self._clock.now()
+        for shard in (each for each in shards if each.has_read_predecessor):
+            until = shard.known_until.at(now) if is_behind else now
+            expire(draft, self._names, shard, now, self._round_records, until)
+        if not is_behind or (shards and all(shard.known_until.keeps_up(self._clock) for shard in shards)):
             self._reconciler.look(draft, shards)
         draft.extend(self._decided(shards))
         draft.extend(self._letters(wanted.given_up))

@@ -126,9 +126,9 @@ def expiries_in_their_hour() -> Iterator[None]:
     """A router ends what is over its time in every second stretch of twenty seconds alone."""
     right = router.expire
 
-    def expire(draft: Any, names: Names, shard: Any, now: Instant, limit: int) -> None:
+    def expire(draft: Any, names: Names, shard: Any, now: Instant, limit: int, until: Instant) -> None:
         if now // _STRETCH_US % 2:
-            right(draft, names, shard, now, limit)
+            right(draft, names, shard, now, limit, until)
 
     with mock.patch.object(router, "expire", expire):
         yield

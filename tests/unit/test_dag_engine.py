@@ -198,6 +198,27 @@ def test_a_dag_run_over_its_time_is_told_so_and_control_before() -> None:
     assert world.kept() == {}
 
 
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_dag_run_over_its_time_is_told_so_also_while_every_poll_is_full(*, is_over: bool) -> None:
+    """Given an engine that reads as much as comes, and is always two polls behind; the other DagRun has ended in time,
+    as it has not read yet when its time is over."""
+    world = World(Node("a", "h"), timeout_us=10 * US_PER_S)
+    world.turn(engine := world.engine(round_records=4))
+    run_id = world.fire()
+    world.turn(engine, 5)
+    for _ in range(8 if is_over else 60):
+        world.event(EventKind.STARTED, "acme:other@20260101T000000Z", 1)
+    if not is_over:
+        world.end(f"{run_id}/a")
+    for _ in range(30):
+        for _ in range(4 if is_over or world.lag() < 20 else 0):
+            world.event(EventKind.STARTED, "acme:other@20260101T000000Z", 1)
+        engine.step()
+        world.clock.advance(US_PER_S)
+    assert 8 <= world.lag() < 30
+    assert [each.run_id for each in world.events(EventKind.RUN_EXPIRED)] == [run_id] * is_over
+
+
 @pytest.mark.parametrize("is_taken_over", [False, True])
 def test_the_age_of_a_dag_run_counts_from_when_it_went_out(*, is_taken_over: bool) -> None:
     """However long it waited for others before (docs/dags.md)."""

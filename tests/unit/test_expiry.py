@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from waterclock.retry_router import expiry
 from waterclock.retry_router.expiry import Deadlines
 from waterclock.retry_router.trail import Note, Trail, follow
 
-from waterclock.log.port import TopicPartition
+from waterclock.log import known_until
+from waterclock.log.port import Outgoing, TopicPartition
 from waterclock.model.events import (
     Control,
     ControlKind,
@@ -130,6 +133,93 @@ def test_control_hears_of_an_expiry_before_run_events_do() -> None:
     [control] = world.dump(NAMES.control)
     assert isinstance(control, Control)
     assert (control.kind, control.run_id) == (ControlKind.RUN_EXPIRED, run_id)
+
+
+def busy(world: World, job_id: str = OTHER, count: int = 3) -> None:
+    """So many runs from beginning to end, three events each."""
+    for _ in range(count):
+        run_id, token = world.claimed(job_id)
+        world.ended(EventKind.ATTEMPT_SUCCEEDED, run_id, token)
+
+
+def test_a_run_expires_also_while_every_poll_of_its_router_is_full() -> None:
+    """Given one that reads as much as comes, and is always two polls behind."""
+    world = World()
+    world.turn(router := world.router(round_records=9))
+    run_id, _ = world.pending(queue_timeout_us=5 * US_PER_S)
+    busy(world, count=6)
+    for second in range(20):
+        busy(world)
+        router.step()
+        assert expired(world) == [] or second >= 5
+        world.clock.advance(US_PER_S)
+    assert 18 <= world.lag() < 40
+    assert expired(world) == [run_id]
+
+
+def test_a_run_on_a_quiet_partition_expires_while_polls_are_full_of_another() -> None:
+    world = World(partitions=2)
+    jobs = {
+        world.cluster.place_of(Outgoing(NAMES.run_events, job.encode(), None)).partition: job for job in (JOB, "a:b")
+    }
+    world.turn(router := world.router(round_records=9))
+    run_id, _ = world.pending(jobs[0], queue_timeout_us=5 * US_PER_S)
+    busy(world, jobs[1], 100)
+    for _ in range(20):
+        busy(world, jobs[1])
+        router.step()
+        world.clock.advance(US_PER_S)
+    assert expired(world) == [run_id]
+
+
+def test_a_router_that_is_behind_ends_nobody_whose_claim_it_has_not_read() -> None:
+    """Given 30 polls between it and a claim that came in time; a question is asked at each of the first of them."""
+    world = World()
+    world.turn(router := world.router(round_records=9))
+    run_id, claim = world.pending(queue_timeout_us=5 * US_PER_S)
+    over, _ = world.pending(queue_timeout_us=8 * US_PER_S)
+    busy(world, count=90)
+    world.started(run_id, claim)
+    busy(world, count=3)
+    for _ in range(50):
+        busy(world, count=3 if world.lag() < 20 else 0)
+        router.step()
+        world.clock.advance(US_PER_S)
+    assert expired(world) == [over]
+
+
+def test_a_clock_that_was_ahead_and_is_put_back_expires_nobody_too_soon() -> None:
+    world = World()
+    world.turn(router := world.router(round_records=9))
+    busy(world, count=6)
+    world.clock.jump(60 * MINUTE)
+    for _ in range(5):
+        busy(world)
+        router.step()
+        world.clock.advance(US_PER_S)
+    world.turn(router)
+    world.clock.jump(-60 * MINUTE)
+    run_id, _ = world.pending(queue_timeout_us=10 * MINUTE)
+    busy(world, count=6)
+    for _ in range(5):
+        busy(world)
+        router.step()
+        world.clock.advance(US_PER_S)
+    assert run_id in router._shards[0].fold.open
+    assert expired(world) == []
+
+
+def test_ends_of_partitions_are_asked_for_one_in_a_step_and_each_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(partitions=4)
+    world.turn(router := world.router())
+    asked: list[int] = []
+    monkeypatch.setattr(router._log, "high_watermark", lambda place: asked.append(place.partition) or 0)
+    for step in range(40):
+        before = len(asked)
+        known_until.look(router._log, world.clock, router._shards.values())
+        assert len(asked) <= before + 1, step
+        world.clock.advance(100_000)
+    assert Counter(asked) == dict.fromkeys(range(4), 4)
 
 
 def test_a_claimed_run_has_no_queue_timeout_any_more() -> None:

@@ -82,6 +82,24 @@ def test_work_that_was_consumed_without_a_claim_is_handed_out_again_marked() -> 
     assert repairs(world) == 1, "what was handed out again stands on its tier, and is left there"
 
 
+def test_work_without_a_claim_is_handed_out_again_also_while_every_poll_is_full() -> None:
+    """Given a router that reads as much as comes, and is always two polls behind."""
+    world = World()
+    world.turn(router := world.router(round_records=3))
+    run_id, _ = world.pending()
+    consumed(world)
+    for step in range(150):
+        for _ in range(3 if step < 2 else 1):
+            other, token = world.claimed(OTHER)
+            world.ended(EventKind.ATTEMPT_SUCCEEDED, other, token)
+        consumed(world)
+        router.step()
+        world.clock.advance(US_PER_S)
+    assert world.lag() >= 6
+    assert [each.run_id for each in work(world) if each.verify_from >= 0] == [run_id]
+    assert repairs(world) == 1
+
+
 def test_work_that_stands_on_its_tier_is_left_there() -> None:
     world = World()
     world.pending()

@@ -15,6 +15,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from waterclock.model.fold import Fold, fold_from_text, parse_fold_from
 
+from .known_until import KnownUntil
 from .port import Committed, Consumer, Log, TopicPartition
 
 Note = TypeVar("Note")
@@ -80,13 +81,14 @@ class Position:
 class Followed(Position, Generic[Note]):
     """A run-events partition: its fold, and whether it has reached the offset from which it acts (``live``)."""
 
-    __slots__ = ("act_from", "fold", "live")
+    __slots__ = ("act_from", "fold", "known_until", "live")
 
     def __init__(self, partition: TopicPartition, start: Beginning, fold: Fold[Note]) -> None:
         super().__init__(partition, start.start_at)
         self.fold = fold
         self.act_from = start.act_from
         self.live = start.start_at >= start.act_from
+        self.known_until = KnownUntil()
 
     def catch_up(self, consumer: Consumer) -> bool:
         """As ``move``. True when this made us live."""
