@@ -157,6 +157,7 @@ class Rounds:
         waited for an answer where nobody ends rounds that were abandoned. Raises BackendDown, Fenced.
         """
         self.give_up_early()
+        open_before = self._abandoned.look() if self._abandoned is not None else {}
         if self._abandoned is not None and self._is_new_here and self._producer is not None:
             self._forget(self._producer)  # who took us for dead, before we were back in the group, may have fenced it
         self.open()
@@ -168,9 +169,10 @@ class Rounds:
             found = consumer.committed(places, _ABANDONED_AFTER_S)
         except BackendDown:
             self._abandoned.end()
-            found = consumer.committed(places, _COMMITTED_TIMEOUT_S)
-        self._abandoned.look()
-        return found
+        else:
+            if not self._abandoned.end_where_open(open_before):
+                return found
+        return consumer.committed(places, _COMMITTED_TIMEOUT_S)
 
     def commit(self, draft: Round) -> None:
         """Send the round. Returns when it has landed. Raises RoundAborted, RoundInDoubt, Fenced, BackendDown.

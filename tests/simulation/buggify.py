@@ -43,7 +43,16 @@ SITES = (SHORT_POLL, NO_ANSWER, SLOW_STORE, SLOW_COMMIT, LATE_ERRAND)
 SHARE = 0.25
 SLOW_US = (100_000, 300_000, 1_200_000)
 ASKS = frozenset(
-    {"committed", "partitions", "low_watermark", "high_watermark", "offset_at", "group_positions", "members"}
+    {
+        "committed",
+        "partitions",
+        "low_watermark",
+        "high_watermark",
+        "offset_at",
+        "group_positions",
+        "members",
+        "open_from",
+    }
 )
 """Calls that the site ``no answer`` may strike: questions, which can be asked again."""
 

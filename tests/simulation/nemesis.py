@@ -36,6 +36,7 @@ _MAY_GET_NO_ANSWER = frozenset(
         "read",
         "group_positions",
         "members",
+        "open_from",
     }
 )
 """Calls whose port says BackendDown."""

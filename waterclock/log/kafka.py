@@ -9,6 +9,7 @@ millisecond, and no administrator's threads. How it fails: BackendDown after 10 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException
@@ -24,6 +25,7 @@ from .kafka_consumer import KafkaConsumer
 from .kafka_errors import BACKEND, LeaderMoved, error_of, query_error
 from .kafka_groups import committed_of, instances_of
 from .kafka_metadata import cluster_metadata
+from .kafka_open import open_places
 from .kafka_producer import KafkaProducer
 from .kafka_properties import Properties
 from .kafka_reader import KafkaReader
@@ -106,6 +108,15 @@ class KafkaLog:
         # Kafka's record times are milliseconds: "at or after" rounds up.
         found = self._offset(partition, max(0, -(-at // _US_PER_MS)))
         return found if found >= 0 else self.high_watermark(partition)
+
+    def open_from(self, topics: Sequence[str]) -> dict[TopicPartition, int]:
+        places: list[TopicPartition] = []
+        for topic in topics:
+            with suppress(NotFound):
+                places += [TopicPartition(topic, number) for number in range(self.partitions(topic))]
+        watch = Watch(f"{self._client_id} open rounds")
+        with AdminClient(self._properties.admin(), logger=watch, error_cb=watch.on_error) as admin:
+            return open_places(admin, places)
 
     def members(self, group: str) -> frozenset[str]:
         watch = Watch(f"{self._client_id} groups")

@@ -94,6 +94,16 @@ class MemoryLog:
         self.cluster.enter(self._client, "high_watermark")
         return self.cluster.partition(partition).high
 
+    def open_from(self, topics: Sequence[str]) -> dict[TopicPartition, int]:
+        self.cluster.enter(self._client, "open_from")
+        return {
+            TopicPartition(name, number): partition.lso
+            for name in topics
+            if name in self.cluster.topic_names()
+            for number, partition in enumerate(self.cluster.topic(name).partitions)
+            if partition.lso < partition.high
+        }
+
     def members(self, group: str) -> frozenset[str]:
         self.cluster.enter(self._client, "members")
         return self.cluster.group(group).instances()

@@ -298,6 +298,12 @@ class Log(Protocol):
         """The end, open transactions included (``list_offsets`` READ_UNCOMMITTED, never the LSO)."""
         ...
 
+    def open_from(self, topics: Sequence[str]) -> dict[TopicPartition, int]:
+        """Where readers of committed records stop before the end, for somebody's transaction is open: the partitions of
+        these topics in which it is so, with the offset. A topic that does not exist has none. Slow: two questions of
+        its own. Raises BackendDown."""
+        ...
+
     def members(self, group: str) -> frozenset[str]:
         """The static names of a group's members, asked from outside; none of a group that never was. Slow: a question
         of its own. Raises BackendDown."""

@@ -100,6 +100,19 @@ def test_the_high_watermark_counts_an_open_transaction(world: LogWorld) -> None:
     world.advance_or_wait(lambda: log.high_watermark(place) == 3, "the marker")
 
 
+def test_where_transactions_are_open_is_told_from_outside(world: LogWorld) -> None:
+    topic, still, log = world.new_topic(2), world.new_topic(), world.new_log()
+    missing = world.new_name("missing")
+    producer = ready_producer(world, log, world.new_name("txn"))
+    append_plain(world, log, [message(topic, "before", partition=1), message(still, "plain")])
+    assert log.open_from([topic, still, missing]) == {}
+    open_round(world, log, producer, [message(topic, "one", partition=1), message(topic, "two", partition=1)])
+    append_plain(world, log, [message(topic, "behind", partition=1)])
+    assert log.open_from([topic, still, missing]) == {TopicPartition(topic, 1): 1}
+    producer.commit(WAIT_S)
+    world.advance_or_wait(lambda: log.open_from([topic, still, missing]) == {}, "the marker")
+
+
 def test_an_empty_round_commits_and_aborts(world: LogWorld) -> None:
     topic, log = world.new_topic(), world.new_log()
     producer = ready_producer(world, log, world.new_name("txn"))
