@@ -30,7 +30,6 @@ from waterclock.log.port import (
     Committed,
     Consumer,
     GroupMetadata,
-    Isolation,
     Log,
     Outgoing,
     Polled,
@@ -38,7 +37,7 @@ from waterclock.log.port import (
     Ticket,
     TopicPartition,
 )
-from waterclock.log.reading import read_range
+from waterclock.log.reading import is_one_committed
 from waterclock.model.errors import BackendDown, Fenced, RequestError, RoundAborted, RoundInDoubt
 
 if TYPE_CHECKING:
@@ -253,20 +252,19 @@ class Rounds:
             raise
 
     def landed(self, draft: Round) -> bool:
-        """After RoundInDoubt: whether this round is in the log. Reads one of its tracked records back.
+        """After RoundInDoubt: whether this round is in the log. Reads one of its tracked records back, the first that
+        can be read: somebody's open transaction may hold back the partition of one, and all have the same answer.
 
         A record without a delivery report means that the round cannot have been committed. The high watermark is
         taken after the new producer's init, so nothing of the old one can land any more. Raises BackendDown.
         """
         self.open()
+        records: dict[TopicPartition, int] = {}
         for index, ticket in draft.tickets.items():
             if ticket.offset is None:
                 return False
-            partition = TopicPartition(draft.messages[index].topic, ticket.partition)
-            end = min(ticket.offset + 1, self._log.high_watermark(partition))
-            found = read_range(self._log, Isolation.COMMITTED, partition, ticket.offset, end)
-            return any(record.offset == ticket.offset for record in found)
-        return False
+            records.setdefault(TopicPartition(draft.messages[index].topic, ticket.partition), ticket.offset)
+        return is_one_committed(self._log, records)
 
     def close(self) -> None:
         """Give the producer up. An open transaction of ours is aborted by the next init of the id."""

@@ -8,17 +8,17 @@ from waterclock.clock import ManualClock
 from waterclock.log.memory import CommitFate, MemoryCluster, MemoryLog
 from waterclock.log.port import Committed, Isolation, Outgoing, TopicPartition
 from waterclock.log.reading import read_range
-from waterclock.model.errors import Fenced, RequestError, RoundAborted, RoundInDoubt
-from waterclock.transact import Rounds
+from waterclock.model.errors import BackendDown, Fenced, RequestError, RoundAborted, RoundInDoubt
+from waterclock.transact import Round, Rounds
 
 PLACE = TopicPartition("t", 0)
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, partitions: int = 1) -> None:
         self.clock = ManualClock()
         self.cluster = MemoryCluster(self.clock)
-        self.cluster.create_topic("t", 1)
+        self.cluster.create_topic("t", partitions)
         self.log = MemoryLog(self.cluster, "one")
 
     def values(self) -> list[bytes | None]:
@@ -43,6 +43,53 @@ def test_a_doubtful_round_is_settled_by_reading_one_record_back() -> None:
         assert rounds.init_count == 2
         assert rounds.landed(draft) is landed
         assert world.values() == ([b"a"] if landed else [])
+
+
+@pytest.mark.parametrize(("fate", "landed"), [(CommitFate.UNANSWERED, True), (CommitFate.LOST, False)])
+def test_any_record_of_a_doubtful_round_tells_where_the_first_stands_behind_an_open_transaction(
+    fate: CommitFate, landed: bool
+) -> None:
+    world = World(partitions=2)
+    rounds, draft = _doubtful(world, fate)
+    assert rounds.landed(draft) is landed
+
+
+def test_a_doubt_stays_one_where_open_transactions_hold_all_its_records_back() -> None:
+    world = World(partitions=2)
+    _left_open(world, 1)
+    rounds, draft = _doubtful(world, CommitFate.UNANSWERED)
+    with pytest.raises(BackendDown):
+        rounds.landed(draft)
+    world.clock.advance(60_000_000)
+    assert rounds.landed(draft)
+
+
+def test_a_record_that_was_not_reported_tells_that_its_round_did_not_land() -> None:
+    world = World(partitions=2)
+    rounds, draft = _doubtful(world, CommitFate.LOST)
+    next(iter(reversed(draft.tickets.values()))).offset = None
+    assert rounds.landed(draft) is False
+
+
+def _doubtful(world: World, fate: CommitFate) -> tuple[Rounds, Round]:
+    """A round of a record in each partition; the first stands behind a transaction that somebody has left open."""
+    _left_open(world, 0)
+    rounds = Rounds(world.log, "id")
+    rounds.open()
+    world.cluster.faults.next_commit("id", fate)
+    draft = rounds.draft()
+    for number in (0, 1):
+        draft.append_tracked(Outgoing("t", b"k", b"a", partition=number))
+    with pytest.raises(RoundInDoubt):
+        rounds.commit(draft)
+    return rounds, draft
+
+
+def _left_open(world: World, number: int) -> None:
+    dead = MemoryLog(world.cluster, f"dead-{number}", transaction_timeout_s=20.0).producer(f"dead-{number}")
+    dead.init(1)
+    dead.begin()
+    dead.append(Outgoing("t", b"k", b"open", partition=number))
 
 
 def test_a_round_goes_on_with_the_same_producer_after_a_clean_abort() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from waterclock.model.errors import BackendDown
 
@@ -10,6 +10,8 @@ from .port import Isolation, Log, Record, TopicPartition
 
 _BATCH = 1_000
 _WAIT_S = 0.1
+_IDLE_POLLS = 100
+_ALONE_POLLS = 5
 
 PART = 20_000
 """Records between two looks at the time: some tenths of a second."""
@@ -22,7 +24,7 @@ def read_range(
     start: int,
     end: int,
     *,
-    idle_polls: int = 100,
+    idle_polls: int = _IDLE_POLLS,
     headers: bool = False,
 ) -> Iterator[Record]:
     """The records of ``partition`` in [start, end), in order.
@@ -47,6 +49,42 @@ def read_range(
                     yield record
     finally:
         reader.close()
+
+
+def is_one_committed(log: Log, records: Mapping[TopicPartition, int]) -> bool:
+    """Whether a transaction that has ended was committed: ``records`` are some of its own, one of each partition.
+
+    The first is asked for alone, as it nearly always tells at once; behind somebody's open transaction it does not, and
+    then all are asked for together, and the first answer counts. False is as safe of any of them: its partition ends
+    before the record, or a reader of committed records was brought past it. Bounded as ``read_range`` is; raises
+    BackendDown.
+    """
+    first = dict(list(records.items())[:1])
+    for asked, polls in ((first, _ALONE_POLLS), (records, _IDLE_POLLS - _ALONE_POLLS)):
+        told = _told_of(log, asked, polls)
+        if told is not None:
+            return told
+    places = ", ".join(f"{place.topic}[{place.partition}]" for place in records)
+    raise BackendDown("kafka", f"stopped before the records of a round: {places}")
+
+
+def _told_of(log: Log, records: Mapping[TopicPartition, int], polls: int) -> bool | None:
+    """None: no partition tells within so many polls."""
+    wanted = {place: offset for place, offset in records.items() if offset < log.high_watermark(place)}
+    if not wanted:
+        return False
+    reader = log.reader(Isolation.COMMITTED)
+    try:
+        reader.assign(wanted)
+        for _ in range(polls):
+            for record in reader.poll(_BATCH, _WAIT_S):
+                if wanted[TopicPartition(record.topic, record.partition)] == record.offset:
+                    return True
+            if any(reader.position(place) > offset for place, offset in wanted.items()):
+                return False
+    finally:
+        reader.close()
+    return None
 
 
 def newest_by_key(log: Log, partition: TopicPartition) -> dict[str, bytes]:
