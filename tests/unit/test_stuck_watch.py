@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
 from unittest import mock
 
 import pytest
+from structlog.testing import capture_logs
 from waterclock.dag_engine.figures import Figures
 from waterclock.dag_engine.told import EVERY_S, Telling
 
@@ -121,6 +124,71 @@ def test_a_store_that_is_away_holds_the_look_up_and_does_not_end_it(clock: Manua
     history.store.tables.on_call = None
     lap(watch, clock)
     assert history.store.told(STUCK_DAGS, "1") is not None
+
+
+def test_a_dag_run_that_cannot_be_read_hides_nothing_of_the_others(
+    clock: ManualClock, history: DagHistory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = "acme:zwide@20260101T000000Z"  # reading its many nodes takes too long, each time
+    asked = _fails_where(monkeypatch, lambda job_id: job_id == "acme:zwide")
+    watch = StuckWatch(history.store, clock, Known(wide, history.run_id), lambda: frozenset({"default"}))
+    history.node("list", RunStatus.SUCCEEDED, 0.1, 4, result=b"[1]")
+    history.run()
+    clock.advance(int(2 * LAP_S * US_PER_S))
+    with capture_logs() as logs:
+        for _ in range(3):
+            watch.step()
+            clock.advance(5 * US_PER_S)
+    told = {each.place: each.parts for each in history.store.told_of_all(STUCK_DAGS)}
+    assert (told["1"]["by_reason"], told["1"]["looked_at"]) == ({"not-released": 2}, 1)
+    assert asked.count("acme:zwide") == 2, "a store may fail once"
+    assert [each["run_id"] for each in logs if each["log_level"] == "warning"] == [wide]
+
+
+def test_a_lap_ends_although_the_store_does_not_answer_now_and_then(
+    clock: ManualClock, history: DagHistory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = [f"acme:a{number}@20260101T000000Z" for number in range(200)]
+    asked = _fails_where(monkeypatch, lambda _: len(asked) % 50 == 0)
+    watch = StuckWatch(history.store, clock, Known(*many), frozenset)
+    for _ in range(100):
+        watch.step()
+        clock.advance(5 * US_PER_S)
+    assert history.store.told(STUCK_DAGS, "1") is not None
+
+
+def test_no_dag_run_is_passed_over_while_the_store_is_away(
+    clock: ManualClock, history: DagHistory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history.node("list", RunStatus.SUCCEEDED, 0.1, 4, result=b"[1]")
+    history.run()
+    watch = StuckWatch(history.store, clock, Known(history.run_id), lambda: frozenset({"default"}))
+    clock.advance(int(2 * LAP_S * US_PER_S))
+    with monkeypatch.context() as away:
+        _fails_where(away, lambda _: True)
+        away.setattr(history.store, "told", _away)
+        for _ in range(10):
+            watch.step()
+            clock.advance(5 * US_PER_S)
+    watch.step()
+    watch.step()
+    assert history.store.told(STUCK_DAGS, "1").parts["looked_at"] == 1  # type: ignore[union-attr]
+
+
+def _fails_where(monkeypatch: pytest.MonkeyPatch, fails: Callable[[str], bool]) -> list[str]:
+    """The jobs whose DagRuns are read, as they are."""
+    read, asked = stuck_watch.read_dag_run, list[str]()
+
+    def reads(store: Any, run: Any) -> Any:
+        asked.append(run.job_id)
+        return _away() if fails(run.job_id) else read(store, run)
+
+    monkeypatch.setattr(stuck_watch, "read_dag_run", reads)
+    return asked
+
+
+def _away(*_: object) -> None:
+    raise BackendDown("cassandra", "OperationTimedOut")
 
 
 def test_where_nobody_can_tell_who_works_the_lap_is_taken_again(clock: ManualClock, history: DagHistory) -> None:

@@ -4,13 +4,15 @@ Beside the recorder, because it reads what that one writes, and because whether 
 anybody notices that they do not. What must hold: it keeps nothing of a DagRun, so a restart forgets nothing; a lap is
 told when it is over, whole. So a finding comes, and goes, a lap late: at least ``LAP_S``, and longer the more DagRuns
 are open, because it takes ``SHARE`` of a processor at most. How it fails: a backend that is away, and the lap begins
-again.
+again. A DagRun that cannot be read from a store that answers all else comes once more at the end of the lap; then the
+lap passes over it, and the log names it: else one of many nodes would hide what is stuck in all others, for ever.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -20,7 +22,7 @@ from waterclock.clock import Clock
 from waterclock.dag_runs.looking import stuck_in
 from waterclock.dag_runs.reading import Read, read_dag_run
 from waterclock.dag_runs.views import stuck_view
-from waterclock.model.errors import BackendDown, RequestError
+from waterclock.model.errors import BackendDown, RequestError, UndecodableRecord
 from waterclock.model.ids import parse_run_id
 from waterclock.store.upkeep import STUCK_DAGS, UpkeepKeeping
 
@@ -57,10 +59,12 @@ class OpenDagRuns(Protocol):
 class _Lap:
     """``shards``: whose DagRuns it looks at; of others, that came since, it can say nothing."""
 
-    left: Iterator[tuple[str, int]]
+    left: deque[tuple[str, int]]
     shards: frozenset[int]
     served: Collection[str] | None
     began_s: float
+    unread: set[str] = field(default_factory=set)
+    """Run ids that come once more."""
     looked_at: Counter[int] = field(default_factory=Counter)
     reasons: dict[int, Counter[str]] = field(default_factory=dict)
     named: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
@@ -119,15 +123,29 @@ class StuckWatch:
             shards = frozenset(self._history.shards)  # first: of these the DagRuns are known by now
             dag_runs = self._history.open_dag_runs()
             served = self._serving() if dag_runs else None
-            self._lap = _Lap(iter(sorted(dag_runs.items())), shards, served, now_s)
+            self._lap = _Lap(deque(sorted(dag_runs.items())), shards, served, now_s)
         for _ in range(SLICE):
-            found = next(self._lap.left, None)
-            if found is None:
+            if not self._lap.left:
                 self._tell(self._lap)
                 self._next_lap_s = self._lap.began_s + self._lap_s
                 self._lap = None
                 return
-            self._look(self._lap, *found)
+            run_id, partition = self._lap.left.popleft()
+            try:
+                self._look(self._lap, run_id, partition)
+            except BackendDown as down:
+                self._put_off(self._lap, run_id, partition, down)
+                return  # it took long: the share counts it
+
+    def _put_off(self, lap: _Lap, run_id: str, partition: int, down: BackendDown) -> None:
+        """A DagRun could not be read. Raises BackendDown: nothing else can, either."""
+        with suppress(UndecodableRecord):  # a newer release has told it: it was answered
+            self._store.told(STUCK_DAGS, str(partition))
+        if run_id in lap.unread:
+            _log.warning("a DagRun cannot be read: not looked for stuck nodes in it", run_id=run_id, trouble=str(down))
+            return
+        lap.unread.add(run_id)
+        lap.left.append((run_id, partition))
 
     def _look(self, lap: _Lap, run_id: str, partition: int) -> None:
         try:
