@@ -5,17 +5,20 @@ from __future__ import annotations
 import pytest
 
 from waterclock.clock import ManualClock
+from waterclock.clusters.doctor_upkeep import judge_overdue
+from waterclock.clusters.finding import State
 from waterclock.model.errors import BackendDown, RequestError
 from waterclock.model.events import Outcome, RunStatus
 from waterclock.model.ids import US_PER_S, Instant, partition_of
 from waterclock.model.job import Cron, Every, JobSpec, JobStatus, JobVersion, Once, Pause, Tier
 from waterclock.model.timing import Timing, timing_from_json, timing_to_json
 from waterclock.model.timing_document import timing_from_document, timing_to_document
+from waterclock.recorder import overdue
 from waterclock.recorder.overdue import OverdueWatch
 from waterclock.store.expecting import Expectation, expectation_of
 from waterclock.store.memory import MemoryStore
 from waterclock.store.port import History, JobChange, JobRow, RunRow
-from waterclock.store.upkeep import OVERDUE
+from waterclock.store.upkeep import OVERDUE, Told
 
 HOUR_US = 3_600 * US_PER_S
 NOW = 1_795_000_020 * US_PER_S
@@ -205,3 +208,58 @@ def test_a_time_that_cannot_be_kept_is_refused(within: object) -> None:
     with pytest.raises(RequestError) as refused:
         timing_from_document({"expect_within": within}, HOURLY.schedule)
     assert refused.value.pointer == "/expect_within"
+
+
+def test_a_job_whose_runs_cannot_be_read_hides_no_other_and_is_named(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = ["acme:heavy", *(f"acme:job{number}" for number in range(5))]
+    for job_id in jobs:
+        desk.put(job_id=job_id, at=NOW - 200 * HOUR_US)
+    _unreadable(monkeypatch, {"acme:heavy"})
+    watch = OverdueWatch(desk.store, desk.clock, 1, lambda: (0,))
+    told = _lap_of(watch, desk)
+    assert told is not None
+    assert told.parts["count"] == told.parts["watched"] == 5
+    assert (told.parts["unread"], told.parts["unread_named"]) == (1, ["acme:heavy"])
+    for job_id in jobs[1:]:
+        desk.run(NOW - HOUR_US, job_id=job_id)
+    while (told := desk.store.told(OVERDUE, "0")) is not None and told.parts["count"]:
+        watch.step()
+        desk.clock.advance(6 * US_PER_S)
+    found = judge_overdue(desk.store.told_of_all(OVERDUE), desk.clock.now())
+    assert (found.state, found.found) == (State.WARN, "of 1 it cannot be read: acme:heavy")
+
+
+def test_no_job_is_passed_over_while_the_store_is_away(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.put(at=NOW - 200 * HOUR_US)
+    watch = OverdueWatch(desk.store, desk.clock, 1, lambda: (0,))
+    with monkeypatch.context() as away:
+        _unreadable(away, {"acme:job"})
+        away.setattr(desk.store, "told", _away)
+        for _ in range(20):
+            watch.step()
+            desk.clock.advance(6 * US_PER_S)
+    told = _lap_of(watch, desk)
+    assert told is not None
+    assert (told.parts["count"], told.parts["unread"]) == (1, 0)
+
+
+def _lap_of(watch: OverdueWatch, desk: Desk) -> Told | None:
+    for _ in range(200):
+        if told := desk.store.told(OVERDUE, "0"):
+            return told
+        watch.step()
+        desk.clock.advance(6 * US_PER_S)
+    return None
+
+
+def _unreadable(monkeypatch: pytest.MonkeyPatch, job_ids: set[str]) -> None:
+    monkeypatch.setattr(
+        overdue, "expectation_of",
+        lambda store, row, now: _away() if row.job_id in job_ids else expectation_of(store, row, now),
+    )  # fmt: skip
+
+
+def _away(*_: object) -> None:
+    raise BackendDown("cassandra", "ReadFailure: too many tombstones")

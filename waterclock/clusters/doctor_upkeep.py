@@ -132,6 +132,11 @@ def judge_overdue(told: Sequence[Told], now: Instant) -> Finding:
         names = ", ".join(f"{each['job_id']} (by {format_rfc3339(each['by'])})" for each in named[:_NAMED])
         found = f"{count} should have succeeded by now: {names}"
         return Finding(OVERDUE_CHECK, State.WARN, found, f"waterclock job show {named[0]['job_id']}")
+    unread = [job_id for each in told for job_id in each.parts.get("unread_named", ())]
+    if unread:
+        found = f"of {sum(int(each.parts.get('unread', 0)) for each in told)} it cannot be read: "
+        found += ", ".join(unread[:_NAMED])
+        return Finding(OVERDUE_CHECK, State.WARN, found, "The recorder's log says why")
     if silent := _silent(told, now):
         found = f"nobody has looked for overdue jobs for an hour in shards {silent}"
         return Finding(OVERDUE_CHECK, State.WARN, found, "Do their recorders run, and does Cassandra answer them?")
