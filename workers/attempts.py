@@ -24,7 +24,8 @@ from waterclock.wire.names import Names
 from .barrier import ControlBarrier
 from .control import ControlTail
 from .executors.port import Attempt, EndedAttempt, Executors
-from .read_back import Answer, ReadBack
+from .read_back import ReadBack
+from .reading import Answer
 from .slots import Slots
 from .stopping import Stops, Why, stopped
 from .timeouts import Timeouts

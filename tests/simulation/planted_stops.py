@@ -8,7 +8,7 @@ from unittest import mock
 
 from waterclock.workers.attempts import Attempts
 from waterclock.workers.executors.port import Attempt
-from waterclock.workers.read_back import Answer, _Question, _Reading
+from waterclock.workers.reading import Answer, Question, Reading
 from waterclock.workers.slots import Slots
 from waterclock.workers.stopping import Why
 from waterclock.workers.timeouts import Timeouts
@@ -46,12 +46,12 @@ def nodes_not_named() -> Iterator[None]:
 def time_asks_nobody() -> Iterator[None]:
     """A DagRun whose time is over waits for the nodes that run, as long as they like."""
 
-    def answer(self: _Reading, question: _Question) -> Answer:
+    def answer(self: Reading, question: Question) -> Answer:
         found = right(self, question)
         return found._replace(ends_for=None) if found.ends_for is Why.DAG_RUN_OVER else found
 
-    right = _Reading._answer
-    with mock.patch.object(_Reading, "_answer", answer):
+    right = Reading._answer
+    with mock.patch.object(Reading, "_answer", answer):
         yield
 
 
