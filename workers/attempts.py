@@ -13,12 +13,13 @@ How it fails: BackendDown where the log does not answer; all goes on at the next
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import structlog
 
 from waterclock.clock import Clock
 from waterclock.log.port import Log
+from waterclock.model.ids import Instant
 from waterclock.wire.names import Names
 
 from .barrier import ControlBarrier
@@ -89,7 +90,7 @@ class Attempts:
         """Read on, act on what was read, stop what must stop. Raises BackendDown."""
         named = self._control.look()
         if named:
-            self._read_back.ask(self._concerned(named), to_end=True)
+            self._ask_about(named)
         for answer in self._read_back.look():
             self._heed(answer)
         self._stops.ask((attempt for attempt in self._timeouts.over() if not attempt.has_ended), Why.TIMED_OUT)
@@ -220,7 +221,18 @@ class Attempts:
             self._stops.drop(attempt)
         return stuck
 
-    def _concerned(self, named: set[str]) -> Iterator[Attempt]:
+    def _ask_about(self, named: Mapping[str, Instant]) -> None:
+        unbegun = []
+        for attempt in self._concerned(named):
+            if attempt in self._unbegun:
+                unbegun.append(attempt)
+                continue
+            run_id = attempt.work.run_id
+            told_at = [named[each] for each in (run_id, run_id.partition("/")[0]) if each in named]
+            self._read_back.ask_running(attempt, min(told_at))
+        self._read_back.ask(unbegun, to_end=True)
+
+    def _concerned(self, named: Iterable[str]) -> Iterator[Attempt]:
         """What a cancel of these may still change: whatever runs, and what waits with emitted records."""
         for attempt in self._slots.held_of(named):
             if not attempt.has_ended or attempt in self._behind_barrier:

@@ -70,10 +70,11 @@ class ControlTail:
                 raise BackendDown("kafka", f"{self._topic} stopped before its end")
             self._read(records)
 
-    def look(self) -> set[str]:
-        """Read on without waiting; answers the ids of the runs that were named. Raises BackendDown, LostResource."""
+    def look(self) -> dict[str, Instant]:
+        """Read on without waiting; answers the ids of the runs that were named, and the stamp of the first record that
+        did. Raises BackendDown, LostResource."""
         records = self._polled(0.0)
-        return self._read(records) if records else set()
+        return self._read(records) if records else {}
 
     def names(self, attempt: Attempt) -> bool:
         """Whether its run, or its DagRun, was named; or may have been, among those that were forgotten."""
@@ -120,14 +121,14 @@ class ControlTail:
             self._is_lost = True
             raise
 
-    def _read(self, records: Sequence[Record]) -> set[str]:
-        named = set()
+    def _read(self, records: Sequence[Record]) -> dict[str, Instant]:
+        named: dict[str, Instant] = {}
         for record in records:
             control = _decoded(record)
             if control is None:
                 self.passed_over_count += 1
                 continue
-            named.add(control.run_id)
+            named.setdefault(control.run_id, record.timestamp_us)
             self._known[control.run_id] = record.timestamp_us
             self._known.move_to_end(control.run_id)
             if control.hard:

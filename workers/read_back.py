@@ -17,6 +17,10 @@ is read from the beginning of its DagRun (``dag_from``). Where retention has rem
 is the word: its run waited for this attempt, its DagRun was under way; whoever made it knew so from a state of his own.
 What is left of the log is read all the same: another claim, a cancel or an end that stands there counts.
 
+A run may have gone on for hours when ``control`` names it, and its cancel then stands near the end: of one whose code
+runs, what lies between its STARTED and shortly before it was named is passed over at first. How shortly, is a matter of
+clocks, and decides nothing: where no reason to end is found behind it, the whole is read.
+
 How it fails: BackendDown, and it goes on where it stood at the next turn; LostResource where retention took what it was
 reading, and the next turn begins with what is left; somebody's open transaction makes the questions of that partition
 wait. The round thread is never held up: each turn reads a bounded slice.
@@ -28,12 +32,14 @@ from collections.abc import Iterable, Sequence
 
 from waterclock.log.port import Isolation, Log, Reader, Record, TopicPartition
 from waterclock.model.errors import LostResource
-from waterclock.model.ids import partition_of
+from waterclock.model.ids import Instant, partition_of
 
 from .executors.port import Attempt
-from .reading import Answer, Question, Reading, is_known
+from .reading import MARGIN_US, Answer, Question, Reading, is_known
 
 _SLICE_RECORDS = 5_000
+_NEAR_RECORDS = 100_000
+"""So far apart stand the claims at most for which one reading passes over what follows them: seconds of reading."""
 
 
 class ReadBack:
@@ -59,6 +65,16 @@ class ReadBack:
                 known.to_end |= to_end
             self._asked.add(attempt)
 
+    def ask_running(self, attempt: Attempt, told_at: Instant) -> None:
+        """Ask whether this one, whose code runs, is to end: ``control`` named it, in a record of that time."""
+        known = self._queue.get(attempt)
+        if known is None:
+            self._queue[attempt] = Question(attempt, True, told_at=told_at)
+        else:
+            known.to_end = True
+            known.told_at = None if known.told_at is None else min(known.told_at, told_at)
+        self._asked.add(attempt)
+
     def asks(self, attempt: Attempt) -> bool:
         """Whether an answer about this one is still to come."""
         return attempt in self._asked
@@ -75,9 +91,10 @@ class ReadBack:
             reading = self._reading.get(TopicPartition(record.topic, record.partition))
             if reading is not None and record.offset < reading.end:
                 reading.take(record)
+        positions = self._pass_over(self._reader)
         found: list[Answer] = []
         for place, reading in list(self._reading.items()):
-            if self._reader.position(place) >= reading.end:
+            if positions[place] >= reading.end:
                 found += reading.answers()
                 for question in reading.unanswered():
                     self._queue.setdefault(question.attempt, question)
@@ -115,6 +132,19 @@ class ReadBack:
             self._reading.clear()
             raise
 
+    def _pass_over(self, reader: Reader) -> dict[TopicPartition, int]:
+        """Where each reading stands, once it has left out what nobody asks for."""
+        positions = {place: reader.position(place) for place in self._reading}
+        resumed = {
+            place: reading.resumes_at
+            for place, reading in self._reading.items()
+            if reading.may_resume(positions[place])
+        }
+        if resumed:
+            positions |= resumed
+            reader.assign(positions)
+        return positions
+
     def _begin(self) -> None:
         """Read for all that wait now, partition by partition; what is asked meanwhile waits for the next time."""
         waiting: dict[TopicPartition, list[Question]] = {}
@@ -128,17 +158,34 @@ class ReadBack:
             self._reader = self._log.reader(Isolation.COMMITTED)
         # Everything that may fail comes before anything changes.
         starts = {place: self._reader.position(place) for place in self._reading}
+        resumes_at: dict[TopicPartition, int] = {}
+        waiting = {place: _together(questions) for place, questions in waiting.items()}
         for place, questions in waiting.items():
             end = self._log.high_watermark(place) if any(question.to_end for question in questions) else 0
             for question in questions:
                 question.end = max(question.offset + 1, end if question.to_end else 0)
-            starts[place] = self._start_of(place, questions)
+            starts[place], resumes_at[place] = self._stretches_of(place, questions)
         self._reader.assign(starts)
         for place, questions in waiting.items():
-            self._reading[place] = Reading(questions, self._generation)
+            self._reading[place] = Reading(questions, self._generation, resumes_at[place])
             for question in questions:
                 question.tries += 1
                 del self._queue[question.attempt]
+
+    def _stretches_of(self, place: TopicPartition, questions: list[Question]) -> tuple[int, int]:
+        """Where to begin, and where to go on behind the claims of those whose code runs; 0: nothing is passed over."""
+        told_at = [question.told_at for question in questions if question.told_at is not None]
+        if not told_at:
+            return self._start_of(place, questions), 0
+        running = [question for question in questions if question.told_at is not None]
+        others = [question for question in questions if question.told_at is None]
+        start = self._start_of(place, running)
+        resumes_at = self._log.offset_at(place, max(0, min(told_at) - MARGIN_US))
+        resumes_at = min(resumes_at, max(question.end for question in running))
+        if not others:
+            return start, resumes_at
+        others_start = self._start_of(place, others)
+        return min(start, others_start), min(resumes_at, others_start)
 
     def _start_of(self, place: TopicPartition, questions: list[Question]) -> int:
         low = self._log.low_watermark(place)
@@ -158,3 +205,9 @@ class ReadBack:
                     question.is_whole = begins <= low or not question.since_at
                     question.is_cut = begins <= low and low > 0
         return max(min(offsets), low)
+
+
+def _together(questions: list[Question]) -> list[Question]:
+    """Those that one reading is made for: the stretches of claims far apart would have all that lies between them."""
+    first = next((question.offset for question in questions if question.told_at is not None), 0)
+    return [each for each in questions if each.told_at is None or abs(each.offset - first) <= _NEAR_RECORDS]

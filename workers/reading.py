@@ -43,6 +43,7 @@ class Question:
     """One claim. ``to_end``: read on past its STARTED; ``end``: up to where. ``is_cut``: where to begin is gone.
 
     ``margin_us``: how long before its instant its run's beginning is looked for; ``is_whole``: the log has no more.
+    ``told_at``: its code runs, and ``control`` named it then: what lies between is passed over. None: all is read.
     """
 
     attempt: Attempt
@@ -51,6 +52,7 @@ class Question:
     is_cut: bool = False
     margin_us: int = MARGIN_US
     is_whole: bool = False
+    told_at: Instant | None = None
     accepted: bool = False
     was_read: bool = False
     tries: int = 0
@@ -85,11 +87,16 @@ class Question:
 
 
 class Reading:
-    """One partition: the questions that are being read for, and the runs' states so far."""
+    """One partition: the questions that are being read for, and the runs' states so far.
 
-    def __init__(self, questions: list[Question], generation: int) -> None:
+    ``resumes_at``: where to go on behind the last STARTED; what lies between nobody asks for. 0: nothing does.
+    """
+
+    def __init__(self, questions: list[Question], generation: int, resumes_at: int = 0) -> None:
         self.questions = {question.offset: question for question in questions}
         self.end = max(question.end for question in questions)
+        self.resumes_at = resumes_at
+        self._claims_end = max((each.offset for each in questions if each.told_at is not None), default=0) + 1
         self._generation = generation
         self._jobs = {question.attempt.work.job_id.encode() for question in questions}
         self._fold: Fold[None] = Fold(generation=generation)
@@ -111,6 +118,10 @@ class Reading:
         question = self.questions.get(offset_of(attempt.token))
         return question is not None and question.attempt is attempt
 
+    def may_resume(self, position: int) -> bool:
+        """Whether a stretch begins here that nobody asks for."""
+        return self._claims_end <= position < self.resumes_at
+
     def take(self, record: Record) -> None:
         """The next record of this partition."""
         if record.key not in self._jobs or record.value is None:
@@ -130,15 +141,19 @@ class Reading:
 
     def unanswered(self) -> list[Question]:
         """Those to be asked once more: their STARTED did not come, although it is committed; or their run's beginning
-        did not, whose stamp another clock has given: that is looked for further back from now on."""
+        did not, whose stamp another clock has given: that is looked for further back from now on; or no reason to end
+        was found where one was told, and it may lie in what was passed over: all is read from now on."""
         again = [question for question in self.questions.values() if self._is_asked_again(question)]
         for question in again:
             if question.run_id in self._not_begun:
                 question.margin_us *= _WIDER
+            question.told_at = None
         return again
 
     def _is_asked_again(self, question: Question) -> bool:
-        return question.is_open or (question.run_id in self._not_begun and not question.is_whole)
+        if question.is_open or (question.run_id in self._not_begun and not question.is_whole):
+            return True
+        return question.told_at is not None and question.accepted and self._answer(question).ends_for is None
 
     def _restore_dag_run(self, work: WorkRecord) -> None:
         dag_run_id, key = split_node_run_id(work.run_id)

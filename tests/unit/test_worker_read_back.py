@@ -1,0 +1,116 @@
+"""What is asked about a claim is answered soon, however long other things take to be read back."""
+
+from __future__ import annotations
+
+import pytest
+from waterclock.workers import read_back
+from waterclock.workers.executors.port import Attempt
+from waterclock.workers.loop import Worker
+
+from tests.unit.worker_world import START, HandExecutors, World
+from waterclock.model.events import Control, ControlKind, EventKind, Origin, Pending, RunEvent, WorkRecord
+from waterclock.model.ids import US_PER_S, make_run_id, partition_of
+from waterclock.model.job import Tier
+from waterclock.wire.messages import control_message, event_message, work_message
+
+OLD = "acme:pay"
+MINE = next(job for job in map("acme:job-{}".format, range(99)) if partition_of(job, 2) == partition_of(OLD, 2))
+MUCH = 600
+"""Events of an hour: one in six seconds; a turn reads five."""
+SOON = 20
+"""Turns."""
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(read_back, "_SLICE_RECORDS", 5)
+    monkeypatch.setattr(read_back, "_NEAR_RECORDS", 100)
+    return World()
+
+
+def fire(world: World, job: str, fire_at: int, *, at_most_once: bool = False) -> str:
+    """PENDING, and the work record of the first attempt."""
+    run_id = make_run_id(job, fire_at)
+    pending = Pending(1, fire_at, fire_at, Tier.HIGH, Origin.SCHEDULE)
+    world.put(event_message(world.names, RunEvent(EventKind.PENDING, job, run_id, fire_at, detail=pending)))
+    hand_out(world, job, fire_at, at_most_once=at_most_once)
+    return run_id
+
+
+def hand_out(world: World, job: str, fire_at: int, attempt: int = 1, *, at_most_once: bool = False) -> None:
+    head = (make_run_id(job, fire_at), fire_at, fire_at, attempt, job, 1, Tier.HIGH, "default", "noop", b"", "")
+    world.put(work_message(world.names, WorkRecord(*head, at_most_once)))
+
+
+def much_happens(world: World, *workers: Worker) -> None:
+    """An hour of others' events, in the partition of ``MINE`` and ``OLD``."""
+    for number in range(MUCH):
+        other = make_run_id(MINE, START + 10**12 + number)
+        world.put(event_message(world.names, RunEvent(EventKind.STARTED, MINE, other, START, 1)))
+        world.turn(*workers, us=3_600 * US_PER_S // MUCH)
+
+
+def turns_until(world: World, worker: Worker, attempts: list[Attempt], run_id: str) -> int:
+    """How many it takes until this run is among the attempts."""
+    for count in range(5 * MUCH):
+        if run_id in [attempt.work.run_id for attempt in attempts]:
+            return count
+        world.turn(worker)
+    raise AssertionError(f"{run_id} is never among them")
+
+
+def running(world: World) -> tuple[Worker, HandExecutors, str]:
+    """A worker, and an attempt that it runs."""
+    worker, executors = world.worker()
+    world.settle(worker)
+    run_id = fire(world, MINE, world.clock.now())
+    world.settle(worker)
+    assert [each.work.run_id for each in executors.running] == [run_id]
+    return worker, executors, run_id
+
+
+def test_a_cancel_is_heeded_as_soon_after_an_hour_as_at_once(world: World) -> None:
+    worker, executors, run_id = running(world)
+    much_happens(world, worker)
+    world.cancel(run_id)
+    assert turns_until(world, worker, executors.asked, run_id) < SOON
+
+
+def test_a_cancel_is_heeded_whatever_the_clocks_of_its_two_records_say(world: World) -> None:
+    """Given a request far before the place where its stamp on control lets it be looked for, then all is read."""
+    worker, executors, run_id = running(world)
+    much_happens(world, worker)
+    world.put(event_message(world.names, RunEvent(EventKind.CANCEL_REQUESTED, MINE, run_id, world.clock.now())))
+    much_happens(world, worker)
+    told = Control(ControlKind.CANCEL_REQUESTED, MINE, run_id, world.clock.now())
+    world.put(control_message(world.names, told))
+    assert turns_until(world, worker, executors.asked, run_id) > SOON, "the short way does not lead there"
+
+
+def test_what_is_passed_over_for_one_is_read_for_another(world: World) -> None:
+    """Given runs begun an hour apart, when both are cancelled, then each is heeded, and soon."""
+    worker, executors, first = running(world)
+    much_happens(world, worker)
+    second = fire(world, MINE, world.clock.now())
+    world.settle(worker)
+    much_happens(world, worker)
+    world.cancel(first)
+    world.cancel(second)
+    assert turns_until(world, worker, executors.asked, first) < SOON
+    assert turns_until(world, worker, executors.asked, second) < SOON
+
+
+def test_a_claim_that_does_not_count_is_dropped_also_an_hour_later(world: World) -> None:
+    """Given a cancel before the claim that control tells an hour after it, then the attempt is stopped, unrecorded."""
+    worker, executors = world.worker()
+    world.settle(worker)
+    run_id = fire(world, MINE, world.clock.now())
+    world.put(event_message(world.names, RunEvent(EventKind.CANCEL_REQUESTED, MINE, run_id, world.clock.now())))
+    world.settle(worker)
+    much_happens(world, worker)
+    told = Control(ControlKind.CANCEL_REQUESTED, MINE, run_id, world.clock.now())
+    world.put(control_message(world.names, told))
+    assert turns_until(world, worker, executors.asked, run_id) < SOON
+    executors.end_all()
+    world.settle(worker)
+    assert world.events(EventKind.ATTEMPT_CANCELLED, EventKind.ATTEMPT_SUCCEEDED) == []
