@@ -23,23 +23,76 @@ clocks, and decides nothing: where no reason to end is found behind it, the whol
 
 How it fails: BackendDown, and it goes on where it stood at the next turn; LostResource where retention took what it was
 reading, and the next turn begins with what is left; somebody's open transaction makes the questions of that partition
-wait. The round thread is never held up: each turn reads a bounded slice.
+wait. The round thread is never held up: each turn reads a bounded slice. Nor does who asks for little wait for who asks
+for much: a partition has a reading for each of the two, with clients of their own, and what is asked meanwhile waits
+for the reading of its kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 
-from waterclock.log.port import Isolation, Log, Reader, Record, TopicPartition
+from waterclock.log.port import Isolation, Log, Reader, TopicPartition
 from waterclock.model.errors import LostResource
 from waterclock.model.ids import Instant, partition_of
 
 from .executors.port import Attempt
-from .reading import MARGIN_US, Answer, Question, Reading, is_known
+from .reading import MARGIN_US, NEAR_RECORDS, Answer, Question, Reading, is_known
 
 _SLICE_RECORDS = 5_000
-_NEAR_RECORDS = 100_000
-"""So far apart stand the claims at most for which one reading passes over what follows them: seconds of reading."""
+
+
+class _Lane:
+    """One client, and the readings that it serves: at most one of a partition. ``is_long``: of which questions."""
+
+    def __init__(self, log: Log, *, is_long: bool) -> None:
+        self._log = log
+        self._reader: Reader | None = None
+        self.is_long = is_long
+        self.readings: dict[TopicPartition, Reading] = {}
+
+    def asks(self, place: TopicPartition, attempt: Attempt) -> bool:
+        """Whether this one is being read for."""
+        return place in self.readings and self.readings[place].asks(attempt)
+
+    def begin(self, starts: dict[TopicPartition, int], readings: dict[TopicPartition, Reading]) -> None:
+        """Read for these too. Raises BackendDown; nothing has changed then."""
+        if self._reader is None:
+            self._reader = self._log.reader(Isolation.COMMITTED)
+        positions = {place: self._reader.position(place) for place in self.readings}
+        self._reader.assign(positions | starts)
+        self.readings.update(readings)
+
+    def look(self, limit: int) -> list[Reading]:
+        """Read on, at most so many records; the readings that are done. Raises BackendDown, LostResource."""
+        reader = self._reader
+        if reader is None or not self.readings:
+            return []
+        for record in reader.poll(limit, 0.0):
+            reading = self.readings.get(TopicPartition(record.topic, record.partition))
+            if reading is not None and record.offset < reading.end:
+                reading.take(record)
+        positions = self._pass_over(reader)
+        done = [place for place, reading in self.readings.items() if positions[place] >= reading.end]
+        return [self.readings.pop(place) for place in done]
+
+    def close(self) -> None:
+        """Give the client up."""
+        if self._reader is not None:
+            self._reader.close()
+
+    def _pass_over(self, reader: Reader) -> dict[TopicPartition, int]:
+        """Where each reading stands, once it has left out what nobody asks for."""
+        positions = {place: reader.position(place) for place in self.readings}
+        resumed = {
+            place: reading.resumes_at
+            for place, reading in self.readings.items()
+            if reading.may_resume(positions[place])
+        }
+        if resumed:
+            positions |= resumed
+            reader.assign(positions)
+        return positions
 
 
 class ReadBack:
@@ -50,9 +103,10 @@ class ReadBack:
         self._topic = run_events
         self._generation = generation
         self._partitions = log.partitions(run_events)
-        self._reader: Reader | None = None
+        self._lanes = [_Lane(log, is_long=False), _Lane(log, is_long=True)]
         self._queue: dict[Attempt, Question] = {}
-        self._reading: dict[TopicPartition, Reading] = {}
+        self._found: list[Answer] = []
+        """Not told yet: trouble of another lane may come before that."""
         self._asked: set[Attempt] = set()
 
     def ask(self, attempts: Iterable[Attempt], *, to_end: bool) -> None:
@@ -85,89 +139,84 @@ class ReadBack:
             return []
         if self._queue:
             self._begin()
-        if self._reader is None or not self._reading:
-            return []
-        for record in self._polled(self._reader):
-            reading = self._reading.get(TopicPartition(record.topic, record.partition))
-            if reading is not None and record.offset < reading.end:
-                reading.take(record)
-        positions = self._pass_over(self._reader)
-        found: list[Answer] = []
-        for place, reading in list(self._reading.items()):
-            if positions[place] >= reading.end:
-                found += reading.answers()
+        busy = [lane for lane in self._lanes if lane.readings]
+        for lane in busy:
+            for reading in self._read_on(lane, max(1, _SLICE_RECORDS // len(busy))):
+                self._found += reading.answers()
                 for question in reading.unanswered():
                     self._queue.setdefault(question.attempt, question)
-                del self._reading[place]
         # Asked again meanwhile: that answer will know more.
-        answers = [answer for answer in found if answer.attempt not in self._queue]
+        answers = [each for each in self._found if not (each.attempt in self._queue or self._is_read_for(each.attempt))]
+        self._found.clear()
         self._asked.difference_update(answer.attempt for answer in answers)
         return answers
 
     def clear(self) -> None:
         """Forget all: the incarnation that claimed them is over."""
         self._queue.clear()
-        self._reading.clear()
+        self._found.clear()
+        for lane in self._lanes:
+            lane.readings.clear()
         self._asked.clear()
 
     def drop(self, attempt: Attempt) -> None:
         """Nobody waits for this answer any more; one that is being read for still comes."""
         self._queue.pop(attempt, None)
-        if not any(reading.asks(attempt) for reading in self._reading.values()):
+        if not self._is_read_for(attempt):
             self._asked.discard(attempt)
 
     def close(self) -> None:
-        """Give the reader up."""
-        if self._reader is not None:
-            self._reader.close()
+        """Give the clients up."""
+        for lane in self._lanes:
+            lane.close()
 
-    def _polled(self, reader: Reader) -> Sequence[Record]:
+    def _is_read_for(self, attempt: Attempt) -> bool:
+        place = self._place_of(attempt)
+        return any(lane.asks(place, attempt) for lane in self._lanes)
+
+    def _place_of(self, attempt: Attempt) -> TopicPartition:
+        return TopicPartition(self._topic, partition_of(attempt.work.job_id, self._partitions))
+
+    def _read_on(self, lane: _Lane, limit: int) -> list[Reading]:
         try:
-            return reader.poll(_SLICE_RECORDS, 0.0)
+            return lane.look(limit)
         except LostResource:  # told once, by a real client: it would deliver nothing more, and say nothing
-            for reading in self._reading.values():
+            for reading in lane.readings.values():
                 for question in reading.questions.values():
                     question.begin_anew()
                     self._queue.setdefault(question.attempt, question)
-            self._reading.clear()
+            lane.readings.clear()
             raise
 
-    def _pass_over(self, reader: Reader) -> dict[TopicPartition, int]:
-        """Where each reading stands, once it has left out what nobody asks for."""
-        positions = {place: reader.position(place) for place in self._reading}
-        resumed = {
-            place: reading.resumes_at
-            for place, reading in self._reading.items()
-            if reading.may_resume(positions[place])
-        }
-        if resumed:
-            positions |= resumed
-            reader.assign(positions)
-        return positions
-
     def _begin(self) -> None:
-        """Read for all that wait now, partition by partition; what is asked meanwhile waits for the next time."""
+        """Read for all that wait now and whose lane is free there; what is asked meanwhile waits for the next time, and
+        so does what is asked once more of an attempt that is being read for: of one there is one reading at a time."""
         waiting: dict[TopicPartition, list[Question]] = {}
         for question in self._queue.values():
-            place = TopicPartition(self._topic, partition_of(question.attempt.work.job_id, self._partitions))
-            if place not in self._reading:
+            place = self._place_of(question.attempt)
+            if not any(lane.asks(place, question.attempt) for lane in self._lanes):
                 waiting.setdefault(place, []).append(question)
-        if not waiting:
-            return
-        if self._reader is None:
-            self._reader = self._log.reader(Isolation.COMMITTED)
-        # Everything that may fail comes before anything changes.
-        starts = {place: self._reader.position(place) for place in self._reading}
-        resumes_at: dict[TopicPartition, int] = {}
-        waiting = {place: _together(questions) for place, questions in waiting.items()}
-        for place, questions in waiting.items():
+        for lane in self._lanes:
+            chosen = {
+                place: _together([question for question in questions if question.is_long is lane.is_long])
+                for place, questions in waiting.items()
+                if place not in lane.readings
+            }
+            if any(chosen.values()):
+                self._begin_in(lane, {place: questions for place, questions in chosen.items() if questions})
+
+    def _begin_in(self, lane: _Lane, chosen: Mapping[TopicPartition, list[Question]]) -> None:
+        starts: dict[TopicPartition, int] = {}
+        readings: dict[TopicPartition, Reading] = {}
+        for place, questions in chosen.items():
             end = self._log.high_watermark(place) if any(question.to_end for question in questions) else 0
             for question in questions:
                 question.end = max(question.offset + 1, end if question.to_end else 0)
-            starts[place], resumes_at[place] = self._stretches_of(place, questions)
-        self._reader.assign(starts)
-        for place, questions in waiting.items():
-            self._reading[place] = Reading(questions, self._generation, resumes_at[place])
+            starts[place], resumes_at = self._stretches_of(place, questions)
+            readings[place] = Reading(questions, self._generation, resumes_at)
+        # Everything that may fail comes before anything changes.
+        lane.begin(starts, readings)
+        for questions in chosen.values():
             for question in questions:
                 question.tries += 1
                 del self._queue[question.attempt]
@@ -192,10 +241,9 @@ class ReadBack:
         offsets = [question.offset for question in questions]
         unknown = [question for question in questions if not is_known(question.attempt.work)]
         for question in questions:
-            work = question.attempt.work
-            if is_known(work) and (offset := work.verify_from if work.dag_from < 0 else work.dag_from) >= 0:
-                question.is_cut = offset < low
-                offsets.append(offset)
+            if question.known_from >= 0:
+                question.is_cut = question.known_from < low
+                offsets.append(question.known_from)
         if unknown:
             oldest = self._log.offset_at(place, min(question.since_at for question in unknown))
             offsets.append(oldest)
@@ -210,4 +258,4 @@ class ReadBack:
 def _together(questions: list[Question]) -> list[Question]:
     """Those that one reading is made for: the stretches of claims far apart would have all that lies between them."""
     first = next((question.offset for question in questions if question.told_at is not None), 0)
-    return [each for each in questions if each.told_at is None or abs(each.offset - first) <= _NEAR_RECORDS]
+    return [each for each in questions if each.told_at is None or abs(each.offset - first) <= NEAR_RECORDS]

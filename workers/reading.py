@@ -23,6 +23,9 @@ from .executors.port import Attempt
 from .stopping import Why
 
 MARGIN_US = 10 * US_PER_S
+NEAR_RECORDS = 100_000
+_NEAR_US = 120 * US_PER_S
+"""What was known, or begun, within these before a claim is read for in some seconds."""
 _WIDER = 30
 """Times as far back where a run's beginning was not found. After four times that is three months: soon all there is."""
 _TRIES = 2
@@ -44,6 +47,7 @@ class Question:
 
     ``margin_us``: how long before its instant its run's beginning is looked for; ``is_whole``: the log has no more.
     ``told_at``: its code runs, and ``control`` named it then: what lies between is passed over. None: all is read.
+    ``was_short``: it was, and nothing was found there.
     """
 
     attempt: Attempt
@@ -53,6 +57,7 @@ class Question:
     margin_us: int = MARGIN_US
     is_whole: bool = False
     told_at: Instant | None = None
+    was_short: bool = False
     accepted: bool = False
     was_read: bool = False
     tries: int = 0
@@ -74,6 +79,21 @@ class Question:
     def since_at(self) -> Instant:
         """From when on its run's beginning is looked for, where its work does not say."""
         return max(0, self.attempt.begun_at - self.margin_us)
+
+    @property
+    def known_from(self) -> int:
+        """From which offset on its run's state is to be read, where its work says so; else -1."""
+        work = self.attempt.work
+        if not is_known(work):
+            return -1
+        return work.verify_from if work.dag_from < 0 else work.dag_from
+
+    @property
+    def is_long(self) -> bool:
+        """Whether much may have to be read for it. It decides nothing but who waits for whom."""
+        if self.was_short or is_known(self.attempt.work):
+            return self.was_short or 0 <= self.known_from < self.offset - NEAR_RECORDS
+        return self.attempt.started_at - self.since_at > _NEAR_US
 
     @property
     def is_open(self) -> bool:
@@ -147,6 +167,7 @@ class Reading:
         for question in again:
             if question.run_id in self._not_begun:
                 question.margin_us *= _WIDER
+            question.was_short |= question.told_at is not None
             question.told_at = None
         return again
 

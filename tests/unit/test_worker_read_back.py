@@ -8,7 +8,18 @@ from waterclock.workers.executors.port import Attempt
 from waterclock.workers.loop import Worker
 
 from tests.unit.worker_world import START, HandExecutors, World
-from waterclock.model.events import Control, ControlKind, EventKind, Origin, Pending, RunEvent, WorkRecord
+from waterclock.log.port import TopicPartition
+from waterclock.model.events import (
+    DRAINED,
+    Control,
+    ControlKind,
+    Ended,
+    EventKind,
+    Origin,
+    Pending,
+    RunEvent,
+    WorkRecord,
+)
 from waterclock.model.ids import US_PER_S, make_run_id, partition_of
 from waterclock.model.job import Tier
 from waterclock.wire.messages import control_message, event_message, work_message
@@ -24,7 +35,7 @@ SOON = 20
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(read_back, "_SLICE_RECORDS", 5)
-    monkeypatch.setattr(read_back, "_NEAR_RECORDS", 100)
+    monkeypatch.setattr(read_back, "NEAR_RECORDS", 100)
     return World()
 
 
@@ -50,6 +61,24 @@ def much_happens(world: World, *workers: Worker) -> None:
         world.turn(*workers, us=3_600 * US_PER_S // MUCH)
 
 
+def hand_back_old(world: World) -> str:
+    """A run of ``OLD``, from its beginning until a worker elsewhere hands it back."""
+    run_id = make_run_id(OLD, START)
+    pending = Pending(1, START, START, Tier.HIGH, Origin.SCHEDULE)
+    world.put(event_message(world.names, RunEvent(EventKind.PENDING, OLD, run_id, START, detail=pending)))
+    claim = RunEvent(EventKind.STARTED, OLD, run_id, START, 1, "elsewhere", 0)
+    token = world.put(event_message(world.names, claim))
+    failed = claim._replace(kind=EventKind.ATTEMPT_FAILED, token=token, detail=Ended(START, DRAINED))
+    world.put(event_message(world.names, failed))
+    world.put(event_message(world.names, RunEvent(EventKind.RETRYING, OLD, run_id, START, 2)))
+    return run_id
+
+
+def hand_out_old(world: World) -> None:
+    """The next attempt of that run, which may be called once at most."""
+    hand_out(world, OLD, START, 2, at_most_once=True)
+
+
 def turns_until(world: World, worker: Worker, attempts: list[Attempt], run_id: str) -> int:
     """How many it takes until this run is among the attempts."""
     for count in range(5 * MUCH):
@@ -60,7 +89,8 @@ def turns_until(world: World, worker: Worker, attempts: list[Attempt], run_id: s
 
 
 def running(world: World) -> tuple[Worker, HandExecutors, str]:
-    """A worker, and an attempt that it runs."""
+    """A worker, and an attempt that it runs. Before that a run of ``OLD`` was handed back."""
+    hand_back_old(world)
     worker, executors = world.worker()
     world.settle(worker)
     run_id = fire(world, MINE, world.clock.now())
@@ -114,3 +144,44 @@ def test_a_claim_that_does_not_count_is_dropped_also_an_hour_later(world: World)
     executors.end_all()
     world.settle(worker)
     assert world.events(EventKind.ATTEMPT_CANCELLED, EventKind.ATTEMPT_SUCCEEDED) == []
+
+
+def test_nobody_waits_for_a_claim_that_is_read_for_from_an_hour_ago(world: World) -> None:
+    """Given a run under way, and an old claim of its partition, when others are asked about, then they are answered."""
+    worker, executors, under_way = running(world)
+    much_happens(world, worker)
+    hand_out_old(world)
+    world.settle(worker, 3)
+    fresh = fire(world, MINE, world.clock.now(), at_most_once=True)
+    world.cancel(under_way)
+    assert turns_until(world, worker, executors.submitted, fresh) < SOON
+    assert turns_until(world, worker, executors.asked, under_way) < SOON
+    assert turns_until(world, worker, executors.submitted, make_run_id(OLD, START)) > SOON, "or it proves nothing"
+
+
+def test_a_long_reading_ends_however_much_is_asked_beside_it(world: World) -> None:
+    worker, executors, _ = running(world)
+    much_happens(world, worker)
+    hand_out_old(world)
+    world.settle(worker, 3)
+    executors.end_all()
+    for _ in range(2 * MUCH // 5):
+        fire(world, MINE, world.clock.now(), at_most_once=True)
+        world.turn(worker, count=2)
+        executors.end_all()
+    assert make_run_id(OLD, START) in [attempt.work.run_id for attempt in executors.submitted]
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_an_answer_is_told_also_where_another_reading_is_lost_in_its_turn(world: World, turns: int) -> None:
+    """Given a short reading that ends about when retention takes what a long one reads, then both are answered."""
+    worker, executors, _ = running(world)
+    much_happens(world, worker)
+    hand_out_old(world)
+    world.settle(worker, 3)
+    fresh = fire(world, MINE, world.clock.now(), at_most_once=True)
+    world.turn(worker, count=turns)
+    place = TopicPartition(world.names.run_events, partition_of(OLD, 2))
+    world.cluster.delete_records(place, MUCH)
+    assert turns_until(world, worker, executors.submitted, fresh) < SOON
+    assert turns_until(world, worker, executors.submitted, make_run_id(OLD, START)) < SOON
