@@ -185,3 +185,25 @@ def test_an_answer_is_told_also_where_another_reading_is_lost_in_its_turn(world:
     world.cluster.delete_records(place, MUCH)
     assert turns_until(world, worker, executors.submitted, fresh) < SOON
     assert turns_until(world, worker, executors.submitted, make_run_id(OLD, START)) < SOON
+
+
+def test_claims_behind_an_old_one_do_not_take_all_the_slots(world: World) -> None:
+    """Given as many fresh claims of its partition as there are slots, then work of other partitions is begun."""
+    worker, executors = world.worker(slots=4)
+    hand_back_old(world)
+    much_happens(world)
+    world.settle(worker)
+    hand_out_old(world)
+    world.settle(worker, 3)
+    for number in range(4):
+        fire(world, MINE, world.clock.now() + number, at_most_once=True)
+    world.settle(worker, 3)
+    executors.end_all()
+    elsewhere = next(job for job in map("acme:b{}".format, range(99)) if partition_of(job, 2) != partition_of(OLD, 2))
+    ordinary = fire(world, elsewhere, world.clock.now())
+    for _ in range(SOON):
+        world.turn(worker)
+        executors.end_all()
+    begun = [attempt.work.run_id for attempt in executors.submitted]
+    assert ordinary in begun
+    assert make_run_id(OLD, START) not in begun, "it is still read for, or this proves nothing"
