@@ -169,35 +169,37 @@ def test_one_thing_that_is_wrong_is_told(damage: Callable[[Story], None], said: 
     assert any(said in complaint for complaint in story.complaints()), story.complaints()
 
 
-def outliving(*, is_engine_there: bool, is_told: bool) -> list[str]:
-    """What is said of a DagRun that lived for 60 s with a time-out of 10 s, while another one ended."""
+def outliving(*, turns: int, is_told: bool = False) -> list[str]:
+    """What is said of a DagRun that lived for 60 s with a time-out of 10 s, while the engine had so many turns."""
     world = World(Node("a", "h"), timeout_us=10_000_000)
-    run_id, other = world.fire(), world.fire()
+    run_id, *others = world.fire(), world.fire(), world.fire()
     world.turn(world.engine(), 5)
     world.cluster.kill("dag-engine-1")
-    world.end(f"{other}/a")
-    world.clock.advance(30_000_000)
-    if is_engine_there:
+    for other in others:
+        world.end(f"{other}/a")
+    world.clock.advance(28_000_000)
+    for other in others[:turns]:
+        world.clock.advance(2_000_000)
         world.event(EventKind.DAG_SUCCEEDED, other)
     world.clock.advance(30_000_000)
     world.end(f"{run_id}/a")
     world.event(EventKind.DAG_SUCCEEDED, run_id)
     if is_told:
         world.event(EventKind.RUN_EXPIRED, run_id)
-    if not is_engine_there:
+    for other in others[turns:]:
         world.event(EventKind.DAG_SUCCEEDED, other)
     dag = _meant(world)
-    made = dict.fromkeys((run_id, other), dag)
+    made = dict.fromkeys((run_id, *others), dag)
     return dag_runs.check([_raw(each) for each in world.records(NAMES.run_events)], [], made)[0]
 
 
 def test_a_dag_run_that_outlives_its_timeout_is_told() -> None:
-    complaints = outliving(is_engine_there=True, is_told=False)
+    complaints = outliving(turns=2)
     assert any("10 s are its timeout" in complaint for complaint in complaints), complaints
 
 
 def test_a_timeout_that_nobody_was_there_to_see_or_that_came_too_late_is_none() -> None:
-    for complaints in outliving(is_engine_there=False, is_told=False), outliving(is_engine_there=True, is_told=True):
+    for complaints in outliving(turns=0), outliving(turns=1), outliving(turns=2, is_told=True):
         assert not any("are its timeout" in complaint for complaint in complaints), complaints
 
 
