@@ -191,6 +191,7 @@ RARE = frozenset(
         "control barrier at the last stable offset",
         "no control barrier",
         "lost before fencing",
+        "a take-over goes on for partitions that have changed",
     }
 )
 """Those that take hundreds of seeds: ``make show NAME=planted-bugs`` looks for them, ``make test`` does not."""
