@@ -34,9 +34,13 @@ class Room:
 
 
 def _may_go(job, at):
-    """The first of those that wait for which there is room; "" where there is none."""
+    """The first of those that wait for which there is room; "" where there is none, or nobody can say.
+
+    Runs that went out before anything limited their job: an owner who counted them for another reason knows of them,
+    and waits for their ends.
+    """
     version = job.newest
-    if version is None:
+    if version is None or job.alive.difference(job.open):
         return ""
     is_paused = job.is_paused(at)
     most, most_of_key = limits_of(version.spec) if version.status != "DELETED" else (None, None)

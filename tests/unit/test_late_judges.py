@@ -86,23 +86,24 @@ def test_a_sleep_of_the_world_is_not_late() -> None:
 class Job:
     """One as the judge of limits has it: a run waits, and one may be open."""
 
-    def __init__(self, open_runs: dict[str, None], *, paused: bool = False) -> None:
+    def __init__(self, open_runs: dict[str, None], *, paused: bool = False, unlimited: tuple[str, ...] = ()) -> None:
         spec = {"concurrency": '{"overlap":"buffer_all"}'}
         self.newest = type("Version", (), {"status": "ACTIVE", "spec": spec})
         self.held = {"waits": None}
         self.people: set[str] = set()
         self.open = open_runs
+        self.alive = set(open_runs) | set(unlimited)
         self._paused = paused
 
     def is_paused(self, _at: int) -> bool:
         return self._paused
 
 
-def let_go_after(seconds: int, *, paused: bool = False) -> list[str]:
+def let_go_after(seconds: int, *, paused: bool = False, unlimited: tuple[str, ...] = ()) -> list[str]:
     acts = late_acts.Acts(late_acts.BY_THE_OWNER)
     room = letting_go.Room(acts, 0, 10 * S)
     found = [*room.look(Job({"open": None}), made(0, "first"))]
-    found += room.look(Job({}, paused=paused), made(1, "ended"))
+    found += room.look(Job({}, paused=paused, unlimited=unlimited), made(1, "ended"))
     for at in range(2, seconds):
         acts.note(made(at, "another"), {"kind": "PENDING", "run_id": "x"})
     job = Job({})
@@ -114,3 +115,4 @@ def test_who_waits_is_let_go_once_there_is_room() -> None:
     assert let_go_after(8) == []
     assert let_go_after(30) == ["waits: there was room for it, and its owner did other things for 27000000 us"]
     assert let_go_after(30, paused=True) == []
+    assert let_go_after(30, unlimited=("older",)) == []
