@@ -28,6 +28,7 @@ from waterclock.log.following import HELD_BY_ROLE, Beginning, beginning
 from waterclock.log.port import Committed, Log, Polled, Record, TopicPartition
 from waterclock.model.errors import BackendDown, Fenced, LostResource, NotFound, RequestError
 from waterclock.model.fold import OPEN_MAX, WINDOW, Fold
+from waterclock.store.rest import rest_s
 from waterclock.taking_over import TakingOver, take_each
 from waterclock.transact import Round, Rounds
 from waterclock.wire.codec import decode_event
@@ -49,9 +50,6 @@ _POLL_S = 0.05
 _TROUBLE_WAIT_S = 0.5
 _STORE_WAIT_S = 1.0
 _STORE_WAIT_S_MAX = 60.0
-_STORE_WAIT_TIMES = 4
-"""A store that refuses does so at once; one that is silent costs its whole time-out, and all DagRuns wait meanwhile: so
-it is left alone for so many times as long as the question took."""
 _FORGET_WITHIN_S = 0.1
 """What is only to be forgotten waits so long for a round that says something, and goes out by itself then."""
 
@@ -228,8 +226,7 @@ class DagEngine:
             self._specs.read()
         except BackendDown as down:
             now_s = self._clock.monotonic_s()
-            rest_s = max(_STORE_WAIT_S, min(_STORE_WAIT_TIMES * (now_s - asked_s), _STORE_WAIT_S_MAX))
-            self._store_due_s = now_s + rest_s
+            self._store_due_s = now_s + rest_s(now_s - asked_s, _STORE_WAIT_S, _STORE_WAIT_S_MAX)
             _log.warning("versions of Dags cannot be read", cause=str(down))
 
     def _read_earlier(self) -> bool:

@@ -9,6 +9,7 @@ import structlog
 
 from waterclock.clock import Clock
 from waterclock.model.errors import BackendDown
+from waterclock.store.rest import rest_s
 
 from .pace import Pace
 from .shard import Shard
@@ -17,8 +18,7 @@ log_ = structlog.get_logger("dispatcher")
 
 
 class StoreRest:
-    """Of one dispatcher. A store that refuses does so at once; one that is silent costs its whole time-out, and fires
-    wait meanwhile: so it is left alone for four times as long as it held a round up."""
+    """Of one dispatcher. A store that is silent holds fires up: see ``store/rest.py``."""
 
     def __init__(self, clock: Clock, pace: Pace) -> None:
         self._clock = clock
@@ -47,7 +47,6 @@ class StoreRest:
     def _note(self, down: BackendDown, asked_at_s: float, shards: Iterable[Shard]) -> None:
         """It did not answer what was asked at ``asked_at_s`` (monotonic)."""
         now_s, pace = self._clock.monotonic_s(), self._pace
-        rest_s = max(pace.store_retry_s, min(4 * (now_s - asked_at_s), pace.store_retry_max_s))
-        self._until_s = now_s + rest_s
+        self._until_s = now_s + rest_s(now_s - asked_at_s, pace.store_retry_s, pace.store_retry_max_s)
         ends = min((shard.horizon_at for shard in shards), default=0)
         log_.warning("store away: the loaded window keeps firing", cause=str(down), window_ends_at=ends)
