@@ -14,9 +14,9 @@ from waterclock.model.job import Command, CommandKind
 
 from .emit import Emitter
 from .flow import FlowJob
-from .resuming import AGAIN_US, WAITS_US
+from .resuming import AGAIN_US
 from .shard import Shard
-from .starts import ask_for_lapses
+from .starts import WAITS_US, ask_for_lapses
 
 _ASKED_MAX = 200
 """Looks at jobs of one shard in one round: whatever all of its jobs call may be down."""

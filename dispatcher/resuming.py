@@ -21,8 +21,6 @@ AGAIN_US = 30 * US_PER_S
 
 _AGAIN_US_MAX = 3_600 * US_PER_S
 
-WAITS_US = 1 * US_PER_S
-
 _LOOKS_MAX = 200
 """Looks at pauses of one shard in one round: many jobs may be paused until the same instant."""
 

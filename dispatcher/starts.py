@@ -11,7 +11,7 @@ from waterclock.model.cause import Cause
 from waterclock.model.events import Origin
 from waterclock.model.flow_state import RunFlow
 from waterclock.model.gathering import Gathering
-from waterclock.model.ids import Instant, make_run_id
+from waterclock.model.ids import US_PER_S, Instant, make_run_id
 from waterclock.model.job import Command, CommandKind, JobStatus, JobVersion
 from waterclock.model.triggers import Triggers, name_of
 from waterclock.wire.messages import GATHER_PREFIX
@@ -23,8 +23,11 @@ from .emit import Emitter
 from .holding import drop
 from .misfire import PAUSED
 from .putting_out import run_at_once
-from .resuming import AGAIN_US, WAITS_US
+from .resuming import AGAIN_US
 from .shard import Shard
+
+WAITS_US = 1 * US_PER_S
+"""How soon it is looked again where commands wait, among which what is to be asked for may be."""
 
 WINDOW = "window"
 """Why there is no run: not all that had to come within the window has come. The event's ``cap`` names what was missing,

@@ -11,8 +11,9 @@ from waterclock.dispatcher.emit import Emitter, Templates
 from waterclock.dispatcher.holding import know_job
 from waterclock.dispatcher.look_times import LookTimes
 from waterclock.dispatcher.position import Position
-from waterclock.dispatcher.resuming import AGAIN_US, WAITS_US
+from waterclock.dispatcher.resuming import AGAIN_US
 from waterclock.dispatcher.shard import Shard
+from waterclock.dispatcher.starts import WAITS_US
 
 from tests.unit.dispatcher_world import NAMES, START
 from tests.unit.test_max_runs import spec
