@@ -159,8 +159,11 @@ def _has_passed(shard: Shard, backfill: Backfill) -> bool:
 
 
 def may_make(shard: Shard) -> bool:
-    """Whether any of the shard's backfills goes on now: not one that is paused, nor one that waits for its time."""
-    return bool(shard.backfills) and any(each.lost or _has_passed(shard, each) for each in shard.backfills.active())
+    """Whether any of the shard's backfills goes on now: not one that is paused, waits for its time, or for an owner who
+    can read it."""
+    return bool(shard.backfills) and any(
+        each.lost or (not each.is_illegible and _has_passed(shard, each)) for each in shard.backfills.active()
+    )
 
 
 def _may_decide(shard: Shard, backfill: Backfill) -> bool:

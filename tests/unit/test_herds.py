@@ -342,3 +342,16 @@ def test_a_backfill_that_is_paused_takes_no_herd_back(*, is_paused: bool) -> Non
         world.steps(3)
     _until(world, _DUE_AT - 20_000)
     assert _sent_early(world) is is_paused
+
+
+def test_a_backfill_that_nobody_can_read_takes_no_herd_back() -> None:
+    """It waits for an owner of a later release, and makes nothing before that."""
+    world = _world()
+    world.command(CommandKind.CREATE, "t:old", JobSpec("demo.noop", Cron("0 * * * *")))
+    world.run(0.1)
+    world.command(CommandKind.BACKFILL, "t:old", from_at=START - 36_000 * US_PER_S, to_at=START, concurrency=1)
+    world.steps(3)
+    (backfill,) = [each for shard in world.dispatcher._shards.values() for each in shard.backfills]
+    backfill.is_illegible = True
+    _until(world, _DUE_AT - 20_000)
+    assert _sent_early(world)
