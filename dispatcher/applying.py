@@ -69,7 +69,7 @@ def apply_commands(
     written is written again, alike.
     """
     waiting = [shard for shard in shards if shard.inbox]
-    batches = [_take(shard, len(waiting)) for shard in waiting]
+    batches = [_take(shard, len(waiting), now) for shard in waiting]
     if not batches:
         return 0
     limits = [batch.limits() for batch in batches]
@@ -88,9 +88,9 @@ def apply_commands(
     return sum(len(batch.records) for batch in batches)
 
 
-def _take(shard: Shard, shard_count: int) -> Batch:
+def _take(shard: Shard, shard_count: int, now: Instant) -> Batch:
     records = next_records(shard, BATCH, shard_count)
-    shard.keys.expire(records[0].offset, records[0].timestamp_us)
+    shard.keys.expire(records[0].offset, min(records[0].timestamp_us, now))  # the broker's clock may be ahead
     records, read, refused = read_all(shard, records)
     room = ROUND_BYTES // shard_count // FIRE_BYTES
     return Batch(shard, records, read, [Refusal(record, error) for record, error in refused], room)

@@ -8,7 +8,8 @@ twice changes nothing the second time.
 What must hold: a replayed command decides alike. So whether a command is a repeat follows from stamps and offsets
 alone: the first one lies below it in the log (never the command itself, which a replay meets in the state topic), and
 at most 24 hours of append time before it. Memory holds that much or more, never less: what is over is dropped later, in
-slices, by the commands' stamps and never by a clock.
+slices, by the commands' stamps. A clock only has it dropped later still: a stamp ahead of it tells of a broker's clock
+that is, and the next command may bear an earlier one.
 
 The bounds. A key that somebody gave is a promise: it is never forgotten early, and where ``KEYS_MAX`` of them are kept
 a further command with a key is refused as busy. One tenant may hold half of them, so that none locks the others out.
@@ -175,10 +176,14 @@ class Keys:
         for kept in (self._given, self._standing_in):
             for _ in range(min(EXPIRE_SLICE, len(kept))):
                 state_key, value = next(iter(kept.items()))
-                if not _is_over(codec.decode_key_state(value), offset, stamp_at):
+                state = codec.decode_key_state(value)
+                if _is_over(state, offset, stamp_at):
+                    self.drop(state_key)
+                    self.forgotten.append(state_key)
+                elif state.stamp_at > stamp_at + _GRACE_US:
+                    kept.move_to_end(state_key)  # by a broker's clock that was ahead: those behind it are over before
+                else:
                     break
-                self.drop(state_key)
-                self.forgotten.append(state_key)
 
     def _of(self, state_key: str) -> OrderedDict[str, bytes]:
         return self._given if state_key.startswith(KEY_PREFIX) else self._standing_in

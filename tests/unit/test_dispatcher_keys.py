@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from waterclock.dispatcher import keys
 
+from tests.skewed_clock import SkewedClock
 from tests.unit.dispatcher_world import NAMES, START, World, every
 from tests.unit.test_dispatcher_trouble import ID, lose_metadata
 from waterclock.log.memory import CommitFate
@@ -340,3 +341,35 @@ def test_a_key_too_long_to_be_kept_is_refused() -> None:
     world.command(CommandKind.TRIGGER, "t:j", idempotency_key="é" * KEY_MAX, answer=True)
     world.run(1)
     assert verdicts(world) == ["refused", "refused", "refused", "applied"]
+
+
+@pytest.mark.parametrize("ahead_us", [2 * DAY_US, 400 * DAY_US])
+def test_a_broker_whose_clock_was_ahead_has_no_key_forgotten_early(ahead_us: int) -> None:
+    world = one_shard()
+    world.cluster.clock = brokers = SkewedClock(world.clock)
+    world.command(CommandKind.TRIGGER, "t:j", idempotency_key="k", answer=True)
+    world.run(1)
+    brokers.skew_us = ahead_us
+    world.command(CommandKind.TRIGGER, "t:j", answer=True)
+    world.run(1)
+    brokers.skew_us = 0
+    world.crash()
+    world.run(10)
+    world.command(CommandKind.TRIGGER, "t:j", idempotency_key="k")
+    world.run(1)
+    assert verdicts(world) == ["applied", "applied", "repeated"]
+
+
+def test_a_key_that_was_stamped_ahead_holds_up_no_other_that_is_over() -> None:
+    world = one_shard()
+    world.cluster.clock = brokers = SkewedClock(world.clock)
+    for ahead_us, key in ((400 * DAY_US, "ahead"), (0, "k1"), (0, "k2")):
+        brokers.skew_us = ahead_us
+        world.command(CommandKind.TRIGGER, "t:j", idempotency_key=key)
+        world.run(1)
+    world.clock.advance(DAY_US + 3_600 * US_PER_S)
+    for _ in range(3):
+        world.command(CommandKind.TRIGGER, "t:j", command_id="")
+        world.run(1, step_s=0.5)
+    assert len(kept(world)) == 1
+    assert len(world.dispatcher._shards[0].keys) == 1
