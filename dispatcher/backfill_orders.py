@@ -13,11 +13,11 @@ from waterclock.model.backfill import (
     CONCURRENCY,
     CONCURRENCY_MAX,
     ENDED,
-    FIRES_MAX,
     HISTORY_PROVES_US,
     Backfilled,
     BackfillStatus,
     check_may_be_backfilled,
+    fire_count_of,
     make_backfill_id,
     parse_backfill_id,
 )
@@ -128,8 +128,7 @@ def _asked_for(
             f"{command.concurrency} runs at a time", pointer="/concurrency", hint=f"1 to {CONCURRENCY_MAX:,}"
         )
     from_at, to_at = _range(command, place)
-    fire_count = count_of(version, from_at - 1, to_at - 1)
-    _check_count(command, version, from_at, to_at, fire_count)
+    fire_count = _fire_count(command, version, from_at, to_at)
     _check_history(version, max(from_at, stands.created_at), min(to_at, place.appended_at - HISTORY_PROVES_US), to_at)
     _check_room(command, standing)
     has_jitter = any(each.spec.timing.jitter_us for each in (*versions, version))
@@ -196,18 +195,16 @@ def _range(command: Command, place: Place) -> tuple[Instant, Instant]:
     return command.from_at, to_at
 
 
-def _check_count(command: Command, version: JobVersion, from_at: Instant, to_at: Instant, fire_count: int) -> None:
-    span = f"from {format_rfc3339(from_at)} to {format_rfc3339(to_at)}"
+def _fire_count(command: Command, version: JobVersion, from_at: Instant, to_at: Instant) -> int:
+    fire_count = fire_count_of(version, from_at, to_at)
     if not fire_count:
         raise RequestError(
-            f"revision {version.revision} of {command.job_id} has no fire {span}",
+            f"revision {version.revision} of {command.job_id} has no fire from {format_rfc3339(from_at)} to "
+            f"{format_rfc3339(to_at)}",
             pointer="/from",
             hint="`waterclock cron explain` shows an expression's fires; an interval has none before its anchor",
         )
-    if fire_count > FIRES_MAX:
-        raise RequestError(
-            f"{fire_count:,} fires {span}", pointer="/to", hint=f"At most {FIRES_MAX:,} at once: ask for it in parts"
-        )
+    return fire_count
 
 
 def _check_history(version: JobVersion, from_at: Instant, until_at: Instant, to_at: Instant) -> None:

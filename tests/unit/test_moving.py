@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
+from waterclock.model import moving as moving_
 from waterclock.model import timetable
+from waterclock.model.backfill import FIRES_MAX, fire_count_of
 from waterclock.model.blocks import Blocks, blocks_of
 from waterclock.model.calendar import Calendar, Side, side_of
 from waterclock.model.document import spec_from_document
@@ -106,3 +109,27 @@ def test_an_interval_moves_its_fires_by_days_of_utc() -> None:
         fires.append(found // US_PER_S - BASE - DAY_S)
         at = found
     assert fires == [0, 4 * 3_600, 7 * 3_600, 11 * 3_600]
+
+
+def test_a_backfill_looks_at_no_more_fires_than_it_may_have_however_few_calendars_leave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = 0
+    right = moving_.Moving._moves
+
+    def moves(self: moving_.Moving, number: int) -> Iterator[tuple[Instant, Instant | None]]:
+        nonlocal looks
+        for each in right(self, number):
+            looks += 1
+            yield each
+
+    monkeypatch.setattr(moving_.Moving, "_moves", moves)
+    begins_s = [int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in range(1971, 2031)]
+    new_years = side_of((), (), [(begin_s, begin_s + DAY_S) for begin_s in begins_s])
+    version = version_of(moved(Cron("0 * * * *"), include=new_years))
+    year_us = 365 * DAY_S * US_PER_S
+    with pytest.raises(RequestError) as refused:
+        fire_count_of(version, 1, BASE * US_PER_S)
+    assert (refused.value.pointer, looks) == ("/to", 0)
+    assert fire_count_of(version, BASE * US_PER_S - year_us, BASE * US_PER_S) == HOURS
+    assert 0 < looks < 4 * FIRES_MAX

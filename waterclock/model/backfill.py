@@ -11,10 +11,13 @@ from typing import NamedTuple
 from .errors import RequestError
 from .ids import US_PER_S, Instant, split_job_id
 from .job import Delay, JobVersion, Tier
+from .time_text import format_rfc3339
+from .timetable import count_of, count_planned
 from .untellable import why_not_compiled
 
 FIRES_MAX = 10_000
-"""Fires of one backfill."""
+"""Fires of one backfill, also as its schedule names them: where calendars move fires all of these are looked at, be
+there ever so few left of them."""
 
 CONCURRENCY = 10
 CONCURRENCY_MAX = 1_000
@@ -107,6 +110,19 @@ def eta_s(told: Backfilled, now: Instant) -> float | None:
         return None
     per_us = told.decided_count / max(1, now - told.began_at)
     return (told.fire_count - told.decided_count) / per_us / US_PER_S
+
+
+def fire_count_of(version: JobVersion, from_at: Instant, to_at: Instant) -> int:
+    """How many fires a backfill of [``from_at``, ``to_at``) has. Raises RequestError where that is too many."""
+    planned = count_planned(version, from_at - 1, to_at - 1) if version.spec.timing.moves else 0
+    found = planned if planned > FIRES_MAX else count_of(version, from_at - 1, to_at - 1)
+    if found > FIRES_MAX:
+        raise RequestError(
+            f"{found:,} fires from {format_rfc3339(from_at)} to {format_rfc3339(to_at)}",
+            pointer="/to",
+            hint=f"At most {FIRES_MAX:,} at once: ask for it in parts",
+        )
+    return found
 
 
 def check_may_be_backfilled(version: JobVersion) -> None:

@@ -126,6 +126,13 @@ def count_of(version: JobVersion, after: Instant, until: Instant) -> int:
         return 0
 
 
+def count_planned(version: JobVersion, after: Instant, until: Instant) -> int:
+    """How many fires the schedule names in (after, until], wherever calendars move them. Always by arithmetic: what
+    :func:`count_of` costs of a job whose calendars move fires goes by this."""
+    after, until = _within(version.spec.timing, after, until)
+    return schedule.count_fires(version.spec.schedule, version.anchor_at, after, until) if after < until else 0
+
+
 def due_of(version: JobVersion, fire_at: Instant) -> Instant:
     """When a fire of this version is to be decided: the fire time plus jitter."""
     timing = version.spec.timing

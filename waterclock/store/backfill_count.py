@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from waterclock.model.backfill import FIRES_MAX, check_may_be_backfilled
+from waterclock.model.backfill import check_may_be_backfilled, fire_count_of
 from waterclock.model.errors import RequestError
 from waterclock.model.events import RunStatus
 from waterclock.model.ids import Instant
 from waterclock.model.job import JobVersion
-from waterclock.model.time_text import format_rfc3339
-from waterclock.model.timetable import count_blocked, count_of, is_blocked, next_of
+from waterclock.model.timetable import count_blocked, is_blocked, next_of
 
 from .made_runs import DAY_US, HISTORY_DAYS, RunsPlace, RunsReading
 
@@ -41,13 +40,7 @@ def count_backfill(store: RunsReading, version: JobVersion, from_at: Instant, to
     to_at = min(to_at, now)
     if from_at >= to_at:
         raise RequestError("the range is none, or lies in the future", pointer="/to", hint="A backfill is of the past")
-    fire_count = count_of(version, from_at - 1, to_at - 1)
-    if fire_count > FIRES_MAX:
-        raise RequestError(
-            f"{fire_count:,} fires from {format_rfc3339(from_at)} to {format_rfc3339(to_at)}",
-            pointer="/to",
-            hint=f"At most {FIRES_MAX:,} at once: ask for it in parts",
-        )
+    fire_count = fire_count_of(version, from_at, to_at)
     blocked_count = count_blocked(version, from_at - 1, to_at - 1)
     ran = _ran(store, version, max(from_at, (now // DAY_US - HISTORY_DAYS) * DAY_US), to_at)
     return Counted(fire_count, len(ran), blocked_count)
