@@ -133,3 +133,27 @@ def test_a_backfill_looks_at_no_more_fires_than_it_may_have_however_few_calendar
     assert (refused.value.pointer, looks) == ("/to", 0)
     assert fire_count_of(version, BASE * US_PER_S - year_us, BASE * US_PER_S) == HOURS
     assert 0 < looks < 4 * FIRES_MAX
+
+
+@pytest.mark.parametrize("day", range(1, 365, 13))
+def test_a_year_without_a_fire_is_looked_through_once(monkeypatch: pytest.MonkeyPatch, day: int) -> None:
+    looks = 0
+    right = moving_.Moving._moves
+
+    def moves(self: moving_.Moving, number: int) -> Iterator[tuple[Instant, Instant | None]]:
+        nonlocal looks
+        looks += 1
+        return right(self, number)
+
+    monkeypatch.setattr(moving_.Moving, "_moves", moves)
+    begins_s = [int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (2026, 2027, 2028)]
+    new_years = side_of((), (), [(begin_s, begin_s + DAY_S) for begin_s in begins_s])
+    version = version_of(moved(Cron("0 12 * * *"), include=new_years))
+    noon = 12 * 3_600
+    at = (begins_s[0] + day * DAY_S + noon) * US_PER_S
+    found = [timetable.next_of(version, at), timetable.last_of(version, begins_s[0] * US_PER_S, at)]
+    assert found == [(begin_s + noon) * US_PER_S for begin_s in begins_s[1::-1]]
+    before = looks
+    for _ in range(3):
+        assert [timetable.next_of(version, at), timetable.last_of(version, begins_s[0] * US_PER_S, at)] == found
+    assert looks == before

@@ -31,7 +31,9 @@ FIRES_OF_YEAR_MAX = 366 * 24
 
 _SEASON_US = (1 << 23) * US_PER_S
 """About 97 days."""
-_SEASONS_KEPT_MAX = 4
+_SEASONS_KEPT_MAX = 6
+"""A fire may be a year away, and whoever asks for it goes through all that lies between: five, and one for a look back.
+With fewer kept than one walk needs, each would find nothing that the one before has left."""
 _FAR_BACK_US = (DAYS_MAX + 3) * 86_400 * US_PER_S
 """From farther back nothing is moved to now."""
 _FAR: Instant = 2**62
