@@ -265,6 +265,10 @@ class Asked(typing.NamedTuple):
         """All of its range, in the order of time."""
         return fires(self.version.spec, self.version.anchor, self.from_at - 1, self.to_at - 1)
 
+    def named(self):
+        """Those that the schedule names in its range, wherever calendars move them."""
+        return _within(self.version.spec, self.version.anchor, self.from_at - 1, self.to_at - 1)
+
 
 def _asked(judged, offset, record, appended_at, rules):
     """A command about a backfill. Of one that turns it only the log says how it stood, so only that says the word."""
@@ -284,7 +288,8 @@ def _asked(judged, offset, record, appended_at, rules):
     if version.spec["dag"]:
         return "refused"  # not built
     asked = Asked(offset, appended_at, version, from_at, to_at, record["concurrency"] or 10, record["tier"] or "LOW")
-    if not 0 < len(asked.fires()) <= FIRES_MAX or not set(_pools(version.spec)) <= set(rules.pools):
+    is_much = max(len(asked.fires()), len(asked.named())) > FIRES_MAX
+    if is_much or not asked.fires() or not set(_pools(version.spec)) <= set(rules.pools):
         return "refused"
     judged.backfills.append(asked)
     return "applied"
