@@ -187,6 +187,7 @@ def _listed(world: FailingWorld, limit: int = 50) -> list[Any]:
     ("body", "pointer"),
     [
         ({}, "/from"),
+        ({"from": "1970-01-01T00:00:00Z"}, "/from"),
         ({"from": "2026-01-01T00:00:00Z", "to": "2025-01-01T00:00:00Z"}, "/to"),
         ({"from": "2025-01-01T00:00:00Z", "to": "2025-12-01T00:00:00Z"}, "/to"),
         ({"from": "2025-01-01T00:00:00Z", "concurrency": 0}, "/concurrency"),

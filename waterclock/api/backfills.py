@@ -176,8 +176,10 @@ async def _turn(backfill_id: str, request: Request, services: Services, caller: 
 
 def _order(job_id: str, expected: int, document: dict[str, Any]) -> Order:
     from_at = wanting.instant(document, "from")
-    if not from_at:
+    if document.get("from") is None:
         raise RequestError("Say from when on", pointer="/from", hint="RFC 3339, such as 2026-11-01T00:00:00Z")
+    if from_at <= 0:
+        raise RequestError("from is not after 1970-01-01T00:00:00Z", pointer="/from", hint="No fire is as old")
     to_at = wanting.instant(document, "to")
     if document.get("to") is not None and to_at <= from_at:
         raise RequestError("from must lie before to", pointer="/to", hint="Without to: up to now")
