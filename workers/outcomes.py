@@ -8,7 +8,8 @@ What must hold:
   refuse it;
 * emitted records, with their outcome, wait until their attempt is behind the control barrier (``attempts.py``), and
   are dropped with it where its claim turns out not to count;
-* a round carries at most 8 MiB of outcomes and emitted records, and at least one outcome where one waits;
+* a round carries at most 8 MiB of outcomes and emitted records, and at least one outcome where one waits. After one
+  that did not land it carries a quarter of it, for its bytes may be why: made again as it was it would cost the lease;
 * one bad record takes nobody else down (design §5, rule 7). A round that carried emitted records and did not land is
   made again without them. They then ride apart, without claims and positions, in groups that are halved until the one
   that never lands is alone: that run fails, with the reason, and nothing that it emitted was sent.
@@ -38,6 +39,9 @@ from .executors.port import Attempt, EndedAttempt
 from .slots import Slots
 
 ROUND_BYTES_MAX = 8 * 1024 * 1024
+_ROUND_BYTES_LEAST = 64 * 1024
+_SMALLER, _SLOWLY = 4, 8
+"""A quarter at once: three quarters of a lease leave time for few tries. An eighth more for each that lands."""
 _STRIKES_MAX = 3
 _TOPICS_ASKED_MAX = 100
 
@@ -86,6 +90,7 @@ class Outbox:
         self._waiting: list[Unsent] = []
         self._apart: list[list[Unsent]] = []
         self._apart_is_next = False
+        self._bytes_max = ROUND_BYTES_MAX
         self.riding: list[Unsent] = []
         self.rides_apart = False
         """The round in hand carries suspects: no claims, no positions, nothing of anybody else."""
@@ -107,7 +112,7 @@ class Outbox:
             self._let_pass()
         self.rides_apart = bool(self._apart) and self._apart_is_next
         self._apart_is_next = not self.rides_apart
-        self.riding = self._apart[-1] if self.rides_apart else _that_fit(self._waiting)
+        self.riding = self._apart[-1] if self.rides_apart else _that_fit(self._waiting, self._bytes_max)
         stuck = self._slots.stuck_count and sum(self._slots.is_stuck(unsent.ended.attempt) for unsent in self.riding)
         return len(self.riding) - stuck
 
@@ -127,6 +132,7 @@ class Outbox:
     def landed(self) -> None:
         """Everything that rode is committed."""
         self._slots.release(unsent.ended.attempt for unsent in self.riding)
+        self._bytes_max = min(ROUND_BYTES_MAX, self._bytes_max + self._bytes_max // _SLOWLY)
         if self.rides_apart:
             self._apart.pop()
         else:
@@ -136,6 +142,9 @@ class Outbox:
     def not_landed(self, why: str, now: Instant, incarnation: int) -> None:
         """Nothing that rode is committed. Who emitted records is suspect, and rides apart from now on."""
         self._apart_is_next = False
+        if self.riding:
+            rode = min(self._bytes_max, sum(unsent.size for unsent in self.riding))
+            self._bytes_max = max(_ROUND_BYTES_LEAST, rode // _SMALLER)
         suspects = [unsent for unsent in self.riding if unsent.ended.emitted]
         if not suspects:
             self._step_off()
@@ -207,8 +216,7 @@ class Outbox:
         return missing
 
 
-def _that_fit(waiting: list[Unsent]) -> list[Unsent]:
-    room = ROUND_BYTES_MAX
+def _that_fit(waiting: list[Unsent], room: int) -> list[Unsent]:
     for count, unsent in enumerate(waiting):
         room -= unsent.size
         if room < 0 and count:
