@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from waterclock.log.port import Isolation, Log, Record, TopicPartition
 from waterclock.model.errors import LostResource, UndecodableRecord
+from waterclock.model.ids import partition_of
 from waterclock.model.leases import Standing, after, is_dead
 from waterclock.wire.codec import decode_lease
 
@@ -25,13 +26,19 @@ class Deaths:
         self._reader = log.reader(Isolation.COMMITTED)
         self._begin()
         self.standings: dict[str, Standing] = {}
+        self._ends: dict[TopicPartition, int] = {}
+        """Where they ended when it was asked last: nothing below is asked for again."""
 
     def look(self) -> list[str]:
         """Read on without waiting; returns the workers whose newest record changed. Raises BackendDown."""
         try:
             records = self._reader.poll(_BATCH, 0.0)
-        except LostResource:  # what we stood at was removed: everything that is kept says the same
+        except LostResource:
+            # Removed, and all that is kept says the same; or the topic was made anew, where offsets begin anew: by what
+            # the old one said everybody who says HELLO now would be dead.
             self._begin()
+            self.standings.clear()
+            self._ends.clear()
             return []
         return [worker for record in records if (worker := self._apply(record))]
 
@@ -43,6 +50,16 @@ class Deaths:
         """Whether this incarnation is known to be dead."""
         standing = self.standings.get(worker)
         return standing is not None and is_dead(standing, incarnation)
+
+    def is_of_a_topic_before(self, worker: str, incarnation: int) -> bool:
+        """Whether this life, of which a claim was read before, said its HELLO on a ``leases`` that was deleted, and its
+        worker another one since, which has fenced it. Raises BackendDown."""
+        if not 0 <= self.standing(worker).hello < incarnation:
+            return False
+        place = self._places[partition_of(worker, len(self._places))]
+        if incarnation >= self._ends.get(place, 0):
+            self._ends[place] = self._log.high_watermark(place)
+        return incarnation >= self._ends[place]
 
     def position(self, partition: int) -> int:
         """Up to where a partition of ``leases`` was read."""

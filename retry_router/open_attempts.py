@@ -122,7 +122,8 @@ class OpenAttempts:
         run = runs.get(run_id)
         if run is None or not run.state.attempt_open or self._told.get(run_id) == run.state.token:
             return False
-        if not self._deaths.is_dead(run.state.worker, run.state.incarnation):
+        life = run.state.worker, run.state.incarnation
+        if not (self._deaths.is_dead(*life) or self._deaths.is_of_a_topic_before(*life)):
             return False
         self._told[run_id] = run.state.token
         return True

@@ -48,11 +48,12 @@ class Watched:
         self._read_at_s = now_s
 
     def hear(self, worker: str, incarnation: int, lease_s: float, now_s: float) -> None:
-        """A beat, or with ``lease_s`` 0 a HELLO. What an older incarnation says counts for nobody."""
+        """A beat, or with ``lease_s`` 0 a HELLO. An older incarnation counts for nobody; which one is older, the
+        HELLO says: its number may be lower than that of a life before, where ``leases`` was made anew."""
         heard = self._heard.get(worker)
         if heard is None:
             self._heard[worker] = _Heard(incarnation, lease_s or self._default_lease_s, now_s)
-        elif incarnation >= heard.incarnation:
+        elif incarnation >= heard.incarnation or not lease_s:
             heard.incarnation = incarnation
             heard.lease_s = lease_s or heard.lease_s
             heard.at_s = now_s

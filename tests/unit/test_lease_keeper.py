@@ -296,3 +296,19 @@ def test_a_silent_worker_is_fenced_however_many_others_beat_all_the_time() -> No
     assert world.fenced() == []
     run(world, keeper, seconds=4)
     assert world.fenced() == ["w-1"]
+
+
+def test_who_lives_by_leases_that_were_made_anew_is_not_fenced_for_its_lower_number() -> None:
+    world = World()
+    before = [world.hello() for _ in range(5)]
+    beating(world, keeper := world.keeper(), "w-1", before[-1], seconds=12)
+    partitions = world.log.partitions(NAMES.leases)
+    world.cluster.delete_topic(NAMES.leases)
+    world.cluster.create_topic(NAMES.leases, partitions, compact=True)
+    world.beat("w-1", before[-1])
+    run(world, keeper, seconds=1)
+    incarnation = world.hello()
+    beating(world, keeper, "w-1", incarnation, seconds=30)
+    assert world.fenced() == []
+    run(world, keeper, seconds=15)
+    assert world.fenced() == ["w-1"], "once, when it is silent"

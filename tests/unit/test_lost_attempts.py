@@ -210,3 +210,37 @@ def test_a_zombies_outcome_after_its_loss_is_ignored() -> None:
         zombie.commit(draft)
     world.turn(router)
     assert world.verdicts() == {run_id: 1}
+
+
+def test_whoever_says_hello_in_a_topic_that_was_made_anew_is_not_dead_by_what_the_old_one_said() -> None:
+    world = World()
+    for _ in range(5):
+        world.hello()
+    world.turn(router := world.router(), steps=2)
+    partitions = world.log.partitions(NAMES.leases)
+    world.cluster.delete_topic(NAMES.leases)
+    world.cluster.create_topic(NAMES.leases, partitions, compact=True)
+    world.turn(router, steps=2)
+    living, _ = world.claimed(incarnation=world.hello())
+    world.turn(router)
+    assert not lost(world)
+    world.hello()
+    world.turn(router)
+    assert lost(world) == {living: 1}
+
+
+def test_what_was_open_when_leases_were_made_anew_is_lost_with_the_next_hello_of_its_worker() -> None:
+    """Given a number that the new topic has not come to: no HELLO of it will stand behind that one for long."""
+    world = World()
+    before = [world.hello() for _ in range(5)]
+    left, _ = world.claimed(incarnation=before[-1])
+    world.turn(world.router(), steps=2)
+    partitions = world.log.partitions(NAMES.leases)
+    world.cluster.delete_topic(NAMES.leases)
+    world.cluster.create_topic(NAMES.leases, partitions, compact=True)
+    world.turn(router := world.router("retry-router-2"))
+    assert not lost(world), "nobody knows whether it lives"
+    living, _ = world.claimed(incarnation=world.hello())
+    world.turn(router)
+    assert lost(world) == {left: 1}
+    assert living not in lost(world)
