@@ -22,6 +22,7 @@ from waterclock.model.policy_document import check_time_outs
 from waterclock.model.schedule import AT_MAX
 from waterclock.store.port import DueRow
 from waterclock.wire import codec
+from waterclock.wire.fit_work import fit_work
 from waterclock.wire.framing import RECORD_MAX
 from waterclock.wire.messages import control_message, event_message, work_message
 from waterclock.wire.names import Names
@@ -188,7 +189,7 @@ def _work_of(command: Command, pools: Pools) -> WorkRecord:
     """The work that a command carries. What a worker could not take, or no topic would, must not stop the shard."""
     if command.work is None:
         raise RequestError(f"{command.kind} carries no work", pointer="/work", hint="Send the framed work record")
-    work = codec.decode_work(command.work)
+    work = fit_work(command.work)
     if work.job_id != command.job_id or parse_run_id(work.run_id).job_id != command.job_id:
         raise RequestError(
             f"the work is of {work.job_id}, not of {command.job_id}", pointer="/work", hint="Key the command by its job"

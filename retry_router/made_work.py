@@ -16,7 +16,8 @@ from waterclock.log.reading import read_range
 from waterclock.model.errors import NotFound, RequestError
 from waterclock.model.events import Pending, Started, WorkRecord
 from waterclock.model.ids import US_PER_S, Instant, partition_of, work_key
-from waterclock.wire.codec import decode_event, decode_work
+from waterclock.wire.codec import decode_event
+from waterclock.wire.fit_work import fit_work
 from waterclock.wire.names import Names
 
 from .work_records import WorkRecords
@@ -143,7 +144,7 @@ class MadeWork:
 def work_of(record: Record) -> WorkRecord | None:
     """The work in a record; None where it is none."""
     try:
-        return decode_work(record.value or b"")
+        return fit_work(record.value or b"")
     except RequestError:
         return None
 

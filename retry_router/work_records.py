@@ -15,7 +15,7 @@ import structlog
 from waterclock.log.port import Isolation, Log, Reader, Record, TopicPartition
 from waterclock.model.errors import BackendDown, NotFound, UndecodableRecord
 from waterclock.model.events import SourceRecord, Started, WorkRecord
-from waterclock.wire.codec import decode_work
+from waterclock.wire.fit_work import fit_work
 
 _log = structlog.get_logger()
 
@@ -72,7 +72,7 @@ class WorkRecords:
 def work_in(source: SourceRecord, run_id: str) -> WorkRecord | None:
     """The work in a record that was read back; None where it is no work, or another run's (a topic made anew)."""
     try:
-        work = decode_work(source.value or b"")
+        work = fit_work(source.value or b"")
     except UndecodableRecord as error:
         _log.warning("work record unreadable", topic=source.topic, offset=source.offset, reason=error.message)
         return None

@@ -15,7 +15,7 @@ from waterclock.log.reading import read_range
 from waterclock.model.errors import UndecodableRecord
 from waterclock.model.events import EventKind, Reject, RunEvent, SourceRecord, Started
 from waterclock.model.ids import Instant
-from waterclock.wire.codec import decode_work
+from waterclock.wire.fit_work import fit_work
 from waterclock.wire.messages import reject_message
 from waterclock.wire.names import Names
 
@@ -38,7 +38,7 @@ def judge(records: Iterable[Record], now: Instant) -> tuple[list[tuple[Attempt, 
         try:
             if value is None:
                 raise UndecodableRecord("a record without a value on a work topic")
-            claims.append((Attempt(decode_work(value), now, 0, record.timestamp_us), record))
+            claims.append((Attempt(fit_work(value), now, 0, record.timestamp_us), record))
         except UndecodableRecord as error:
             refused.append(Refused(record, error))
     return claims, refused
