@@ -128,9 +128,8 @@ class DagEngine:
                 self._read(polled.records)
             self._learn_versions()
             is_reading = self._read_earlier()
-            is_behind = not room or len(polled.records) >= room
             has_more = bool(polled.records or polled.assigned) or self._taking_over.is_under_way
-            return self._answer(is_behind=is_behind) or is_reading or has_more
+            return self._answer() or is_reading or has_more
         except Fenced:
             raise
         except (LostResource, BackendDown) as trouble:
@@ -238,19 +237,18 @@ class DagEngine:
 
     # Deciding -----------------------------------------------------------------------------------------------------
 
-    def _answer(self, *, is_behind: bool) -> bool:
+    def _answer(self) -> bool:
         """Releases, skips and ends, and the positions, in one round. False when nothing was due."""
         draft = self._rounds.draft()
         room = Room(self._releases_max)
         shards = [shard for shard in self._in_turn() if shard.live]
-        if is_behind:  # what looks open may have ended, further on in the log: all is known until an earlier instant
-            now = self._clock.now()
-            known_until.look(self._log, self._clock, [shard for shard in shards if shard.has_deadline_before(now)])
+        # What looks open may have ended, further on in the log: all is known until an earlier instant.
+        now = self._clock.now()
+        known_until.look(self._log, self._clock, [shard for shard in shards if shard.has_deadline_before(now)])
         for shard in shards:
             self._decide(draft, shard, room)
             now = self._clock.now()
-            until = shard.known_until.at(now) if is_behind else now
-            for dag in shard.take_over_time(until, self._releases_max):
+            for dag in shard.take_over_time(shard.known_until.at(now), self._releases_max):
                 over_time(draft, self._names, dag, now)
         now_s = self._clock.monotonic_s()
         owes = now_s >= self._forget_due_s and any(shard.kept.owes for shard in self._shards.values() if shard.live)

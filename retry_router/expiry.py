@@ -60,6 +60,10 @@ class Deadlines:
         if self._queued.pop(run_id, None) is not None:
             self._sweep()
 
+    def has_before(self, now: Instant) -> bool:
+        """Whether the time of some run may be over."""
+        return bool(self._heap) and self._heap[0][0] <= now
+
     def over(self, now: Instant, runs: Mapping[str, OpenRun[Note]], limit: int) -> Iterator[Over]:
         """The runs, at most ``limit``, whose time is over now; each once for each state that it is found in."""
         heap = self._heap

@@ -266,7 +266,7 @@ class RetryRouter:
     def _answer(self, *, is_behind: bool) -> bool:
         """Verdicts, letters, what ends start, and rejects, and the positions, in one round. False: nothing was due.
 
-        ``is_behind``: nobody says that this is the end of what was written by now, so only what is known of an earlier
+        ``is_behind``: there is more to be read. Of runs that are over their time only what is known of an earlier
         instant counts: what looks like waiting may have ended since, further on in the log.
         """
         wanted, self._wanted = self._wanted, Wanted()
@@ -274,12 +274,12 @@ class RetryRouter:
         draft = self._rounds.draft()
         for shard in shards:
             draft.extend(self._lost(shard, is_behind=is_behind))
-        if is_behind:
-            known_until.look(self._log, self._clock, shards)
         now = self._clock.now()
+        # Also where a poll has brought less than it could: a client hands out what it has, and there may be more.
+        wanting = shards if is_behind else [shard for shard in shards if shard.deadlines.has_before(now)]
+        known_until.look(self._log, self._clock, wanting)
         for shard in (each for each in shards if each.has_read_predecessor):
-            until = shard.known_until.at(now) if is_behind else now
-            expire(draft, self._names, shard, now, self._round_records, until)
+            expire(draft, self._names, shard, now, self._round_records, shard.known_until.at(now))
         if not is_behind or (shards and all(shard.known_until.keeps_up(self._clock) for shard in shards)):
             self._reconciler.look(draft, shards)
         draft.extend(self._decided(shards))

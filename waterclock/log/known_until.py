@@ -1,10 +1,10 @@
 """Until when all of a partition is known, to a role that keeps up and is never quite at its end.
 
-Whoever ends what is over its time must have read what was written before: it may have ended. A poll that brings less
-than it could says so of all partitions, as of now. Where every poll is full, as it is where as much comes as is read,
-only a question does: the clock first, then where the partition ends; once it was read to there, all is known until that
-instant. What must hold: nothing that was written before ``at`` is unread. How it fails: somebody's open transaction
-hides the end for as long as it is open, and the instant does not move.
+Whoever ends what is over its time must have read what was written before: it may have ended. No poll says so: a client
+hands out what it has fetched by then, and after this process or its connection stood still that may be little of what
+there is. Only a question does: the clock first, then where the partition ends; once it was read to there, all is known
+until that instant. What must hold: nothing that was written before ``at`` is unread. How it fails: somebody's open
+transaction hides the end for as long as it is open, and the instant does not move.
 """
 
 from __future__ import annotations
