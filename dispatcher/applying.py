@@ -35,6 +35,7 @@ from .decisions import Asked, Batch, Decision, Passed, Plan, Refusal, Repeat
 from .edges import still_needed
 from .emit import Emitter
 from .envelope import FIRE_BYTES
+from .holding import beside_held
 from .inbox import ROUND_BYTES, next_records, one_at_a_time, read_all
 from .keys import Intention, intention_of
 from .known import Known
@@ -344,8 +345,9 @@ def _change_course(shard: Shard, out: Emitter, plan: Plan, now: Instant) -> Admi
         # record stands, so after a take-over nobody else would know.
         shard.lately.setdefault(version.job_id, list(plan.before))
         decide_apart(shard, out, version.job_id, plan.caught_up, now, plan.grace_us)
-    for skipped, reason in applied.skipped:
-        out.skip(skipped, reason, now=now)
+    for whole, reason in applied.skipped:
+        for skipped in beside_held(shard, whole):
+            out.skip(skipped, reason, now=now)
     if version is not None:
         close_delay(shard, out, version, plan.before, plan.record.timestamp_us, now)
         gaps = [(owed.from_at, owed.gap.to_at) for owed in plan.gaps]

@@ -12,6 +12,7 @@ from waterclock.model.job import JobVersion
 from waterclock.model.timetable import blocked_parts, count_of, due_of, fire_edge, last_of
 
 from .emit import Emitter
+from .holding import beside_held
 from .misfire import CALENDAR, SkipRange
 from .owed import stretches
 from .shard import Decided, Shard
@@ -38,7 +39,9 @@ def skip_blocked(
     if count <= NEIGHBOURS_MAX or shard.gaps or _owes_beside(shard, version, due_at, decided_at):
         out.skip(SkipRange(version, fire_at, fire_at, 1), CALENDAR, now=now, due_at=named_at)
         return
-    out.skip(SkipRange(version, fire_at, newest_at, count), CALENDAR, now=now, due_at=named_at)
+    for skipped in beside_held(shard, SkipRange(version, fire_at, newest_at, count)):
+        is_first = skipped.from_at == fire_at
+        out.skip(skipped, CALENDAR, now=now, due_at=named_at if is_first else 0)
     kept = shard.decide_ahead(version.job_id, Decided(decided_at, paused=False))
     out.job_decided(shard.partition, version.job_id, kept)
 

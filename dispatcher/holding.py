@@ -16,6 +16,7 @@ from waterclock.wire.messages import FLOW_PREFIX, control_message, event_message
 from .emit import Emitter
 from .flow import FlowJob
 from .flow_runs import NEW, Held, Open
+from .misfire import SkipRange, parts_between
 from .shard import Shard
 
 
@@ -86,6 +87,19 @@ def drop_held(
         shard.flow.note_count(job)
     drop(out, held.kept, reason, now, cap=cap)
     out.state_forgotten(shard.partition, FLOW_PREFIX + run_id)
+
+
+def beside_held(shard: Shard, skipped: SkipRange) -> list[SkipRange]:
+    """The skips of a range, in parts between which what waits of the job's schedule lies.
+
+    By its instants alone a range would end what is HELD there, whatever revision that is of: behind an edit that came
+    late, and changed schedule and jitter, an older one's may lie between two fires of the newer one.
+    """
+    job = shard.flow.jobs.get(skipped.version.job_id)
+    if job is None or not job.held or skipped.from_at == skipped.to_at:
+        return [skipped]
+    waiting = (held.kept.fire_at for held in job.held.values() if held.kept.origin is Origin.SCHEDULE)
+    return parts_between(skipped, sorted(at for at in waiting if skipped.from_at <= at <= skipped.to_at))
 
 
 def ask_to_end(out: Emitter, run: Open, overlap: Overlap, now: Instant) -> None:

@@ -12,6 +12,7 @@ what runs is at most ``RUNS_MAX``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from waterclock.model.ids import Instant
@@ -137,6 +138,15 @@ def skip_all(stretch: Stretch) -> SkipRange | None:
     newest = last_of(version, stretch.after, stretch.until)
     assert newest is not None  # `first` lies in the stretch
     return SkipRange(version, first, newest, count_of(version, stretch.after, stretch.until))
+
+
+def parts_between(skipped: SkipRange, borders: Sequence[Instant]) -> list[SkipRange]:
+    """The range without these instants, which rise: what of it lies before the first, between two, behind the last."""
+    if not borders:
+        return [skipped]
+    version, edges = skipped.version, [skipped.from_at - 1, *borders, skipped.to_at + 1]
+    parts = (skip_all(Stretch(version, after, until - 1)) for after, until in pairwise(edges) if after < until - 1)
+    return [part for part in parts if part is not None]
 
 
 def _timing_of(owed: Sequence[Stretch]) -> Timing | None:

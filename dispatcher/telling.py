@@ -10,6 +10,7 @@ from waterclock.model.timetable import due_of
 
 from .admitting import admit_fire
 from .emit import Emitter
+from .holding import beside_held
 from .misfire import COALESCED, Decision, Fire, SkipRange
 from .shard import Shard
 
@@ -43,6 +44,7 @@ def tell(
             out.run(version, fire_at=fire_at, due_at=due_at, now=now, in_order=in_order, gap_to_at=gap_to_at)
     newest = decision.newest
     instead = make_run_id(job_id, newest.fire_at) if newest else ""
-    for skipped, reason in decision.skipped:
+    for whole, reason in decision.skipped:
         named = instead if reason == COALESCED else ""
-        out.skip(skipped, reason, now=now, due_at=place_of_skip(skipped), instead=named, gap_to_at=gap_to_at)
+        for skipped in beside_held(shard, whole):
+            out.skip(skipped, reason, now=now, due_at=place_of_skip(skipped), instead=named, gap_to_at=gap_to_at)
