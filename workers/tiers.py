@@ -49,6 +49,8 @@ class TierConsumer:
         self._next: dict[TopicPartition, int] = {}
         # What the client answered right after start(): librdkafka still tells the position of before, for a moment.
         self._stale: dict[TopicPartition, int] = {}
+        # What it told of the others before: a start assigns all anew, and it tells of none until that one moves on.
+        self._passed: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._polled_at_s = float("-inf")
 
@@ -77,9 +79,8 @@ class TierConsumer:
         """Nothing taken is undecided: let the positions step over markers and gaps, so that the lag reads 0."""
         assert not self.taken, "a position may run ahead of what was taken only between rounds"
         for partition in self._next.keys() - self._stale.keys():
-            position = self._consumer.position(partition)
-            if position is not None and position > self._next[partition]:
-                self._next[partition] = position
+            position = self._consumer.position(partition) or 0
+            self._next[partition] = max(self._next[partition], position, self._passed.pop(partition, 0))
 
     @property
     def joined(self) -> bool:
@@ -110,6 +111,7 @@ class TierConsumer:
         self._awaited.clear()
         self._next.clear()
         self._stale.clear()
+        self._passed.clear()
         self._committed.clear()
 
     def close(self, *, leave: bool = False) -> None:
@@ -137,6 +139,7 @@ class TierConsumer:
             for partition in gone:
                 self._next.pop(partition, None)
                 self._stale.pop(partition, None)
+                self._passed.pop(partition, None)
                 self._committed.pop(partition, None)
         if polled.assigned:
             self._unstarted.update(polled.assigned)
@@ -152,7 +155,7 @@ class TierConsumer:
             if missing:
                 # Where the client stood before the trouble it would go on, and retention may have been there: it waits
                 # at the end, and what comes there is not taken.
-                self._consumer.start({partition: self._beginnings.end_of(partition) for partition in missing})
+                self._start_at({partition: self._beginnings.end_of(partition) for partition in missing})
                 self._awaited.update(missing)
             self._unstarted -= committed.keys()
         if self._awaited:
@@ -166,7 +169,7 @@ class TierConsumer:
         """Start these. What is started already goes on, also where some of it was taken in this turn."""
         if not positions:
             return
-        self._consumer.start(positions)
+        self._start_at(positions)
         self._next.update(positions)
         for partition in positions:
             before = committed.get(partition)
@@ -174,6 +177,13 @@ class TierConsumer:
             answer = self._consumer.position(partition)
             if answer is not None:
                 self._stale[partition] = answer
+
+    def _start_at(self, positions: Mapping[TopicPartition, int]) -> None:
+        for partition in self._next.keys() - self._stale.keys() - positions.keys():
+            position = self._consumer.position(partition)
+            if position is not None:
+                self._passed[partition] = position
+        self._consumer.start(positions)
 
     def _believe(self, records: Sequence[Record]) -> None:
         """A position counts again once it differs from the one before the start, or a record came since the start.

@@ -18,7 +18,7 @@ from waterclock.log.memory import CommitFate, MemoryLog
 from waterclock.log.port import Consumer, TopicPartition
 from waterclock.model.errors import BackendDown
 from waterclock.model.events import EventKind, RunEvent, Started, WorkRecord
-from waterclock.model.ids import US_PER_S, make_run_id
+from waterclock.model.ids import US_PER_S, job_of_run, make_run_id, partition_of
 from waterclock.model.job import Tier
 from waterclock.wire.codec import decode_work
 from waterclock.wire.messages import event_message, work_message
@@ -373,3 +373,33 @@ def test_nothing_is_said_before_all_was_read() -> None:
     assert looks >= 2
     assert [claimed.next_offset(place) for place in places(world)] == [0, 0]
     claimed.close()
+
+
+def test_no_lag_is_left_where_another_partition_begins_later() -> None:
+    """Given a marker behind the last run of a partition, and one whose position has to be rebuilt: to begin there the
+    client assigns all anew, and of what it has passed before it tells no position any more."""
+    world = World()
+    first, executors = world.worker(slots=40)
+    world.settle(first)
+    for run_ids in (world.fire(30), world.fire(1)):
+        world.settle(first)
+        executors.end_all()
+        world.settle(first)
+        last = run_ids[-1]
+    go_away(first)
+    (place,) = (each for each in places(world) if each.partition == partition_of(job_of_run(last), PARTITIONS))
+    group = world.cluster.group(world.names.worker_group(Tier.MEDIUM))
+    others = [each for each in places(world) if each != place]
+    for each in others:
+        group._committed.pop(each)
+    world.fire(30, job="acme:other")  # else they begin at their end, without being read for
+    slow = SlowLog(world)
+    partition = world.cluster.partition(place)
+    partition.end(partition.open_span(), world.clock.now(), commit=True)
+    second, executors = world.worker(client="worker-1 again", slots=40)
+    world.turn(second, count=4, us=10_000)
+    assert slow.looks
+    for _ in range(40):
+        world.turn(second, count=10, us=100_000)
+        executors.end_all()
+    assert world.lag(Tier.MEDIUM) == 0
