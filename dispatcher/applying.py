@@ -91,7 +91,7 @@ def apply_commands(
 
 def _take(shard: Shard, shard_count: int, now: Instant) -> Batch:
     records = next_records(shard, BATCH, shard_count)
-    shard.keys.expire(records[0].offset, min(records[0].timestamp_us, now))  # the broker's clock may be ahead
+    shard.keys.expire(records[0].offset, records[0].timestamp_us, now)
     records, read, refused = read_all(shard, records)
     room = ROUND_BYTES // shard_count // FIRE_BYTES
     return Batch(shard, records, read, [Refusal(record, error) for record, error in refused], room)

@@ -169,10 +169,14 @@ class Keys:
             if not self._given_by_tenant[tenant]:
                 del self._given_by_tenant[tenant]
 
-    def expire(self, offset: int, stamp_at: Instant) -> None:
-        """Forget what no command from this place on can repeat, in a slice; not before the last one is written."""
+    def expire(self, offset: int, stamp_at: Instant, now: Instant) -> None:
+        """Forget what no command from this place on can repeat, in a slice; not before the last one is written.
+
+        One that a broker has stamped ahead of ``now`` is put behind the others: they are over before.
+        """
         if self.forgotten:
             return
+        stamp_at = min(stamp_at, now)
         for kept in (self._given, self._standing_in):
             for _ in range(min(EXPIRE_SLICE, len(kept))):
                 state_key, value = next(iter(kept.items()))
@@ -180,8 +184,8 @@ class Keys:
                 if _is_over(state, offset, stamp_at):
                     self.drop(state_key)
                     self.forgotten.append(state_key)
-                elif state.stamp_at > stamp_at + _GRACE_US:
-                    kept.move_to_end(state_key)  # by a broker's clock that was ahead: those behind it are over before
+                elif state.stamp_at > now + _GRACE_US:
+                    kept.move_to_end(state_key)
                 else:
                     break
 

@@ -23,6 +23,7 @@ steps = st.lists(
         st.integers(1, 3),  # offsets on
         st.integers(0, 40),  # microseconds on
         st.booleans(),  # the shard is taken over before it
+        st.sampled_from([0, 0, 0, 3, 50, 1_000]),  # how far the broker's clock is ahead
     ),
     max_size=60,
 )
@@ -34,14 +35,17 @@ def state(name: str, is_given: bool, place: Place) -> KeyState:
 
 
 @given(steps)
-def test_what_is_a_repeat_follows_from_stamps_and_offsets_alone(script: list[tuple[str, bool, int, int, bool]]) -> None:
+def test_what_is_a_repeat_follows_from_stamps_and_offsets_alone(
+    script: list[tuple[str, bool, int, int, bool, int]],
+) -> None:
     bounds = {"WITHIN_US": WITHIN, "ID_OFFSETS": OFFSETS, "EXPIRE_SLICE": SLICE, "_GRACE_US": GRACE}
     with mock.patch.multiple(keys, **bounds):
         kept, topic = Keys(), {}
         served: dict[str, tuple[int, int]] = {}
-        offset = at = 0
-        for name, is_given, further, later, taken_over in script:
-            offset, at = offset + further, at + later
+        offset = clock = 0
+        for name, is_given, further, later, taken_over, ahead in script:
+            offset, clock = offset + further, clock + later
+            at = clock + ahead
             place = Place(1, 0, offset, at)
             if taken_over:
                 kept = Keys()
@@ -49,7 +53,7 @@ def test_what_is_a_repeat_follows_from_stamps_and_offsets_alone(script: list[tup
                     kept.keep(state_key, value)
             now = state(name, is_given, place)
             state_key = key_of_state("t:j", now.key, now.command_id)
-            kept.expire(offset, at)
+            kept.expire(offset, at, clock)
             for gone in kept.forgotten:
                 del topic[gone]
             kept.forgotten.clear()
