@@ -131,7 +131,7 @@ class Shard(Followed[Note]):
         run = self.fold.open.get(event.run_id)
         verdict = self.fold.apply(event, offset)
         if event.kind is _SKIPPED:  # of a range, which may end other runs that were HELD, whatever its first one was
-            for run_id in self.fold.skipped:
+            for run_id, _ in self.fold.skipped:
                 self.kept.ended(run_id)
         if not verdict.accepted:
             if self.live:

@@ -518,3 +518,25 @@ def test_what_was_done_last_about_a_dead_letter_counts_though_the_dispatcher_is_
     (row,) = world.store.letter_rows([parse_run_id(given_up)])
     assert row is not None
     assert row.action is LetterAction.DISCARDED
+
+
+@pytest.mark.parametrize("is_first_known", [False, True])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_held_run_that_a_skipped_range_covers_has_the_row_of_a_skip(*, is_first_known: bool, at_once: bool) -> None:
+    world = World()
+    recorder = world.recorder()
+    first = world.pending() if is_first_known else make_run_id(JOB, world.clock.now() // US_PER_S * US_PER_S)
+    start = parse_run_id(first).fire_at
+    at, end = start + US_PER_S, start + 3 * US_PER_S
+    held = make_run_id(JOB, at)
+    detail = Pending(9, at, at, Tier.HIGH, Origin.SCHEDULE, handler="invoice")
+    world.event(EventKind.HELD, held, reason="overlap", detail=detail)
+    if not at_once:
+        world.turn(recorder)
+        assert (world.row(held).status, world.row(held).reason) == (RunStatus.PENDING, "overlap")
+    world.event(EventKind.SKIPPED, first, reason="misfire", detail=Skipped(9, start, end, 4, Tier.HIGH, end))
+    world.turn(recorder)
+    row = world.row(held)
+    assert (row.status, row.reason, row.ended_at > 0) == (RunStatus.SKIPPED, "misfire", True)
+    assert (row.skipped_count, row.skipped_to) == (1, at)
+    assert world.row(first).status is (RunStatus.PENDING if is_first_known else RunStatus.SKIPPED)

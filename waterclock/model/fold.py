@@ -95,8 +95,8 @@ class Fold(Generic[Note]):
         """One past the last offset applied."""
         self.touched: list[tuple[str, OpenRun[Note]]] = []
         """The runs that the last event changed beside its own: its DagRun, or the nodes of that, with their ids."""
-        self.skipped: list[str] = []
-        """The HELD runs that the last SKIPPED ended beside its own."""
+        self.skipped: list[tuple[str, OpenRun[Note]]] = []
+        """The HELD runs that the last SKIPPED ended beside its own, with their ids."""
         self._pins: OrderedDict[str, int] = OrderedDict()
         # By open run the first offset that its successor must re-read; in the order of the offsets. Each round asks for
         # the first: in a dict that is behind all that have ended since, of a backlog hundreds of thousands.
@@ -376,7 +376,7 @@ class Fold(Generic[Note]):
             if covers(event.job_id, skipped, parts) and not self._is_folded(run_id, offset):
                 run = self.open[run_id]
                 self._move(run_id, run, reduce(run.state, event, self._high_bits | offset).state, offset)
-                self.skipped.append(run_id)
+                self.skipped.append((run_id, run))
 
 
 def fold_from_text(offset: int, repairs: int = 0) -> str:

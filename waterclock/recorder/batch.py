@@ -101,6 +101,8 @@ class Batch:
                 self._moved(event, run, run.note, record.timestamp_us)
         if fold.touched:
             self._follow_touched(shard, event)
+        if isinstance(detail, Skipped):
+            self._drop_covered(shard, event, detail)
 
     def _moved(self, event: RunEvent, run: OpenRun[Known], known: Known, recorded_at: Instant) -> None:
         self.note_run(event.run_id, run)
@@ -120,6 +122,15 @@ class Batch:
                 follow_touched(touched.note, event, touched.state)
                 if shard.live:
                     self.note_run(run_id, touched)
+
+    def _drop_covered(self, shard: Shard, event: RunEvent, skipped: Skipped) -> None:
+        """Runs that were held under fires of a range beside its first one, whatever became of that."""
+        for run_id, run in shard.fold.skipped:
+            self.runs.pop(run_id, None)
+            if shard.live and run.note is not None:
+                fire_at = run.note.pending.fire_at
+                own = skipped._replace(from_at=fire_at, to_at=fire_at, fire_count=1)
+                self.skipped.append(dropped_row(run.note, run.state, event, own))
 
     def _never_runs(self, shard: Shard, event: RunEvent, detail: NodeSkipped, recorded_at: Instant) -> None:
         dag_run = shard.fold.open[event.run_id.partition("/")[0]]  # accepted, so its DagRun is open

@@ -31,7 +31,7 @@ class Shard(Followed[Known]):
         fold = self.fold
         verdict = fold.apply(event, offset)
         if event.kind is _SKIPPED:  # of a range, which may end other runs that were HELD, whatever its first one was
-            for run_id in fold.skipped:
+            for run_id, _ in fold.skipped:
                 self._kept.ended(run_id)
         if run is not None and run.state.final:
             self._kept.ended(event.run_id)
