@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,9 +15,11 @@ from waterclock.log.port import Outgoing
 from waterclock.model.errors import BackendDown, LostResource
 from waterclock.model.events import EventKind, Origin, Pending, RunEvent
 from waterclock.model.ids import US_PER_S, make_run_id, partition_of
-from waterclock.model.job import CommandKind, Tier
+from waterclock.model.job import CommandKind, JobVersion, Tier
 from waterclock.model.timing import JITTER_US_MAX, Timing
 from waterclock.recorder.running_ledger import RunningLedger
+from waterclock.store import rows
+from waterclock.store.cells import Values
 from waterclock.store.memory import MemoryStore
 from waterclock.store.upkeep import LEDGER, Told
 from waterclock.wire import messages
@@ -204,3 +207,46 @@ def test_an_hour_is_judged_once_all_is_due_that_jitter_holds_back(monkeypatch: p
     assert HOUR_BEGINS + HOUR_US not in verified_at(70)
     assert not [e for e in world.events(EventKind.PENDING) if e.job_id == "t:late1"]  # due at :85
     assert verified_at(100) == {HOUR_BEGINS + HOUR_US}
+
+
+@pytest.fixture
+def later_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one job this release cannot read the version."""
+    version_of = rows.version_of
+
+    def read(job_id: str, values: Values) -> JobVersion:
+        if job_id == "t:ten":
+            raise KeyError("a schedule of a later release")
+        return version_of(job_id, values)
+
+    monkeypatch.setattr(rows, "version_of", read)
+
+
+@pytest.mark.usefixtures("later_release")
+def test_a_job_of_a_later_release_holds_up_no_other_and_its_hours_are_told_as_unproved(world: World) -> None:
+    turn(core(world), world)
+    lines = told(world)
+    assert {each.parts["verified_to"] for each in lines.values()} == {HOUR_BEGINS + 3 * HOUR_US}
+    mine = str(partition_of("t:ten", 2))
+    assert {place: each.parts["unproved_hours"] > 0 for place, each in lines.items()} == {
+        place: place == mine for place in ("0", "1")
+    }
+    assert all(each.parts[kind] == 0 for each in lines.values() for kind in ("missing", "doubled", "wrong"))
+
+
+def test_a_bug_about_one_shard_does_not_stop_the_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, other = (partition_of("t:ten", 2), 1 - partition_of("t:ten", 2))
+    judging = Ledger.judging
+
+    def judge(self: Ledger, shard: int, *rest: Any) -> Any:
+        if shard == mine:
+            raise AssertionError("a bug")
+        return (yield from judging(self, shard, *rest))
+
+    monkeypatch.setattr(Ledger, "judging", judge)
+    running = core(world)
+    for _ in range(200):
+        with suppress(AssertionError):
+            running.step()
+        world.clock.advance(1_000)
+    assert told(world).keys() == {str(other)}

@@ -23,6 +23,7 @@ from waterclock.model.cursor_text import read_cursor
 from waterclock.model.errors import UndecodableRecord
 from waterclock.model.ids import SLOT_COUNT, US_PER_MINUTE, Instant, ordinal, partition_of, slots_of_partition
 from waterclock.model.job import JobStatus, JobVersion
+from waterclock.model.stored_spec import NOT_UNDERSTOOD
 from waterclock.model.time_text import format_rfc3339
 from waterclock.model.timing import JITTER_US_MAX
 from waterclock.model.untellable import schedule_error
@@ -217,12 +218,25 @@ class Ledger:
         self, shard: int, asked: Asked, facts: Facts, span: Span, sums: Sums, obeyed_to: int
     ) -> Iterator[None]:
         for job_ids in self._pages(shard, asked, facts):
-            known = self._jobs.versions(job_ids)
+            known = self._versions(job_ids)
             for job_id in job_ids:
                 found = known.get(job_id, [])
                 said = facts.jobs.pop(job_id, None) or JobFacts()
-                self._judge_job(job_id, found, said, span, sums, obeyed_to)
+                if found is not None:
+                    self._judge_job(job_id, found, said, span, sums, obeyed_to)
             yield
+
+    def _versions(self, job_ids: Sequence[str]) -> dict[str, list[JobVersion] | None]:
+        """Of each job; None where this release cannot read one of them. They are read together, so it is looked for by
+        halves."""
+        try:
+            return dict(self._jobs.versions(job_ids))
+        except NOT_UNDERSTOOD as odd:
+            if len(job_ids) == 1:
+                self._remark(f"{job_ids[0]} is not judged: this release cannot read a version of it ({odd})")
+                return {job_ids[0]: None}
+        half = len(job_ids) // 2
+        return self._versions(job_ids[:half]) | self._versions(job_ids[half:])
 
     def _judge_job(
         self, job_id: str, found: Sequence[JobVersion], said: JobFacts, span: Span, sums: Sums, obeyed_to: int

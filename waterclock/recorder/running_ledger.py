@@ -104,15 +104,21 @@ class RunningLedger:
         try:
             self._go_on()
         except (BackendDown, LostResource, NotFound) as trouble:
-            if self._work is not None:
-                # It may be this shard's own trouble: the others have their turn first.
-                self._not_before_s[self._work[0]] = self._clock.monotonic_s() + _AGAIN_S
-                self._work = None
+            self._put_off()
             _log.info("the running ledger waits", trouble=str(trouble))
             self._share.rest(REST_MAX_S)
+        except Exception:  # a bug, said by whoever calls
+            self._put_off()
+            raise
         else:
             self._share.end()
         return False
+
+    def _put_off(self) -> None:
+        """It may be this shard's own trouble: the others have their turn first."""
+        if self._work is not None:
+            self._not_before_s[self._work[0]] = self._clock.monotonic_s() + _AGAIN_S
+            self._work = None
 
     def drain(self) -> bool:
         """What is not verified its next owner verifies."""
