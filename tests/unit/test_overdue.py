@@ -15,6 +15,8 @@ from waterclock.model.timing import Timing, timing_from_json, timing_to_json
 from waterclock.model.timing_document import timing_from_document, timing_to_document
 from waterclock.recorder import overdue
 from waterclock.recorder.overdue import OverdueWatch
+from waterclock.store import rows
+from waterclock.store.cells import Values
 from waterclock.store.expecting import Expectation, expectation_of
 from waterclock.store.memory import MemoryStore
 from waterclock.store.port import History, JobChange, JobRow, RunRow
@@ -263,3 +265,20 @@ def _unreadable(monkeypatch: pytest.MonkeyPatch, job_ids: set[str]) -> None:
 
 def _away(*_: object) -> None:
     raise BackendDown("cassandra", "ReadFailure: too many tombstones")
+
+
+def test_a_job_of_a_later_release_hides_no_other_and_is_named(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    for job_id in ("acme:later", *(f"acme:job{number}" for number in range(5))):
+        desk.put(job_id=job_id, at=NOW - 200 * HOUR_US)
+    job_row = rows.job_row
+
+    def read(job_id: str, values: Values) -> JobRow:
+        if job_id == "acme:later":
+            raise KeyError("a schedule of a later release")
+        return job_row(job_id, values)
+
+    monkeypatch.setattr(rows, "job_row", read)
+    told = _lap_of(OverdueWatch(desk.store, desk.clock, 1, lambda: (0,)), desk)
+    assert told is not None
+    assert told.parts["count"] == told.parts["watched"] == 5
+    assert (told.parts["unread"], told.parts["unread_named"]) == (1, ["acme:later"])

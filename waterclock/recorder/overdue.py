@@ -5,8 +5,9 @@ hold: it keeps nothing of a job, so a restart forgets nothing; a lap is told whe
 turns, slice by slice, or one with many jobs would keep all others waiting for ever. So a finding comes, and goes, a lap
 late: at least ``LAP_S``, and longer the more jobs there are, because it takes ``SHARE`` of a processor at most. How it
 fails: a backend that is away, and the slice is taken again. A slice that fails again and again of a store that answers
-all else is gone through job by job, and what cannot be read is passed over, counted and named: else one such job would
-hide all that are overdue, for ever. A page of the list of jobs that cannot be read holds its shard's lap up.
+all else is gone through job by job, and what cannot be read (nor understood, of a later release) is passed over,
+counted and named: else one such job would hide all that are overdue, for ever. A page of the list of jobs that cannot
+be read holds its shard's lap up.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from waterclock.clock import Clock
 from waterclock.model.errors import BackendDown, RequestError, UndecodableRecord
 from waterclock.model.ids import Instant, slots_of_partition
 from waterclock.model.job import JobStatus
+from waterclock.model.stored_spec import NOT_UNDERSTOOD
 from waterclock.store.expecting import Expectation, expectation_of, is_waited_for
 from waterclock.store.port import JobRow, Reading
 from waterclock.store.shelves import JobPages, ShelfReading
@@ -92,7 +94,7 @@ class OverdueWatch:
             return False
         try:
             self._go_on()
-        except BackendDown as down:
+        except (BackendDown, *NOT_UNDERSTOOD) as down:
             _log.info("the look for overdue jobs waits", trouble=str(down))
             self._share.rest(REST_MAX_S)
         else:
@@ -131,7 +133,7 @@ class OverdueWatch:
         standing = [line.job_id for line in listings if line.status in _STANDING]
         try:
             self._judge(lap, standing, now)
-        except BackendDown as down:
+        except (BackendDown, *NOT_UNDERSTOOD) as down:
             lap.failed_count += 1
             if not lap.singly and lap.failed_count < _TRIES:
                 raise
@@ -153,7 +155,7 @@ class OverdueWatch:
         lap.overdue_count += len(overdue)
         lap.overdue = [*lap.overdue, *overdue][:_NAMED_MAX]
 
-    def _pass_over(self, lap: _Lap, job_ids: list[str], down: BackendDown) -> None:
+    def _pass_over(self, lap: _Lap, job_ids: list[str], down: Exception) -> None:
         _log.warning("whether a job is overdue cannot be read", job_ids=job_ids, trouble=str(down))
         lap.unread_count += len(job_ids)
         lap.unread = [*lap.unread, *job_ids][:_NAMED_MAX]
