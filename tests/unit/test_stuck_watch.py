@@ -17,7 +17,7 @@ from waterclock.clock import ManualClock
 from waterclock.clusters import doctor_upkeep
 from waterclock.clusters.finding import State
 from waterclock.model.dag_events import DagStart
-from waterclock.model.errors import BackendDown
+from waterclock.model.errors import BackendDown, UndecodableRecord
 from waterclock.model.events import EventKind, Origin, Pending, RunStatus
 from waterclock.model.ids import US_PER_S, make_run_id
 from waterclock.model.job import Tier
@@ -280,3 +280,16 @@ def test_figures_and_findings_reach_people() -> None:
     } <= lines
     found = findings[doctor_upkeep.STUCK_CHECK]
     assert (found.state, "acme:nightly@20261121T050000Z/a (no-worker)" in found.found) == (State.WARN, True)
+
+
+def test_a_dag_run_whose_row_is_of_a_later_release_is_looked_at_again(
+    clock: ManualClock, history: DagHistory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = StuckWatch(history.store, clock, Known(history.run_id), lambda: None)
+    history.run()
+    with monkeypatch.context() as later:
+        later.setattr(history.store, "run", mock.Mock(side_effect=UndecodableRecord("a status of a later release")))
+        lap(watch, clock)
+    for _ in range(3):
+        lap(watch, clock)
+    assert history.store.told(STUCK_DAGS, "1").parts["looked_at"] == 1  # type: ignore[union-attr]

@@ -150,6 +150,9 @@ class StuckWatch:
     def _look(self, lap: _Lap, run_id: str, partition: int) -> None:
         try:
             seen = read_dag_run(self._store, parse_run_id(run_id))
+        except UndecodableRecord as odd:  # its row is of a later release: it may be open all the same
+            _log.warning("a DagRun cannot be read: not looked for stuck nodes in it", run_id=run_id, cause=str(odd))
+            return
         except RequestError:  # no DagRun, or no id: nothing to look at
             self._history.close_dag_run(run_id)
             return
