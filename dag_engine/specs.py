@@ -19,7 +19,7 @@ from waterclock.model.dag_graph import Graph
 from waterclock.model.dag_work import topics_of
 from waterclock.model.ids import Instant
 from waterclock.model.job import JobSpec, JobVersion, Tier
-from waterclock.model.stored_spec import NOT_UNDERSTOOD
+from waterclock.store.in_parts import read_in_parts
 
 NODES_MAX = 100_000
 """Nodes of all versions that are kept, about 1 KB each; the least lately used ones are forgotten."""
@@ -87,11 +87,8 @@ class Specs:
     def read(self) -> None:
         """Read what is wanted, a bounded part of it. Raises BackendDown."""
         asked = list(self._wanted)[:READ_MAX]
-        try:
-            found: Sequence[Made | _Strange | None] = self._made(asked)
-        except NOT_UNDERSTOOD:  # some of them: which ones, only each by itself can say
-            found = [self._made_alone(place) for place in asked]
-        for place, made in zip(asked, found, strict=True):
+        parts = read_in_parts(asked, self._made, _strange)
+        for place, made in zip(asked, (each for part in parts for each in part), strict=True):
             del self._wanted[place]
             if made is None:
                 _log.error("no such version of a Dag", job_id=place[0], revision=place[1])
@@ -100,20 +97,13 @@ class Specs:
                 _log.error(what, job_id=place[0], revision=place[1], reason=made.why)
             self._keep(place, made)
 
-    def _made(self, asked: list[tuple[str, int]]) -> list[Made | None]:
+    def _made(self, asked: Sequence[tuple[str, int]]) -> list[Made | _Strange | None]:
         """Raises BackendDown, and what decoding raises."""
         found = self._store.versions_below([(job_id, revision + 1) for job_id, revision in asked])
         return [
             _made(version) if version is not None and version.revision == revision else None
             for (_, revision), version in zip(asked, found, strict=True)
         ]
-
-    def _made_alone(self, place: tuple[str, int]) -> Made | _Strange | None:
-        try:
-            (made,) = self._made([place])
-        except NOT_UNDERSTOOD as odd:
-            return _Strange(f"{type(odd).__name__}: {odd}"[:_WHY_MAX])
-        return made
 
     def _keep(self, place: tuple[str, int], made: Made | _Strange | None) -> None:
         self._kept[place] = made
@@ -128,6 +118,10 @@ def _made(version: JobVersion) -> Made | None:
     if spec.dag is None:
         return None
     return Made(spec, Graph(spec.dag), spec.dag.timeout_us, topics_of(spec))
+
+
+def _strange(_place: tuple[str, int], odd: Exception) -> list[Made | _Strange | None]:
+    return [_Strange(f"{type(odd).__name__}: {odd}"[:_WHY_MAX])]
 
 
 def _size(made: Made | _Strange | None) -> int:

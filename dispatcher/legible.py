@@ -8,18 +8,14 @@ who asks is told which those are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import structlog
 
 from waterclock.model.ids import Instant
 from waterclock.model.job import JobVersion
-from waterclock.model.stored_spec import NOT_UNDERSTOOD
+from waterclock.store.in_parts import read_in_parts
 from waterclock.store.port import TimeIndex
-
-_Key = TypeVar("_Key")
-_Found = TypeVar("_Found")
 
 log_ = structlog.get_logger("dispatcher")
 
@@ -30,11 +26,12 @@ def newest_below(index: TimeIndex, wanted: Sequence[tuple[str, int]]) -> tuple[l
         return [], set()
     illegible: set[str] = set()
 
-    def none(key: tuple[str, int]) -> list[JobVersion | None]:
+    def none(key: tuple[str, int], odd: Exception) -> list[JobVersion | None]:
         illegible.add(key[0])
+        _say(key[0], odd)
         return [None]
 
-    parts = _in_parts(wanted, index.versions_below, none, lambda key: key[0])
+    parts = read_in_parts(wanted, index.versions_below, none)
     return [version for part in parts for version in part], illegible
 
 
@@ -48,25 +45,13 @@ def versions_of_each(
     def read(some: Sequence[str]) -> dict[str, list[JobVersion]]:
         return index.versions(some, back_to)
 
-    def none(job_id: str) -> dict[str, list[JobVersion]]:
+    def none(job_id: str, odd: Exception) -> dict[str, list[JobVersion]]:
+        _say(job_id, odd)
         return {job_id: []}
 
-    parts = _in_parts(job_ids, read, none, str)
+    parts = read_in_parts(job_ids, read, none)
     return {job_id: versions for part in parts for job_id, versions in part.items()}
 
 
-def _in_parts(
-    keys: Sequence[_Key],
-    read: Callable[[Sequence[_Key]], _Found],
-    none: Callable[[_Key], _Found],
-    name: Callable[[_Key], str],
-) -> list[_Found]:
-    """What ``read`` brings of all of them; where it cannot, of each half, and so on to the one that is in its way."""
-    try:
-        return [read(keys)]
-    except NOT_UNDERSTOOD as odd:
-        if len(keys) == 1:
-            log_.error("a job's version cannot be read: upgrade the dispatcher", job_id=name(keys[0]), cause=str(odd))
-            return [none(keys[0])]
-    half = len(keys) // 2
-    return [*_in_parts(keys[:half], read, none, name), *_in_parts(keys[half:], read, none, name)]
+def _say(job_id: str, odd: Exception) -> None:
+    log_.error("a job's version cannot be read: upgrade the dispatcher", job_id=job_id, cause=str(odd))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.later_release import not_understood
 from waterclock.clock import ManualClock
 from waterclock.clusters.doctor_upkeep import judge_overdue
 from waterclock.clusters.finding import State
@@ -15,8 +16,6 @@ from waterclock.model.timing import Timing, timing_from_json, timing_to_json
 from waterclock.model.timing_document import timing_from_document, timing_to_document
 from waterclock.recorder import overdue
 from waterclock.recorder.overdue import OverdueWatch
-from waterclock.store import rows
-from waterclock.store.cells import Values
 from waterclock.store.expecting import Expectation, expectation_of
 from waterclock.store.memory import MemoryStore
 from waterclock.store.port import History, JobChange, JobRow, RunRow
@@ -270,14 +269,7 @@ def _away(*_: object) -> None:
 def test_a_job_of_a_later_release_hides_no_other_and_is_named(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     for job_id in ("acme:later", *(f"acme:job{number}" for number in range(5))):
         desk.put(job_id=job_id, at=NOW - 200 * HOUR_US)
-    job_row = rows.job_row
-
-    def read(job_id: str, values: Values) -> JobRow:
-        if job_id == "acme:later":
-            raise KeyError("a schedule of a later release")
-        return job_row(job_id, values)
-
-    monkeypatch.setattr(rows, "job_row", read)
+    not_understood(monkeypatch, "job_row", "acme:later")
     told = _lap_of(OverdueWatch(desk.store, desk.clock, 1, lambda: (0,)), desk)
     assert told is not None
     assert told.parts["count"] == told.parts["watched"] == 5

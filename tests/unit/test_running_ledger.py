@@ -9,17 +9,16 @@ import pytest
 from waterclock.dispatcher import window
 
 from tests.unit.dispatcher_world import NAMES, START, World, every
+from tests.unit.later_release import not_understood
 from waterclock.ledger.facts import HOUR_US
 from waterclock.ledger.shards import Ledger, Remark
 from waterclock.log.port import Outgoing
 from waterclock.model.errors import BackendDown, LostResource
 from waterclock.model.events import EventKind, Origin, Pending, RunEvent
 from waterclock.model.ids import US_PER_S, make_run_id, partition_of
-from waterclock.model.job import CommandKind, JobVersion, Tier
+from waterclock.model.job import CommandKind, Tier
 from waterclock.model.timing import JITTER_US_MAX, Timing
 from waterclock.recorder.running_ledger import RunningLedger
-from waterclock.store import rows
-from waterclock.store.cells import Values
 from waterclock.store.memory import MemoryStore
 from waterclock.store.upkeep import LEDGER, Told
 from waterclock.wire import messages
@@ -209,21 +208,10 @@ def test_an_hour_is_judged_once_all_is_due_that_jitter_holds_back(monkeypatch: p
     assert verified_at(100) == {HOUR_BEGINS + HOUR_US}
 
 
-@pytest.fixture
-def later_release(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of one job this release cannot read the version."""
-    version_of = rows.version_of
-
-    def read(job_id: str, values: Values) -> JobVersion:
-        if job_id == "t:ten":
-            raise KeyError("a schedule of a later release")
-        return version_of(job_id, values)
-
-    monkeypatch.setattr(rows, "version_of", read)
-
-
-@pytest.mark.usefixtures("later_release")
-def test_a_job_of_a_later_release_holds_up_no_other_and_its_hours_are_told_as_unproved(world: World) -> None:
+def test_a_job_of_a_later_release_holds_up_no_other_and_its_hours_are_told_as_unproved(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    not_understood(monkeypatch, "version_of", "t:ten")
     turn(core(world), world)
     lines = told(world)
     assert {each.parts["verified_to"] for each in lines.values()} == {HOUR_BEGINS + 3 * HOUR_US}

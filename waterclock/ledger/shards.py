@@ -23,11 +23,11 @@ from waterclock.model.cursor_text import read_cursor
 from waterclock.model.errors import UndecodableRecord
 from waterclock.model.ids import SLOT_COUNT, US_PER_MINUTE, Instant, ordinal, partition_of, slots_of_partition
 from waterclock.model.job import JobStatus, JobVersion
-from waterclock.model.stored_spec import NOT_UNDERSTOOD
 from waterclock.model.time_text import format_rfc3339
 from waterclock.model.timing import JITTER_US_MAX
 from waterclock.model.untellable import schedule_error
 from waterclock.model.zones import TZDATA_VERSION
+from waterclock.store.in_parts import read_in_parts
 from waterclock.store.shelves import ShelfReading
 from waterclock.store.tables import PSHARDS
 from waterclock.wire.codec import decode_event
@@ -227,16 +227,17 @@ class Ledger:
             yield
 
     def _versions(self, job_ids: Sequence[str]) -> dict[str, list[JobVersion] | None]:
-        """Of each job; None where this release cannot read one of them. They are read together, so it is looked for by
-        halves."""
-        try:
-            return dict(self._jobs.versions(job_ids))
-        except NOT_UNDERSTOOD as odd:
-            if len(job_ids) == 1:
-                self._remark(f"{job_ids[0]} is not judged: this release cannot read a version of it ({odd})")
-                return {job_ids[0]: None}
-        half = len(job_ids) // 2
-        return self._versions(job_ids[:half]) | self._versions(job_ids[half:])
+        """Of each job; None where this release cannot read one of them."""
+
+        def read(some: Sequence[str]) -> dict[str, list[JobVersion] | None]:
+            return dict(self._jobs.versions(some))
+
+        def none(job_id: str, odd: Exception) -> dict[str, list[JobVersion] | None]:
+            self._remark(f"{job_id} is not judged: this release cannot read a version of it ({odd})")
+            return {job_id: None}
+
+        parts = read_in_parts(job_ids, read, none)
+        return {job_id: versions for part in parts for job_id, versions in part.items()}
 
     def _judge_job(
         self, job_id: str, found: Sequence[JobVersion], said: JobFacts, span: Span, sums: Sums, obeyed_to: int
